@@ -15,7 +15,7 @@ VISION = TOWER | {"image_size": 16, "patch_size": 8}
 WORDS = ["a", "square", "left", "of", "one", "red", "green", "blue", "grey"]
 
 
-def _tokenizer() -> Any:
+def words() -> Any:
     import transformers
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -35,7 +35,7 @@ def blip(folder: Path) -> str:
     torch.manual_seed(0)
     transformers.BlipForImageTextRetrieval(settings).save_pretrained(folder)
     images = transformers.BlipImageProcessorPil(size={"height": 16, "width": 16})
-    transformers.BlipProcessor(images, _tokenizer()).save_pretrained(folder)
+    transformers.BlipProcessor(images, words()).save_pretrained(folder)
     return f"hf:{folder}"
 
 
@@ -48,7 +48,7 @@ def vilt(folder: Path) -> str:
     torch.manual_seed(0)
     transformers.ViltForImageAndTextRetrieval(settings).save_pretrained(folder)
     images = transformers.ViltImageProcessorPil(size={"shortest_edge": 16}, size_divisor=8)
-    transformers.ViltProcessor(images, _tokenizer()).save_pretrained(folder)
+    transformers.ViltProcessor(images, words()).save_pretrained(folder)
     return f"hf:{folder}"
 
 

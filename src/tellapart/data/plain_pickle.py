@@ -50,6 +50,10 @@ def read_plain_pickle(path: Path) -> Any:
 
     Raises:
         DataError: the file cannot be read, is no pickle, or holds something else than plain data.
+
+    >>> path = getfixture("tmp_path") / "refs.p"
+    >>> path.write_bytes(pickle.dumps([{"ref_id": 1}])) and read_plain_pickle(path)
+    [{'ref_id': 1}]
     """
     return parse_plain_pickle(read_whole(path), str(path))
 
@@ -59,6 +63,9 @@ def parse_plain_pickle(data: bytes, source: str) -> Any:
 
     Raises:
         DataError: it is no pickle, or holds something else than plain data.
+
+    >>> parse_plain_pickle(pickle.dumps({"boxes": [1, 2]}), "row 3")
+    {'boxes': [1, 2]}
     """
     try:
         _check_instructions(source, data)

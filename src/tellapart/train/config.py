@@ -67,6 +67,7 @@ class OptimiserConfig(_Table):
     steps: int | None = Field(default=None, ge=1)
     clip_norm: float | None = Field(default=None, gt=0)
     max_scale: float | None = Field(default=100.0, gt=1)
+    groups: dict[str, Annotated[float, Field(ge=0)]] = {}
 
     @model_validator(mode="after")
     def _length(self) -> OptimiserConfig:
@@ -161,6 +162,7 @@ class TrainConfig(_Table):
     device: Literal["cpu", "cuda", "mps"] = "cpu"
     precision: Literal["float32", "bfloat16"] = "float32"
     reading: str | None = None
+    image_size: int | None = Field(default=None, ge=1)
     data: DataConfig
     loss: dict[str, JsonValue]
     optimiser: OptimiserConfig

@@ -1,115 +1,200 @@
-"""Fusion encoders with gradients: BLIP and ViLT with their matching heads."""
+"""Fusion encoders with gradients: BLIP and ViLT of transformers, METER and FIBER in their authors' files."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import Contrast, FusionFamily, Halves, Tensors, pad_tokens
+from tellapart.models.fusion.family import Contrast, Halves, Tensors, pad_tokens
 from tellapart.models.fusion.load import find_family, prepare_pixels
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_processor, quiet, read_config
+from tellapart.models.native_prefixes import NATIVE
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import Runtime, import_torch, runtime
 from tellapart.train.trainable import Inputs, unit
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 __all__ = ["TrainableFusion", "open_fusion"]
 
 
-def open_fusion(name: str, device: str, reading: str | None = None, *, contrast: bool = True) -> TrainableFusion:
-    """Open a fusion encoder of transformers to train its matching head and all below it.
+def open_fusion(
+    name: str, device: str, reading: str | None = None, *, contrast: bool = True, image_size: int | None = None
+) -> TrainableFusion:
+    """Open a fusion encoder to train its matching head and all below it.
 
     Args:
-        name: a folder or a hub id; with or without `hf:` before it.
+        name: a folder or a hub id of transformers, with or without `hf:` before it; or a file of authors, `meter:FILE`.
         device: `cpu`, `cuda` or `mps`.
-        reading: of the head where the model is validated, `itm` (if None) or `itm_logit`.
+        reading: of the head where the model is validated, `itm` (if None) or `itm_logit`; of an authors' file the head
+            that is trained, too (`rank`).
         contrast: train the projections to unimodal vectors, too; else they are frozen.
+        image_size: side of the images of an authors' file, in pixels; its own if None.
 
     Raises:
-        ModelError: it is neither BLIP nor ViLT with a matching head, or its files are not what they must be.
+        ModelError: it has no matching head that can be trained, or its files are not what they must be.
         MissingDependencyError: torch or transformers is not installed.
     """
-    source, where = name.removeprefix("hf:"), runtime(ModelOptions(device=device))
+    where = runtime(ModelOptions(device=device))
+    model_type, _, file = name.partition(":")
+    if model_type in NATIVE:
+        return _open_native(model_type, file, where, reading or "itm", contrast=contrast, image_size=image_size)
+    if image_size is not None:
+        raise ModelError(
+            f"{name}: image_size is for models in their authors' files ({', '.join(NATIVE)}); leave it out"
+        )
+    source = name.removeprefix("hf:")
     repository = "/" in name and not name.startswith(("open_clip:", "hf-hub:", "local-dir:", "new:", "onnx:"))
-    model_type = read_config(source)["model_type"] if repository or (Path(source) / "config.json").is_file() else ""
-    family = find_family(model_type)
+    config_type = read_config(source)["model_type"] if repository or (Path(source) / "config.json").is_file() else ""
+    family = find_family(config_type)
     if family is None or family.load_trainable is None:
         raise ModelError(
             f"{name} cannot be trained by a matching loss: name a BLIP or ViLT of transformers for image-text "
-            "retrieval, by hub id or folder; or take a loss of dual encoders (itc, negclip, eqsim, ...)"
+            "retrieval, by hub id or folder, or METER or FIBER in its authors' file; or take a loss of dual encoders "
+            "(itc, negclip, eqsim, ...)"
         )
-    halves = family.load_trainable(source, where)
-    trainable = TrainableFusion(source, family, halves, load_processor(source), where, reading or "itm")
+    halves, processor = family.load_trainable(source, where), load_processor(source)
+    preparation = prepare_pixels(source, family, halves, processor)
+
+    def save(folder: Path) -> str:
+        folder.mkdir(parents=True)
+        with quiet():
+            halves.module.save_pretrained(folder)
+            processor.save_pretrained(folder)
+        return f"hf:{folder}"
+
+    trainable = TrainableFusion(OpenedFusion(source, halves, preparation, family.contrast, save), where, reading)
     if family.contrast is not None and not contrast:
         for head in family.contrast.heads:
             halves.module.get_submodule(head).requires_grad_(False)
     return trainable
 
 
+def _open_native(
+    model_type: str, file: str, where: Runtime, reading: str, *, contrast: bool, image_size: int | None
+) -> TrainableFusion:
+    """Open an authors' file, and freeze what the reading does not depend on."""
+    from tellapart.models.native.load import choose_reading, open_model, prepare
+    from tellapart.models.native.save import save_native
+
+    opened = open_model(model_type, file, where, image_size=image_size)
+    family, module = opened.family, opened.module
+    if family.begin_training is None:
+        raise ModelError(f"{model_type}:{file}: {family.title} cannot be trained here; METER and FIBER can")
+    family.begin_training(module, reading)
+    chosen = choose_reading(opened, reading)
+    if chosen.read == "cosine":
+        raise ModelError(f"{model_type}:{file}: a matching loss trains a matching head; reading {reading!r} is none")
+    preparation, tokenizer = prepare(opened, ModelOptions(device=where.device))
+
+    def save(folder: Path) -> str:
+        folder.mkdir(parents=True)
+        save_native(module, tokenizer, folder)
+        return f"{model_type}:{folder}"
+
+    parts = OpenedFusion(f"{model_type}:{file}", chosen.halves(module), preparation, family.contrast, save)
+    trainable = TrainableFusion(parts, where, chosen.read)
+    _freeze_unread(trainable, where.device, contrast=contrast)
+    return trainable
+
+
+def _freeze_unread(trainable: TrainableFusion, device: str, *, contrast: bool) -> None:
+    """Freeze heads of other readings and all else that no gradient comes to: several ranks would wait for it."""
+    torch, module = import_torch(), trainable.module
+    image = {name: tensor.to(device) for name, tensor in trainable.image(np.zeros((8, 8, 3), np.uint8)).items()}
+    tokens = {name: tensor.to(device) for name, tensor in trainable.tokens(["a"]).items()}
+
+    def compute(fusion: Any) -> Any:
+        images, texts = fusion.images([image]), fusion.texts(tokens)
+        parts = [fusion.join(images, texts)]
+        if contrast and fusion.scale is not None:
+            vectors = fusion.vectors(images, texts)
+            parts += [*vectors, torch.as_tensor(fusion.scale)]
+        return sum(part.sum() for part in parts)
+
+    module(compute).backward()
+    for parameter in module.parameters():
+        parameter.requires_grad_(parameter.grad is not None)
+        parameter.grad = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedFusion:
+    """A fusion encoder's parts.
+
+    Attributes:
+        name: of its source.
+        halves: the loaded model.
+        preparation: of its images and texts.
+        contrast: its unimodal vectors; None if it has none.
+        save: writes the model to a new folder and returns the name that `tellapart run -m` takes.
+    """
+
+    name: str
+    halves: Halves
+    preparation: Preparation
+    contrast: Contrast | None
+    save: Callable[[Path], str]
+
+
 class TrainableFusion:
     """A fusion encoder with gradients.
 
     Args:
-        name: of its source.
-        family: declares its architecture.
-        halves: the loaded model.
-        processor: its tokenizer and image processor.
+        parts: the opened model.
         where: device and dtype.
-        reading: of the head in `model()`.
+        reading: of the head in `model()`; `itm` if None.
 
     Attributes:
         module: the model in its wrapper; called with a function, it calls that with itself: one forward of a whole
             step.
-
-    Raises:
-        ModelError: the image processor is not the model's.
     """
 
-    #: The library's models hold no contrastive scale that could be trained and saved.
-    log_scale = None
+    def __init__(self, parts: OpenedFusion, where: Runtime, reading: str | None) -> None:
+        self._parts, self._where, self._reading = parts, where, reading or "itm"
+        parts.halves.module.requires_grad_(True)
+        self.module: nn.Module = _matcher()(parts.halves, parts.contrast)
 
-    def __init__(
-        self, name: str, family: FusionFamily, halves: Halves, processor: Any, where: Runtime, reading: str
-    ) -> None:
-        self._name, self._halves, self._processor, self._where = name, halves, processor, where
-        self._reading = reading
-        self._preparation = prepare_pixels(name, family, halves, processor)
-        halves.module.requires_grad_(True)
-        self.module: nn.Module = _matcher()(halves, family.contrast)
+    @property
+    def log_scale(self) -> Tensor | None:
+        """The contrastive scale's logarithm, if it is trained; the library's models hold none that is saved."""
+        contrast, module = self._parts.contrast, self._parts.halves.module
+        scale = None if contrast is None else contrast.log_scale(module)
+        return scale if getattr(scale, "requires_grad", False) else None
 
     def image(self, pixels: Pixels) -> Inputs:
         """Prepare one image, uint8 `(height, width, 3)`, as the model's own processor does."""
         torch = import_torch()
-        return {key: torch.as_tensor(value) for key, value in self._preparation.images(pixels).items()}
+        return {key: torch.as_tensor(value) for key, value in self._parts.preparation.images(pixels).items()}
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Tokenise texts to `input_ids` and `attention_mask`, int64 `(m, length)`, as long as the longest needs."""
-        lengths, _ = self._preparation.texts.lengths(texts)
-        tokens = self._preparation.texts.tokens(texts, max(lengths))
+        reader = self._parts.preparation.texts
+        lengths, _ = reader.lengths(texts)
+        tokens = reader.tokens(texts, max(lengths))
         return {name: tokens[name] for name in ("input_ids", "attention_mask")}
 
     def model(self) -> FusionScorer:
         """Return a model that measures with the weights as they are; it shares them."""
+        parts = self._parts
         return FusionScorer(
-            TorchFusionEncoder(self._name, self._halves, self._preparation, self._where, reading=self._reading)
+            TorchFusionEncoder(parts.name, parts.halves, parts.preparation, self._where, reading=self._reading)
         )
 
     def save(self, folder: Path) -> str:
-        """Write the folder of a model of transformers: configuration, safetensors, processor."""
-        folder.mkdir(parents=True)
-        with quiet():
-            self._halves.module.save_pretrained(folder)
-            self._processor.save_pretrained(folder)
-        return f"hf:{folder}"
+        """Write the model's new folder: configuration, safetensors, processor or tokenizer."""
+        return self._parts.save(folder)
 
 
 @cache
@@ -118,13 +203,20 @@ def _matcher() -> Any:
     torch = import_torch()
 
     class Matcher(torch.nn.Module):  # type: ignore[name-defined,misc]
-        """`model` is the library's; `scale` multiplies cosines, None where there is no contrast."""
+        """`model` is the library's or the authors'."""
 
         def __init__(self, halves: Halves, contrast: Contrast | None) -> None:
             super().__init__()
             self.model, self._halves, self._contrast = halves.module, halves, contrast
+
+        @property
+        def scale(self) -> Any:
+            """What multiplies cosines, a parameter's or a number; None where there is no contrast."""
+            if self._contrast is None:
+                return None
             # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration holds where that began.
-            self.scale = None if contrast is None else math.exp(halves.module.config.logit_scale_init_value)
+            logarithm = self._contrast.log_scale(self.model)
+            return logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
 
         def forward(self, compute: Callable[[Any], Any]) -> Any:
             return compute(self)

@@ -145,7 +145,7 @@ class FusionStep(TrainingStep):
         batch = None
         if self._contrast or drawn.negatives is None:
             image, text = fusion.vectors(*(tuple(tensor[:own] for tensor in side) for side in (images, texts)))
-            scale = torch.tensor(fusion.scale or 1.0, device=device)
+            scale = torch.as_tensor(fusion.scale or 1.0, device=device)
             batch = Batch(image, text, scale, ids[:own], step=step)
         if drawn.negatives is None:
             assert batch is not None  # noqa: S101  (for the type checker)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellapart.errors import DataError, ModelError
+from tellapart.models.native_prefixes import NATIVE
 from tellapart.train.config import TrainConfig
 from tellapart.train.fusion_encoder import open_fusion
 from tellapart.train.losses.loss import FusionLoss
@@ -53,7 +54,11 @@ def _open(name: str, config: TrainConfig) -> Trainable:
     """Open a fusion encoder or a dual one, as the loss needs it."""
     if isinstance(config.find_loss(), FusionLoss):
         contrast = config.matching is None or config.matching.contrast
-        return open_fusion(name, config.device, config.reading, contrast=contrast)
+        return open_fusion(name, config.device, config.reading, contrast=contrast, image_size=config.image_size)
+    if config.image_size is not None:
+        raise DataError(
+            f"image_size: {config.image_size} pixels are for a fusion encoder in its authors' file; leave it out"
+        )
     if config.matching is not None:
         raise DataError(
             f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {config.loss['name']!r} is none"
@@ -75,6 +80,12 @@ def open_dual(name: str, device: str) -> Trainable:
     """
     from tellapart.models.openclip.source import FOLDER, HUB, TAG
 
+    if name.partition(":")[0] in NATIVE:
+        raise ModelError(
+            f"{name} cannot be trained by a contrastive loss alone: take a loss of matching heads (itm, ranking, "
+            "eqsim-itm, ...), which adds the contrastive one where the model has towers"
+        )
+
     if name.startswith((TAG, HUB, FOLDER)):
         from tellapart.train.openclip_encoder import open_openclip
 
@@ -95,6 +106,6 @@ def resolve_name(name: str, home: Path) -> str:
     ('demo', 'openai/clip-vit-base-patch32')
     """
     prefix, colon, path = name.partition(":")
-    if colon and prefix in {"folder", "local-dir", "hf", "new"} and (home / path).exists():
+    if colon and prefix in {"folder", "local-dir", "hf", "new", *NATIVE} and (home / path).exists():
         return f"{prefix}:{home / path}"
     return str(home / name) if (home / name / "config.json").is_file() else name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from tellapart.data.pairset import PairSet
@@ -88,11 +89,12 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             (drawn, futures), ahead = ahead[0], [read_ahead(step + 1)] if step + 1 < total else []
             with ranks.together():
                 images = [image.result() for image in futures]
+            now = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
             for group in optimiser.param_groups:
-                group["lr"] = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
+                group["lr"] = group["factor"] * now
             optimiser.zero_grad(set_to_none=True)
             parts = steps.backward(drawn, images, step)
-            numbers = _numbers(parts, _update(trainable, optimiser, config), optimiser, trainable)
+            numbers = _numbers(parts, _update(trainable, optimiser, config), now, trainable)
             state.step = step + 1
             with ranks.together():
                 if ranks.leads:
@@ -109,15 +111,23 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
 
 
 def _make_optimiser(module: Any, config: TrainConfig) -> Any:
-    """Return AdamW; biases, norms and the scale, which have one axis or none, are not decayed."""
+    """Return AdamW; biases, norms and the scale, which have one axis or none, are not decayed.
+
+    Raises:
+        DataError: no trained weight's name matches a pattern of `optimiser.groups`.
+    """
     settings = config.optimiser
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-    ]
+    named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+    for pattern in settings.groups:
+        if not any(fnmatchcase(name, pattern) for name, _ in named):
+            raise DataError(f"optimiser.groups: no trained weight's name matches {pattern!r}; {named[0][0]} is one")
+    groups: dict[tuple[float, float], list[Any]] = {(1.0, settings.weight_decay): [], (1.0, 0.0): []}
+    for name, parameter in named:
+        factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
+        decay = settings.weight_decay if parameter.ndim >= 2 else 0.0
+        groups.setdefault((factor, decay), []).append(parameter)
     return import_torch().optim.AdamW(
-        [group for group in groups if group["params"]],
+        [{"params": p, "weight_decay": decay, "factor": factor} for (factor, decay), p in groups.items() if p],
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,
@@ -183,14 +193,14 @@ def _update(trainable: Trainable, optimiser: Any, config: TrainConfig) -> float:
     return norm
 
 
-def _numbers(parts: LossParts, norm: float, optimiser: Any, trainable: Trainable) -> dict[str, float]:
+def _numbers(parts: LossParts, norm: float, learning_rate: float, trainable: Trainable) -> dict[str, float]:
     numbers = {name: float(part) for name, part in parts.items()}
     bad = next((name for name, value in numbers.items() if not abs(value) < float("inf")), None)
     if bad is not None:
         raise RunError(
             f"the loss's part {bad!r} is {numbers[bad]}: training has diverged; lower optimiser.learning_rate"
         )
-    numbers |= {"gradient_norm": norm, "learning_rate": optimiser.param_groups[0]["lr"]}
+    numbers |= {"gradient_norm": norm, "learning_rate": learning_rate}
     if trainable.log_scale is not None:
         numbers["scale"] = float(trainable.log_scale.detach().exp())
     return numbers

@@ -154,6 +154,7 @@ def _measure(
         benchmarks=benchmarks,
         device=config.device,
         reading=config.reading,
+        image_size=config.image_size,
         place=_place(config),
     )
     folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
+from safetensors.torch import load_file
 from tiny_files import SETTINGS, SIZES, STATES, save_family, save_tokenizer, score
 from tiny_fusion_encoders import roberta
 from tiny_meter_fiber import SETTINGS as LIGHTNING_SETTINGS
@@ -75,7 +76,11 @@ def test_what_is_not_converted(tmp_path: Path) -> None:
         convert_model(name, tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
     save_tokenizer(tmp_path / "words")
-    assert convert_model(name, tmp_path / "folder", tokenizer=tmp_path / "words") > 0
+    words = ["--tokenizer", str(tmp_path / "words"), "--json"]
+    done = CliRunner().invoke(app, ["convert", name, str(tmp_path / "folder"), *words])
+    assert done.exit_code == 0, done.output
+    parameters = sum(tensor.numel() for tensor in load_file(tmp_path / "folder" / "model.safetensors").values())
+    assert json.loads(done.output) == {"out": str(tmp_path / "folder"), "parameters": parameters}
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ def test_pictures_are_resized_with_their_transparency() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "first", "second"),
     [

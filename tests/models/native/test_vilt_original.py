@@ -63,9 +63,17 @@ def test_pixels_equal_the_authors_to_the_bit() -> None:
         np.testing.assert_array_equal(prepared, expected.numpy())
 
 
-def test_a_strip_keeps_one_row_of_patches() -> None:
-    strip = np.zeros((3, 900, 3), np.uint8)
-    assert np.shape(shorter_side(384, HALF_COLOURS)(strip)["pixel_values"]) == (3, 32, 608)
+@pytest.mark.parametrize(
+    ("size", "shape", "sides"),
+    [
+        (64, (200, 299), (64, 96)),  # 95.68, rounded before it is cut
+        (384, (480, 640), (384, 512)),
+        (384, (3, 900), (32, 608)),  # a strip keeps one row of patches
+    ],
+)
+def test_sides_are_rounded_then_cut(size: int, shape: tuple[int, int], sides: tuple[int, int]) -> None:
+    prepared = shorter_side(size, HALF_COLOURS)(np.zeros((*shape, 3), np.uint8))["pixel_values"]
+    assert np.shape(prepared) == (3, *sides)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiny_files import bert_embeddings, bert_layer, draw, linear, norm
+from tiny_files import bert_embeddings, bert_layer, linear, norm
+from tiny_files import draw as draw_numbers
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -13,6 +14,13 @@ SETTINGS = {"num_attention_heads": 4, "num_heads": 4, "vision_heads": 2, "max_te
 
 WIDTH = 16
 WINDOW = 2
+
+
+def draw(shapes: Shapes) -> dict[str, Any]:
+    """Draw numbers; norms that are called otherwise than BERT's are around 1, too."""
+    state = draw_numbers(shapes)
+    around_one = (".ln_pre.weight", ".ln_post.weight", ".ln_1.weight", ".ln_2.weight", ".norm_i2t_i.weight")
+    return {name: tensor + 1 if name.endswith(around_one) else tensor for name, tensor in state.items()}
 
 
 def roberta(name: str, depth: int) -> Shapes:
@@ -94,4 +102,13 @@ def fiber_state(*, itm: bool = True) -> dict[str, Any]:
     shapes = {name.replace("crossattention.", "crossattention_t2i."): shape for name, shape in shapes.items()}
     if not itm:
         shapes = {name: shape for name, shape in shapes.items() if not name.startswith(("itm_score", "rank_output"))}
-    return draw(shapes | {"text_transformer.encoder.layer.0.alpha_t2i": (1,), "temp": (), "image_queue": (8, 4)})
+    state = draw(shapes | {"text_transformer.encoder.layer.0.alpha_t2i": (1,), "temp": (), "image_queue": (8, 4)})
+    # Else nine layers with norms behind them make one vector of all of a text's tokens.
+    for name in state:
+        if name.endswith(("query.weight", "key.weight")):
+            state[name] *= 4
+        if name.startswith("text_transformer") and name.endswith("output.dense.weight"):
+            state[name] *= 0.35
+        if name.endswith(("t2i.self.key.weight", "t2i.self.value.weight")):
+            state[name] *= 0.1
+    return state

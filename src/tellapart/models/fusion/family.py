@@ -67,10 +67,13 @@ class Contrast:
     Attributes:
         heads: names of the module's projections.
         vectors: takes the module and the states of images and texts to vectors `(n, d)` of both, of any length.
+        log_scale: takes the module to the logarithm of what multiplies their cosines: a parameter, or a number that
+            stays. By default the number that the library's configuration says.
     """
 
     heads: tuple[str, ...]
     vectors: Callable[[Any, Tensors, Tensors], tuple[Any, Any]]
+    log_scale: Callable[[Any], Any] = lambda module: module.config.logit_scale_init_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import Halves
+from tellapart.models.fusion.family import Contrast, Halves
 from tellapart.models.huggingface.images import ImageInputs
 
 __all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading", "normalise_names"]
@@ -123,6 +123,9 @@ class NativeFamily:
         resize: takes the tensors to another image size, by the authors' own method; None if there is none.
         clean: the authors' cleaner of captions; None if they have none.
         prompt: what a caption is put into, in place of `{}`.
+        begin_training: adds to a module, for a reading, what its authors' training begins with and a file may lack;
+            None if the family cannot be trained.
+        contrast: unimodal vectors of a trainable family; None if it has none.
     """
 
     name: str
@@ -136,6 +139,8 @@ class NativeFamily:
     resize: Callable[[dict[str, Any], int], dict[str, Any]] | None = None
     clean: Callable[[str], str] | None = None
     prompt: str = "{}"
+    begin_training: Callable[[Any, str], None] | None = None
+    contrast: Contrast | None = None
 
     def keep(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tensors that a reading may need, under the module's names."""

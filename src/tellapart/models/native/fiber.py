@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from tellapart.models.fusion.family import Tensors
+from tellapart.models.fusion.family import Contrast, Tensors
 from tellapart.models.native.answers import ClassifiesAnswers
 from tellapart.models.native.bert import BertLayer, Pooler, SelfAttention, attend
 from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart.models.native.images import IMAGENET_COLOURS, square
-from tellapart.models.native.meter import add_classifiers, add_linear
+from tellapart.models.native.meter import add_classifiers, add_linear, add_rank_output
 from tellapart.models.native.module import NativeConfig, unit
 from tellapart.models.native.roberta import EPSILON, build_roberta, read_context
 from tellapart.models.native.swin import Merging, WindowAttention, build_swin, resize_bias_tables
@@ -23,6 +24,9 @@ __all__ = ["FIBER", "Fiber", "FiberCosine", "FiberRank"]
 
 #: Tokens of a text in the authors' fine-tuning, where the file does not say.
 _CONTEXT = 50
+
+#: With which EqSim's fork begins, where a file has none: CLIP's.
+_LOG_SCALE = math.log(1 / 0.07)
 
 
 class GatedWindowAttention(WindowAttention):
@@ -112,6 +116,21 @@ class Fiber(NativeHalves):
         image = module.cross_modal_image_transform(image.flatten(1, 2)).mean(1, keepdim=True)
         return torch.cat([text, module.cross_modal_image_pooler(image)], dim=-1)
 
+    def image_vectors(self, states: Any) -> Any:
+        """Take the images' half through the rest of its tower alone: `(batch, dimensions)`, of any length."""
+        module = self.module
+        for step in self._upper:
+            states = step(states)
+        tokens = module.cross_modal_image_transform_itc(module.vit_model.norm(states).flatten(1, 2))
+        return module.cross_modal_image_pooler_itc(tokens.mean(1, keepdim=True))
+
+    def text_vectors(self, states: Any, mask: Any) -> Any:
+        """Take the texts' half through the rest of its tower alone: `(batch, dimensions)`, of any length."""
+        module = self.module
+        for layer in module.text_transformer.encoder.layer[self._fused :]:
+            states = layer(states, mask)
+        return module.cross_modal_text_pooler_itc(module.cross_modal_text_transform_itc(states))
+
 
 class FiberRank(Fiber):
     """The same with the head of retrieval, which has one logit."""
@@ -136,24 +155,33 @@ class FiberTwoImages(PooledImages, Fiber):
     architecture = "FiberTwoImages"
 
 
-class FiberCosine(NativeHalves):
+class FiberCosine(Fiber):
     """One vector of an image and of a text, length 1: both towers run to their end, and neither reads the other."""
 
     architecture = "FiberCosine"
 
     def images(self, pixel_values: Any) -> Tensors:
         """Return float `(batch, dimensions)`."""
-        tokens = self.module.cross_modal_image_transform_itc(self.module.vit_model(pixel_values))
-        return (unit(self.module.cross_modal_image_pooler_itc(tokens.mean(1, keepdim=True))),)
+        return (unit(self.image_vectors(*super().images(pixel_values))),)
 
     def texts(self, ids: Any, mask: Any) -> Tensors:
         """Return float `(batch, dimensions)`."""
-        tokens = self.module.cross_modal_text_transform_itc(self.module.text_transformer(ids, mask))
-        return (unit(self.module.cross_modal_text_pooler_itc(tokens)),)
+        return (unit(self.text_vectors(*super().texts(ids, mask))),)
 
     def join(self, images: Tensors, texts: Tensors) -> Any:
         """Return the cosines of pairs, `(batch, 1)`."""
         return (images[0] * texts[0]).sum(-1, keepdim=True)
+
+
+def _vectors(module: Any, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
+    halves = Fiber(module)
+    return halves.image_vectors(*images), halves.text_vectors(*texts)
+
+
+def _begin_training(module: Any, reading: str) -> None:
+    add_rank_output(module, reading)
+    if not hasattr(module, "logit_scale"):
+        module.logit_scale = nn.Parameter(torch.tensor(_LOG_SCALE, device=module.vit_model.norm.weight.device))
 
 
 def _build(layout: Layout) -> Any:
@@ -175,6 +203,8 @@ def _build(layout: Layout) -> Any:
                 setattr(module, pooler, Pooler(layout.shape(f"{pooler}.dense.weight")[0]))
     add_linear(module, layout, "itm_score.fc", "rank_output")
     add_classifiers(module, layout)
+    if "logit_scale" in layout:
+        module.logit_scale = nn.Parameter(torch.empty(()))
     words, size = module.text_transformer.embeddings.word_embeddings.num_embeddings, module.vit_model.image_size
     context = read_context(layout, "text_transformer", _CONTEXT)
     module.config = NativeConfig("fiber", vocab_size=words, context=context, image_size=size, layout=layout)
@@ -206,9 +236,14 @@ FIBER = NativeFamily(
         "queue_ptr",
         "queue_total",
         "temp",
-        "logit_scale",
         "mlm_score.*",
         "cross_modal_att_layers.*",
     ),
     resize=resize_bias_tables,
+    begin_training=_begin_training,
+    contrast=Contrast(
+        tuple(f"cross_modal_{side}_{part}_itc" for side in ("image", "text") for part in ("transform", "pooler")),
+        _vectors,
+        log_scale=lambda module: module.logit_scale,
+    ),
 )

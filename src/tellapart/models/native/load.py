@@ -22,7 +22,7 @@ from tellapart.models.torch_backend import Runtime, import_torch, runtime
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
 
-__all__ = ["WEIGHTS", "OpenedModel", "load_native", "load_vocabulary", "open_model"]
+__all__ = ["WEIGHTS", "OpenedModel", "choose_reading", "load_native", "load_vocabulary", "open_model", "prepare"]
 
 #: Weights of a converted model, in its folder.
 WEIGHTS = "model.safetensors"
@@ -57,10 +57,10 @@ def load_native(model_type: str, name: str, options: ModelOptions) -> NativeMode
     """
     where = runtime(options)
     opened = open_model(model_type, name, where, image_size=options.image_size)
-    reading = _choose(opened, options.reading)
-    preparation = _prepare(opened, options, reading)
+    reading = choose_reading(opened, options.reading)
+    preparation, tokenizer = prepare(opened, options, ends=reading.ends)
     halves = reading.halves(opened.module)
-    take_answers(halves, opened.path.parent, preparation.texts.tokenizer)
+    take_answers(halves, opened.path.parent, tokenizer)
     return make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
 
 
@@ -103,7 +103,12 @@ def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
     return {key: value for key, value in plain.items() if isinstance(value, str | int | float | bool)}
 
 
-def _choose(opened: OpenedModel, name: str | None) -> Reading:
+def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
+    """Return a reading that the file has the head of, by default the first.
+
+    Raises:
+        ModelError: it has no such reading, or none.
+    """
     held = opened.module.state_dict()
     there = {key: reading for key, reading in opened.family.readings.items() if reading.needs in held}
     if name is None and there:
@@ -131,18 +136,27 @@ def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
     return tokenizer
 
 
-def _prepare(opened: OpenedModel, options: ModelOptions, reading: Reading) -> Preparation:
-    """Prepare images and texts as the authors did."""
+def prepare(opened: OpenedModel, options: ModelOptions, *, ends: bool = True) -> tuple[Preparation, Any]:
+    """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
+
+    Args:
+        opened: the model.
+        options: texts, tokenizer, regions.
+        ends: whether a text is read with a token at its end.
+
+    Raises:
+        ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.
+    """
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
         raise ModelError(f"{opened.path}: the authors of {family.title} clean no captions; leave out --texts cleaned")
     tokenizer = load_vocabulary(opened, options.tokenizer)
-    if not reading.ends:
+    if not ends:
         leave_out_end(tokenizer)
     clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
     texts = TokenReader(tokenizer, module.config.context, clean=lambda text: family.prompt.format(clean(text)))
-    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}{'' if reading.ends else ' no end'}"
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}{'' if ends else ' no end'}"
     if family.images is not None:
-        return Preparation(family.images(module), texts, facts)
+        return Preparation(family.images(module), texts, facts), tokenizer
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)
-    return Preparation(regions.inputs, texts, f"{facts} regions {regions.to_dict()}", LEFT_OUT)
+    return Preparation(regions.inputs, texts, f"{facts} regions {regions.to_dict()}", LEFT_OUT), tokenizer

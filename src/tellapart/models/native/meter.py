@@ -20,7 +20,7 @@ from tellapart.models.torch_backend import import_torch
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["METER", "Meter", "MeterRank", "add_classifiers", "add_linear"]
+__all__ = ["METER", "Meter", "MeterRank", "add_classifiers", "add_linear", "add_rank_output"]
 
 #: Tokens of a text where the file does not say: the authors' retrieval code, and all their other tasks.
 _RETRIEVAL_CONTEXT, _CONTEXT = 40, 50
@@ -120,6 +120,15 @@ def add_classifiers(module: Any, layout: Layout) -> None:
             setattr(module, name, build_head(layout, name))
 
 
+def add_rank_output(module: Any, reading: str) -> None:
+    """Add the head of retrieval, if that is read and the file lacks it: it begins as the matching head's class 1."""
+    if reading == "rank" and not hasattr(module, "rank_output") and hasattr(module.itm_score, "fc"):
+        matching = module.itm_score.fc
+        module.rank_output = nn.Linear(matching.in_features, 1, device=matching.weight.device)
+        for part in ("weight", "bias"):
+            getattr(module.rank_output, part).data.copy_(getattr(matching, part)[1:])
+
+
 def _build(layout: Layout) -> Any:
     module, clip = nn.Module(), layout.has(f"{_CLIP}.")
     module.vit_model = ClipTower(build_clip_vit(layout, _CLIP)) if clip else build_swin(layout, "vit_model")
@@ -177,4 +186,5 @@ METER = NativeFamily(
         "snli_classifier.*",
     ),
     resize=_resize,
+    begin_training=add_rank_output,
 )

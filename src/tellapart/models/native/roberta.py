@@ -55,13 +55,16 @@ def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, i
 
 
 def read_context(layout: Layout, prefix: str, usual: int) -> int:
-    """Return how many tokens a text may have: the file's own `max_text_len`, else the authors' usual number.
+    """Return how many tokens a text may have: the file's own number, else the authors' usual one.
+
+    A folder written here says `context`, the authors' own configuration `max_text_len`.
 
     Raises:
         ModelError: it is none, or more than there are positions.
     """
     most = layout.shape(f"{prefix}.embeddings.position_embeddings.weight")[0] - _FIRST_POSITION
-    context = layout.settings.get("max_text_len", min(usual, most))
+    name = "context" if "context" in layout.settings else "max_text_len"
+    context = layout.settings.get(name, min(usual, most))
     if not isinstance(context, int) or not 3 <= context <= most:
-        raise ModelError(f"{layout.source}: max_text_len is {context}; a whole number from 3 to {most} is expected")
+        raise ModelError(f"{layout.source}: {name} is {context}; a whole number from 3 to {most} is expected")
     return context
