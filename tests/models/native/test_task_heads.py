@@ -33,6 +33,7 @@ from tellapart.cli.main import app
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.fusion.heads import FusionAnswers, FusionHeat
+from tellapart.models.huggingface.tokens import leave_out_end
 from tellapart.models.native.save import convert_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
@@ -141,6 +142,14 @@ def test_an_object_of_numbers_is_a_list_of_answers(tmp_path: Path) -> None:
     model = load(tmp_path, "albef", albef_vqa())
     (tmp_path / "answer_list.json").write_text(json.dumps({str(k): one for k, one in reversed([*enumerate(ANSWERS)])}))
     assert find_model(f"albef:{tmp_path / 'head.pth'}").fingerprint == model.fingerprint
+
+
+def test_a_tokenizer_that_always_ends_a_text_is_refused() -> None:
+    class Bytes:
+        cls_token = None
+
+    with pytest.raises(ModelError, match=r"a Bytes cannot be told to leave out a text's last token"):
+        leave_out_end(Bytes())
 
 
 def test_two_images_are_judged_by_the_formula(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 #: separates them where the probability is rounded to 0 or 1.
 READINGS = ("itm", "itm_logit")
 
-#: What other heads put out: one vector of an image and of a text, a number for each answer of a list, P(true) of two
-#: images, a map of an image, a box. `outputs` returns these as they are.
+#: What other heads put out: the cosine of two vectors, a number for each answer of a list, P(true) of two images, a map
+#: of an image, a box.
 _OTHERS = ("cosine", "answers", "two_images", "heat", "box")
 
 #: Samples of one forward. Part of what a model is: see `fixed_batches`. On a CPU four images already fill the cores.
