@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from golden import build, build_published
-from tiny_files import SETTINGS, albef_state
+from tiny_files import SETTINGS, albef_state, draw, linear
 from tiny_heads import (
     ANSWERS,
     PUBLISHED,
@@ -213,6 +213,13 @@ def test_the_layer_of_grad_cam_is_never_guessed(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"4 layers, which read the image from 2 on, and gradcam_layer is None"):
         find_model(f"albef:{file}", ModelOptions(reading="grad_cam"))
     assert isinstance(find_model(f"albef:{file}"), PairScorer)
+
+
+def test_grad_cam_reads_block_8_of_twelve() -> None:
+    heads = linear("vision_proj", 16, 32) | linear("text_proj", 16, 32) | linear("itm_head", 2, 32)
+    family, module = build("albef", draw(albef_text(12, 6) | heads), SETTINGS)
+    halves: Any = family.readings["grad_cam"].halves(module)
+    assert halves.layer == 8
 
 
 def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path: Path) -> None:
