@@ -295,3 +295,29 @@ def test_a_pickle_that_is_cut_off_anywhere_is_an_error(tmp_path: Path) -> None:
             path.write_bytes(whole[:length])
             with pytest.raises(DataError, match=r"a\.p: is no complete pickle of plain data"):
                 read_plain_pickle(path)
+
+
+class Finder:
+    """Finds the first candidate, or the upper left corner."""
+
+    name, fingerprint, kind = "finder", "finder:1", "logit"
+
+    def find_boxes(self, images: Any, phrases: Any, candidates: Any) -> list[Sides]:
+        return [own[0] if own else (0.0, 0.0, 5.0, 5.0) for _, _, own in zip(images, phrases, candidates, strict=True)]
+
+
+def test_a_model_that_finds_boxes_gets_the_candidates_of_each_phrase() -> None:
+    import io
+
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.new("RGB", (30, 20)).save(stream, "PNG")
+    rows = (
+        Box("0", "a cup", "a.png", (1, 2, 9, 9), (30, 20), ((1, 2, 9, 8), (0, 0, 4, 4))),
+        Box("1", "a dog", "a.png", (1, 2, 9, 9), (30, 20)),
+    )
+    session = Session(pictures=lambda _reference: stream.getvalue(), store=EmbeddingStore(None), batch_size=1)
+    run = GROUNDING.runner(Finder())  # type: ignore[arg-type]
+    assert run is not None
+    assert run(Finder(), BoxSet("made", rows), session) == [(1, 2, 9, 8), (0.0, 0.0, 5.0, 5.0)]

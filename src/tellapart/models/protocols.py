@@ -1,6 +1,8 @@
-"""Protocols of models: one of the first seven makes an object a model; the others are optional and make it faster.
+"""Protocols of models: what makes an object a model, heads of other tasks, and optional ones that make it faster.
 
-A model is any object with the attributes and methods of a protocol; nothing needs to be inherited.
+A model is any object with the attributes and methods of a protocol; nothing needs to be inherited. Scores of images and
+texts come from `DualEncoder`, `PairScorer`, `TextScorer`, `Generator`, `KeyReader` and `MatrixScorer`; answers,
+judgements and boxes from `AnswerChooser`, `TwoImageClassifier` and `BoxFinder`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
 
 __all__ = [
+    "AnswerChooser",
+    "BoxFinder",
     "DualEncoder",
     "Generator",
     "ImagePreparer",
@@ -23,15 +27,18 @@ __all__ = [
     "Model",
     "PairScorer",
     "Pixels",
+    "Sides",
     "Sized",
     "StackedSimilarity",
     "TextScorer",
+    "TwoImageClassifier",
     "Vectors",
     "Weighed",
 ]
 
 Pixels = NDArray[np.uint8]  # (height, width, 3), RGB
 Vectors = NDArray[np.float32]  # (n, dimensions)
+Sides = tuple[float, float, float, float]  # x, y, width, height of a box, in pixels
 
 
 @runtime_checkable
@@ -120,6 +127,32 @@ class MatrixScorer(Model, Protocol):
 
     def score_matrix(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score every image of one item against every text of it: float32 `(images, texts)`."""
+
+
+@runtime_checkable
+class AnswerChooser(Model, Protocol):
+    """Answers a question from a list that it was loaded with: a classifier over answers, or a decoder that ranks."""
+
+    def choose_answers(self, images: Sequence[Pixels], questions: Sequence[str]) -> list[str]:
+        """Answer question `k` about image `k`; no answer depends on its neighbours."""
+
+
+@runtime_checkable
+class TwoImageClassifier(Model, Protocol):
+    """Judges whether a sentence is true of two images, a left one and a right one (NLVR2)."""
+
+    def judge(self, left: Sequence[Pixels], right: Sequence[Pixels], sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Return P(sentence `k` is true of the images `k`): float32 `(n,)`."""
+
+
+@runtime_checkable
+class BoxFinder(Model, Protocol):
+    """Finds what a phrase refers to, without words: a head of box coordinates, or a map of where the model looks."""
+
+    def find_boxes(
+        self, images: Sequence[Pixels], phrases: Sequence[str], candidates: Sequence[Sequence[Sides]]
+    ) -> list[Sides]:
+        """Return the box of phrase `k` in image `k`: one of its candidates, if it has some and the model needs them."""
 
 
 @runtime_checkable

@@ -1,16 +1,53 @@
-"""Answers in words: read from a file, or asked of a model, once for each record of a task."""
+"""Answers read from a file, or asked of a model, once for each record of a task, batch by batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from tellapart.errors import ScoreError
 from tellapart.models.generative.readings import Answerer
+from tellapart.models.protocols import Pixels
 from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.task import Session
 
-__all__ = ["ask", "read_answers"]
+__all__ = ["ask", "compute_batches", "read_answers"]
+
+T = TypeVar("T")
+
+
+def compute_batches(
+    images: Sequence[Sequence[str]],
+    session: Session,
+    compute: Callable[[slice, list[list[Pixels]]], Iterable[T]],
+    noun: str = "answers",
+) -> list[T]:
+    """Compute something for each record of its images, a batch at a time.
+
+    Args:
+        images: references of the images of each record.
+        session: the images, and the size of batches.
+        compute: takes which records a batch has, and their images, to one value for each.
+        noun: of the values, for the progress.
+
+    Raises:
+        DataError: an image is not there or cannot be decoded.
+
+    >>> from tellapart.models.store import EmbeddingStore
+    >>> session = Session(pictures=lambda reference: b"", store=EmbeddingStore(None), batch_size=2)
+    >>> compute_batches([(), (), ()], session, lambda part, pictures: [part.start] * len(pictures))
+    [0, 0, 2]
+    """
+    values: list[T] = []
+    for start in range(0, len(images), session.batch):
+        part = slice(start, start + session.batch)
+        # Neighbouring records often share an image: each is decoded once for the batch.
+        decoded = {reference: session.pixels(reference) for own in images[part] for reference in own}
+        values += compute(part, [[decoded[reference] for reference in own] for own in images[part]])
+        if session.progress:
+            session.progress(noun, len(values), len(images))
+    return values
 
 
 def ask(
@@ -35,16 +72,11 @@ def ask(
     >>> ask(None, [], [], Session(pictures=lambda reference: b"", store=EmbeddingStore(None)))
     []
     """
-    answers: list[str] = []
-    for start in range(0, len(prompts), session.batch):
-        part = slice(start, start + session.batch)
-        # Neighbouring records often share an image: each is decoded once for the batch.
-        decoded = {reference: session.pixels(reference) for own in images[part] for reference in own}
-        pictures = [[decoded[reference] for reference in own] for own in images[part]]
-        answers += model.answer(pictures, prompts[part], max_new_tokens=longest)
-        if session.progress:
-            session.progress("answers", len(answers), len(prompts))
-    return answers
+
+    def answer(part: slice, pictures: list[list[Pixels]]) -> list[str]:
+        return model.answer(pictures, prompts[part], max_new_tokens=longest)
+
+    return compute_batches(images, session, answer)
 
 
 def read_answers(path: Path, ids: Sequence[str], noun: str) -> list[str]:

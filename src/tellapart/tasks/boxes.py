@@ -1,8 +1,8 @@
 """Visual grounding: the box of what a phrase refers to, right where it overlaps the gold box by half of their union.
 
 A predicted box is x, y, width, height in pixels of the image as its file is, the corner with the smallest x and y
-first. Box heads that put out centre and size as shares of the image (DETR, X-VLM) go through
-`tellapart.metrics.boxes.from_centres`.
+first. Predictions made elsewhere by box heads that put out centre and size as shares of the image (DETR, X-VLM) go
+through `tellapart.metrics.boxes.from_centres`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.answers_grammar import Corners
 from tellapart.models.generative.readings import Answerer
-from tellapart.models.protocols import Pixels
-from tellapart.tasks.answering import ask
+from tellapart.models.protocols import BoxFinder, Pixels, Sides
+from tellapart.tasks.answering import ask, compute_batches
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import box, read_predictions
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 __all__ = ["GROUNDING", "BoxAnswerer", "measure_boxes"]
-
-Sides = tuple[float, float, float, float]  # x, y, width, height
 
 _ACCURACY = Metric(
     name="box_accuracy",
@@ -67,6 +65,17 @@ def _template(records: BoxSet) -> Iterator[Mapping[str, Any]]:
 
 def _read(path: Path, records: BoxSet) -> list[Sides]:
     return read_predictions(path, [row.id for row in records.boxes], box, "phrase")
+
+
+def _find(model: BoxFinder, records: BoxSet, session: Session) -> list[Sides]:
+    """Find the box of every phrase by a head of the model, among the record's candidates where it needs some."""
+    rows = records.boxes
+
+    def find(part: slice, pictures: list[list[Pixels]]) -> list[Sides]:
+        phrases, candidates = [row.text for row in rows[part]], [row.candidates for row in rows[part]]
+        return model.find_boxes([picture for (picture,) in pictures], phrases, candidates)
+
+    return compute_batches([(row.image,) for row in rows], session, find, "boxes")
 
 
 def _find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[Sides]:
@@ -137,8 +146,8 @@ GROUNDING = Task(
     read=_read,
     measure=measure_boxes,
     notes=_notes,
-    runners=((BoxAnswerer, _find_boxes),),
-    models="a model that names boxes in words",
+    runners=((BoxFinder, _find), (BoxAnswerer, _find_boxes)),
+    models="a model that finds boxes, or names them in words",
     todo="fill in `prediction` with [x, y, width, height] in pixels",
     accepts=("predictions",),
     hiding=Hiding(

@@ -1,4 +1,4 @@
-"""Questions about images, answered in words: against one gold answer (VLUE), or against ten people's (VQA 2.0)."""
+"""Questions about images, answered in words or from a list: against one gold answer (VLUE), or ten people's (VQA)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
 from tellapart.models.generative.readings import Answerer
-from tellapart.tasks.answering import ask, read_answers
+from tellapart.models.protocols import AnswerChooser, Pixels
+from tellapart.tasks.answering import ask, compute_batches, read_answers
 from tellapart.tasks.hiding import Hiding, image_of
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
@@ -61,6 +62,15 @@ def _answer(model: Answerer, records: QuestionSet, session: Session) -> list[str
     prompt = model.task_prompt("vqa")
     prompts = [prompt.fill(question=row.question) for row in records.questions]
     return ask(model, [(row.image,) for row in records.questions], prompts, session)
+
+
+def _choose(model: AnswerChooser, records: QuestionSet, session: Session) -> list[str]:
+    questions = [row.question for row in records.questions]
+
+    def choose(part: slice, pictures: list[list[Pixels]]) -> list[str]:
+        return model.choose_answers([picture for (picture,) in pictures], questions[part])
+
+    return compute_batches([(row.image,) for row in records.questions], session, choose)
 
 
 def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
@@ -198,8 +208,8 @@ def _task(
         read=_read,
         measure=measure,
         notes=_notes,
-        runners=((Answerer, _answer),),
-        models="a model that answers in words",
+        runners=((AnswerChooser, _choose), (Answerer, _answer)),
+        models="a model that answers in words, or chooses from a list of answers",
         accepts=("predictions",),
         hiding=hiding,
     )

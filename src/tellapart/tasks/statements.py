@@ -17,7 +17,8 @@ from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.answers_grammar import parse_verdict
 from tellapart.models.generative.readings import Answerer
-from tellapart.tasks.answering import ask
+from tellapart.models.protocols import Pixels, TwoImageClassifier
+from tellapart.tasks.answering import ask, compute_batches
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import label, read_predictions
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
@@ -128,6 +129,17 @@ def _answer(model: Answerer, records: StatementSet, session: Session) -> list[bo
     return [parse_verdict(answer) for answer in answers]
 
 
+def _judge(model: TwoImageClassifier, records: StatementSet, session: Session) -> list[bool | None]:
+    """Judge every statement by a classifier of two images: true where P(true) is above one half."""
+    sentences = [row.sentence for row in records.statements]
+
+    def judge(part: slice, pictures: list[list[Pixels]]) -> list[bool | None]:
+        left, right = ([pair[side] for pair in pictures] for side in (0, 1))
+        return [bool(probability > 0.5) for probability in model.judge(left, right, sentences[part])]
+
+    return compute_batches([(row.left, row.right) for row in records.statements], session, judge, "judgements")
+
+
 def _notes(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[str, ...]:
     neither = sum(label is None for label in predictions)
     if not neither:
@@ -152,8 +164,8 @@ NLVR2 = Task(
     read=_read,
     measure=measure_statements,
     notes=_notes,
-    runners=((Answerer, _answer),),
-    models="a model that answers in words",
+    runners=((TwoImageClassifier, _judge), (Answerer, _answer)),
+    models="a model that answers in words, or judges two images",
     accepts=("predictions",),
     hiding=Hiding(
         records=StatementSet,

@@ -121,8 +121,8 @@ PARAMETERS = {
     "clip16_288_pretrain": 318_653_186,
     "clip16_224_pretrain": 318_554_882,
     "clip16_384_irtr": 318_848_259,
-    "clip16_576_vqa": 319_396_608,
-    "clip16_288_nlvr2": 318_650_880,
+    "clip16_576_vqa": 326_569_785,
+    "clip16_288_nlvr2": 323_377_154,
     "clip16_384_snli": 318_843_648,
     "swinbase_384_pretrain": 326_918_522,
 }

@@ -18,7 +18,7 @@ from tellapart.models.fusion.torch_encoder import TorchFusionEncoder, TorchState
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Pixels
 
-__all__ = ["CACHE_BYTES", "FusionScorer", "image_key"]
+__all__ = ["CACHE_BYTES", "FusionScorer", "StateCache", "image_key"]
 
 #: Halves kept in memory, in bytes: about 600 images of BLIP at 384 pixels (577 x 768 float32 each).
 CACHE_BYTES = 2**30
@@ -28,8 +28,14 @@ _CHUNK = 64
 
 
 @dataclass(slots=True)
-class _StateCache:
-    """States by key, within a bound of bytes; those unused the longest are dropped first."""
+class StateCache:
+    """States by key, within a bound of bytes; those unused the longest are dropped first.
+
+    Attributes:
+        limit: the bound.
+        nbytes: memory of the states kept.
+        states: by key, those used last at the end.
+    """
 
     limit: int
     nbytes: int = 0
@@ -82,7 +88,7 @@ class FusionScorer:
         self.encoder = encoder
         self.name, self.fingerprint, self.kind = encoder.name, encoder.fingerprint, encoder.kind
         self.images_encoded = self.texts_encoded = 0
-        self._cache = _StateCache(cache_bytes)
+        self._cache = StateCache(cache_bytes)
         self._truncated: set[str] = set()
 
     @property

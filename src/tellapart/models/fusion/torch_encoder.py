@@ -31,6 +31,10 @@ __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 #: separates them where the probability is rounded to 0 or 1.
 READINGS = ("itm", "itm_logit")
 
+#: What other heads put out: the cosine of two vectors, a number for each answer of a list, P(true) of two images, a map
+#: of an image, a box.
+_OTHERS = ("cosine", "answers", "two_images", "heat", "box")
+
 #: Samples of one forward. Part of what a model is: see `fixed_batches`. On a CPU four images already fill the cores.
 _ON_CPU, _ELSEWHERE = 4, 32
 
@@ -100,13 +104,13 @@ class TorchFusionEncoder:
     def __init__(
         self, name: str, halves: Halves, preparation: Preparation, runtime: Runtime, *, reading: str = "itm"
     ) -> None:
-        if reading not in (*READINGS, "cosine"):
+        if reading not in (*READINGS, *_OTHERS):
             raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
         self.name, self.left_out = name, preparation.left_out
         self.kind: ScoreKind = "logit" if halves.match is None or reading == "itm_logit" else "probability"
         self.batch_size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.parameters = parameter_count(halves.module)
-        self._halves, self._preparation, self._runtime, self._reading = halves, preparation, runtime, reading
+        self._halves, self._preparation, self._runtime, self.reading = halves, preparation, runtime, reading
         length = f"{preparation.texts.length} tokens"
         identity = weights_fingerprint(
             halves.module, halves.architecture, runtime.dtype, length, halves.facts, preparation.facts
@@ -155,22 +159,36 @@ class TorchFusionEncoder:
         Raises:
             ModelError: the model fails on a pair.
         """
+        return np.array(self._join(images, texts, self._read), np.float32)
+
+    def outputs(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> list[NDArray[np.float32]]:
+        """Return what the head puts out for image state `k` and text state `k`, of any shape.
+
+        Raises:
+            ModelError: the model fails on a pair.
+        """
+        return self._join(images, texts, lambda output: output)
+
+    def _join(
+        self, images: Sequence[TorchState], texts: Sequence[TorchState], read: Callable[[Any], Any]
+    ) -> list[NDArray[np.float32]]:
+        """Join pairs of states, in batches of one shape, and read the joint's output."""
         pairs = list(zip(images, texts, strict=True))
-        scores = np.zeros(len(pairs), np.float32)
+        read_outputs: dict[int, NDArray[np.float32]] = {}
         for positions in positions_by_key((image.group, text.group) for image, text in pairs).values():
             for batch, real in fixed_batches(positions, self.batch_size):
                 batch_images, batch_texts = (_stack([pairs[k][side].tensors for k in batch]) for side in (0, 1))
                 with forward(self.name, self._halves.module):
-                    logits = self._halves.join(batch_images, batch_texts).float()
-                scores[batch[:real]] = self._read(logits)[:real].cpu().numpy()
-        return scores
+                    output = self._halves.join(batch_images, batch_texts).float()
+                read_outputs |= zip(batch[:real], read(output)[:real].cpu().numpy(), strict=True)
+        return [read_outputs[k] for k in range(len(pairs))]
 
     def _read(self, logits: Any) -> Any:
         """Return the scores that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
         match = self._halves.match
         if match is None:
             return logits[:, 0]
-        if self._reading == "itm_logit":
+        if self.reading == "itm_logit":
             return logits[:, match] - logits[:, 1 - match]
         return logits.softmax(1)[:, match]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, require
 from tellapart.models.torch_backend import bucket
 
-__all__ = ["TokenReader", "check_tokenizer", "text_config"]
+__all__ = ["TokenReader", "check_tokenizer", "leave_out_end", "text_config"]
 
 
 class TokenReader:
@@ -19,6 +19,9 @@ class TokenReader:
         length: of the context, in tokens, with the special ones.
         whole: pad every text to the context; else to the next multiple of eight tokens.
         clean: goes over each text before the tokenizer reads it; None for texts as they are.
+
+    Attributes:
+        tokenizer: of transformers.
     """
 
     def __init__(
@@ -26,24 +29,42 @@ class TokenReader:
     ) -> None:
         self.length = length
         self._clean = clean or str
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._whole = whole
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
         """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end."""
         if not texts:
             return [], []
-        own = [len(tokens) for tokens in self._tokenizer(self._read(texts), verbose=False)["input_ids"]]
+        own = [len(tokens) for tokens in self.tokenizer(self._read(texts), verbose=False)["input_ids"]]
         padded = [self.length if self._whole else bucket(length, self.length) for length in own]
         return padded, [length > self.length for length in own]
 
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
         """Tokenise texts to tensors of `length` tokens, named as the tokenizer names them."""
         options = {"padding": "max_length", "truncation": True, "max_length": length, "return_tensors": "pt"}
-        return dict(self._tokenizer(self._read(texts), **options, verbose=False))
+        return dict(self.tokenizer(self._read(texts), **options, verbose=False))
 
     def _read(self, texts: Sequence[str]) -> list[str]:
         return [self._clean(text) for text in texts]
+
+
+def leave_out_end(tokenizer: Any) -> None:
+    """Have a tokenizer of BERT's kind put its first token before a text, and none at its end.
+
+    Raises:
+        ModelError: it is not one of the tokenizers library, of which the rule can be set.
+    """
+    backend, first = getattr(tokenizer, "backend_tokenizer", None), tokenizer.cls_token
+    if backend is None or first is None:
+        raise ModelError(
+            f"a {type(tokenizer).__name__} cannot be told to leave out a text's last token; put a tokenizer.json of "
+            "BERT beside the model's file"
+        )
+    processors = require("tokenizers.processors", extra="models")
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A", special_tokens=[(first, tokenizer.cls_token_id)]
+    )
 
 
 def text_config(config: Any) -> Any:

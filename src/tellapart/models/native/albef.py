@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.models.fusion.family import Tensors
+from tellapart.models.native.answers import AnswerDecoder, DecodesAnswers
 from tellapart.models.native.bert import BertEmbeddings, BertEncoder, BertLayer
 from tellapart.models.native.captions import clean_like_albef
 from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart.models.native.grad_cam import GradCam
 from tellapart.models.native.images import CLIP_COLOURS, square
 from tellapart.models.native.module import NativeConfig, unit
 from tellapart.models.native.positions import resize_grid
+from tellapart.models.native.two_images import AlternatingImages, share_sources
 from tellapart.models.native.vit import build_vit
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["ALBEF", "Albef", "AlbefText", "build_text", "rename_text"]
+__all__ = ["ALBEF", "Albef", "AlbefText", "add_task_heads", "build_text", "rename_text"]
 
 #: Tokens of a caption in the authors' retrieval code.
 _CONTEXT = 30
@@ -95,15 +98,48 @@ class AlbefCosine(Albef):
         return (unit(self.module.text_proj(self.module.text_encoder.read(ids, mask)[:, 0])),)
 
 
+class AlbefAnswers(DecodesAnswers, Albef):
+    """VQA's file: the answer of a list that `text_decoder` finds the likeliest."""
+
+    architecture = "AlbefAnswers"
+
+
+class AlbefTwoImages(AlternatingImages, Albef):
+    """NLVR2's file: `cls_head` behind layers that read the left and the right image in turn."""
+
+    architecture = "AlbefTwoImages"
+
+
+class AlbefGradCam(GradCam, Albef):
+    """Any file with a matching head: where the match comes from."""
+
+    architecture = "AlbefGradCam"
+
+
+def add_task_heads(module: Any, layout: Layout) -> bool:
+    """Add the parts of VQA's and NLVR2's files, as far as a file has them, and return whether it has any."""
+    if layout.has("text_decoder."):
+        module.text_decoder = AnswerDecoder(layout, "text_decoder")
+    if layout.has("cls_head."):
+        share_sources(module.text_encoder)
+    return layout.has("text_decoder.") or layout.has("cls_head.")
+
+
 def _build(layout: Layout) -> Any:
     module = nn.Module()
     module.visual_encoder = build_vit(layout, "visual_encoder")
     module.text_encoder = build_text(layout)
-    for name in ("vision_proj", "text_proj", "itm_head"):
-        setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
-    words = module.text_encoder.embeddings.word_embeddings.num_embeddings
-    size = module.visual_encoder.patch_embed.img_size[0]
-    module.config = NativeConfig("albef", vocab_size=words, context=_CONTEXT, image_size=size, layout=layout)
+    embeddings, context = module.text_encoder.embeddings, _CONTEXT
+    if add_task_heads(module, layout):
+        context = embeddings.position_embeddings.num_embeddings  # questions and sentences are read whole
+    else:
+        for name in ("vision_proj", "text_proj", "itm_head"):
+            setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+    if layout.has("cls_head."):
+        first, last = (nn.Linear(*reversed(layout.shape(f"cls_head.{k}.weight"))) for k in (0, 2))
+        module.cls_head = nn.Sequential(first, nn.ReLU(), last)
+    words, size = embeddings.word_embeddings.num_embeddings, module.visual_encoder.patch_embed.img_size[0]
+    module.config = NativeConfig("albef", vocab_size=words, context=context, image_size=size, layout=layout)
     return module
 
 
@@ -115,6 +151,10 @@ ALBEF = NativeFamily(
         "itm": Reading(Albef, "itm", "itm_head.weight"),
         "itm_logit": Reading(Albef, "itm_logit", "itm_head.weight"),
         "itc": Reading(AlbefCosine, "cosine", "vision_proj.weight"),
+        # The authors' tokenizer ends no text with [SEP].
+        "vqa": Reading(AlbefAnswers, "answers", "text_decoder.cls.predictions.decoder.weight", ends=False),
+        "nlvr2": Reading(AlbefTwoImages, "two_images", "cls_head.2.weight", ends=False),
+        "grad_cam": Reading(AlbefGradCam, "heat", "itm_head.weight", ends=False),
     },
     images=lambda module: square(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
@@ -128,6 +168,8 @@ ALBEF = NativeFamily(
         "temp",
         "text_encoder*.position_ids",
         "text_encoder.cls.*",
+        "text_decoder*.position_ids",
+        "text_decoder.cls.predictions.decoder.bias",  # a copy of `predictions.bias`
     ),
     resize=lambda tensors, size: resize_grid(
         tensors, "visual_encoder.pos_embed", "visual_encoder.patch_embed.proj.weight", size

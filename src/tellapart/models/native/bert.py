@@ -20,11 +20,12 @@ def attend(queries: Any, keys: Any, values: Any, mask: Any | None, heads: int) -
         queries: `(batch, queries, width)`.
         keys: `(batch, keys, width)`.
         values: `(batch, keys, width)`.
-        mask: bool `(batch, keys)`, True on real keys; None if all are.
+        mask: bool `(batch, keys)`, True on real keys, or `(batch, queries, keys)`, True on what a query may read; None
+            if that is everything.
         heads: of attention, each with an equal share of the width.
     """
     split = [states.unflatten(-1, (heads, -1)).transpose(1, 2) for states in (queries, keys, values)]
-    allowed = None if mask is None else mask[:, None, None, :]
+    allowed = None if mask is None else mask[:, None, None] if mask.ndim == 2 else mask[:, None]
     return nn.functional.scaled_dot_product_attention(*split, attn_mask=allowed).transpose(1, 2).flatten(2)
 
 
@@ -90,6 +91,10 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
         states = self.attention(states, states, mask)
         if source is not None:
             states = self.crossattention(states, source, source_mask)
+        return self.feed(states)
+
+    def feed(self, states: Any) -> Any:
+        """Run the feed-forward part."""
         return self.output(nn.functional.gelu(self.intermediate.dense(states)), states)
 
 

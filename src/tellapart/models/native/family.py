@@ -95,13 +95,16 @@ class Reading:
 
     Attributes:
         halves: makes the halves from the module. Of a cosine, each half is one vector.
-        read: what is read from the joint's output: `itm`, `itm_logit` or `cosine`.
+        read: what is read from the joint's output: `itm`, `itm_logit` or `cosine`; or that of another task's head:
+            `answers`, `two_images`, `heat` or `box`.
         needs: the tensor that a file must have for it.
+        ends: whether a text is read with a token at its end.
     """
 
     halves: Callable[[Any], Halves]
     read: str
     needs: str
+    ends: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ import math
 from typing import Any
 
 from tellapart.models.fusion.family import Contrast, Tensors
+from tellapart.models.native.answers import ClassifiesAnswers
 from tellapart.models.native.bert import BertLayer, Pooler, SelfAttention, attend
 from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart.models.native.images import IMAGENET_COLOURS, square
-from tellapart.models.native.meter import add_linear, add_rank_output
+from tellapart.models.native.meter import add_classifiers, add_linear, add_rank_output
 from tellapart.models.native.module import NativeConfig, unit
 from tellapart.models.native.roberta import EPSILON, build_roberta, read_context
 from tellapart.models.native.swin import Merging, WindowAttention, build_swin, resize_bias_tables
+from tellapart.models.native.two_images import PooledImages
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()
@@ -141,6 +143,18 @@ class FiberRank(Fiber):
         return self.module.rank_output(self.pool(images, texts))
 
 
+class FiberAnswers(ClassifiesAnswers, Fiber):
+    """VQA's file: the answer of a list with the greatest logit."""
+
+    architecture = "FiberAnswers"
+
+
+class FiberTwoImages(PooledImages, Fiber):
+    """NLVR2's file: a pass for the left image, and one for the right."""
+
+    architecture = "FiberTwoImages"
+
+
 class FiberCosine(Fiber):
     """One vector of an image and of a text, length 1: both towers run to their end, and neither reads the other."""
 
@@ -188,6 +202,7 @@ def _build(layout: Layout) -> Any:
             if layout.has(pooler + "."):
                 setattr(module, pooler, Pooler(layout.shape(f"{pooler}.dense.weight")[0]))
     add_linear(module, layout, "itm_score.fc", "rank_output")
+    add_classifiers(module, layout)
     if "logit_scale" in layout:
         module.logit_scale = nn.Parameter(torch.empty(()))
     words, size = module.text_transformer.embeddings.word_embeddings.num_embeddings, module.vit_model.image_size
@@ -201,6 +216,8 @@ FIBER = NativeFamily(
     title="FIBER",
     build=_build,
     readings={
+        "vqa": Reading(FiberAnswers, "answers", "vqa_classifier.3.weight"),
+        "nlvr2": Reading(FiberTwoImages, "two_images", "nlvr2_classifier.3.weight"),
         "itm": Reading(Fiber, "itm", "itm_score.fc.weight"),
         "itm_logit": Reading(Fiber, "itm_logit", "itm_score.fc.weight"),
         "itc": Reading(FiberCosine, "cosine", "cross_modal_image_transform_itc.weight"),
@@ -220,8 +237,6 @@ FIBER = NativeFamily(
         "queue_total",
         "temp",
         "mlm_score.*",
-        "vqa_classifier.*",
-        "nlvr2_classifier.*",
         "cross_modal_att_layers.*",
     ),
     resize=resize_bias_tables,

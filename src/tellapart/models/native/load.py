@@ -11,12 +11,11 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
 from tellapart.models.checkpoint import Checkpoint, read_checkpoint
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
-from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
-from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
-from tellapart.models.native.cosine import CosineScorer
+from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
 from tellapart.models.native.family import Layout, NativeFamily, Reading
+from tellapart.models.native.readings import NativeModel, make_model, take_answers
 from tellapart.models.native_prefixes import TOKENIZER_FILES, find_native
 from tellapart.models.torch_backend import Runtime, import_torch, runtime
 
@@ -43,7 +42,7 @@ class OpenedModel(SimpleNamespace):
     path: Path
 
 
-def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScorer | CosineScorer:
+def load_native(model_type: str, name: str, options: ModelOptions) -> NativeModel:
     """Load a family's model for one of its readings, by default the first that the file has.
 
     Args:
@@ -53,17 +52,16 @@ def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScor
 
     Raises:
         ModelError: the file is missing, damaged or of another family, its tensors do not fit, it has no such reading,
-            or there is no tokenizer.
+            or there is no tokenizer, or no list of answers for a head that needs one.
         MissingDependencyError: torch, timm or transformers is not installed.
     """
     where = runtime(options)
     opened = open_model(model_type, name, where, image_size=options.image_size)
     reading = choose_reading(opened, options.reading)
-    preparation, _ = prepare(opened, options)
+    preparation, tokenizer = prepare(opened, options, ends=reading.ends)
     halves = reading.halves(opened.module)
-    if reading.read == "cosine":
-        return CosineScorer(TorchFusionEncoder(name, halves, preparation, where, reading="cosine"))
-    return FusionScorer(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read))
+    take_answers(halves, opened.path.parent, tokenizer)
+    return make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
 
 
 def open_model(model_type: str, name: str, where: Runtime, *, image_size: int | None = None) -> OpenedModel:
@@ -138,8 +136,13 @@ def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
     return tokenizer
 
 
-def prepare(opened: OpenedModel, options: ModelOptions) -> tuple[Preparation, Any]:
+def prepare(opened: OpenedModel, options: ModelOptions, *, ends: bool = True) -> tuple[Preparation, Any]:
     """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
+
+    Args:
+        opened: the model.
+        options: texts, tokenizer, regions.
+        ends: whether a text is read with a token at its end.
 
     Raises:
         ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.
@@ -148,9 +151,11 @@ def prepare(opened: OpenedModel, options: ModelOptions) -> tuple[Preparation, An
     if options.texts == "cleaned" and family.clean is None:
         raise ModelError(f"{opened.path}: the authors of {family.title} clean no captions; leave out --texts cleaned")
     tokenizer = load_vocabulary(opened, options.tokenizer)
+    if not ends:
+        leave_out_end(tokenizer)
     clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
     texts = TokenReader(tokenizer, module.config.context, clean=lambda text: family.prompt.format(clean(text)))
-    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}"
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}{'' if ends else ' no end'}"
     if family.images is not None:
         return Preparation(family.images(module), texts, facts), tokenizer
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.models.fusion.family import Tensors
+from tellapart.models.native.answers import ClassifiesAnswers
 from tellapart.models.native.bert import BertLayer, Pooler
 from tellapart.models.native.clip_vit import ClipVit, build_clip_vit
 from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart.models.native.images import CLIP_COLOURS, IMAGENET_COLOURS, crop
-from tellapart.models.native.module import NativeConfig
+from tellapart.models.native.module import NativeConfig, build_head
 from tellapart.models.native.positions import resize_grid
 from tellapart.models.native.roberta import build_roberta, read_context
 from tellapart.models.native.swin import build_swin, resize_bias_tables
+from tellapart.models.native.two_images import PooledImages
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["METER", "Meter", "MeterRank", "add_linear", "add_rank_output"]
+__all__ = ["METER", "Meter", "MeterRank", "add_classifiers", "add_linear", "add_rank_output"]
 
 #: Tokens of a text where the file does not say: the authors' retrieval code, and all their other tasks.
 _RETRIEVAL_CONTEXT, _CONTEXT = 40, 50
@@ -69,6 +71,27 @@ class MeterRank(Meter):
         return self.module.rank_output(self.pool(images, texts))
 
 
+class MeterAnswers(ClassifiesAnswers, Meter):
+    """VQA's file: the answer of a list with the greatest logit."""
+
+    architecture = "MeterAnswers"
+
+
+class MeterTwoImages(PooledImages, Meter):
+    """NLVR2's file: a pass for the left image, and one for the right, whose tokens are marked by a third type."""
+
+    architecture = "MeterTwoImages"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the image tower, and leave the marks out: an image may stand on either side."""
+        return (self.module.cross_modal_image_transform(self.module.vit_model(pixel_values)),)
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Mark the images' sides, pool the text with each, and classify both: `(batch, 2)`."""
+        types = self.module.token_type_embeddings.weight
+        return super().join((images[0] + types[1], images[1] + types[2]), texts)
+
+
 class ClipTower(nn.Module):  # type: ignore[misc, name-defined]
     """CLIP, of which only the image tower is left."""
 
@@ -88,6 +111,13 @@ def add_linear(module: Any, layout: Layout, *names: str) -> None:
             parent, _, leaf = name.rpartition(".")
             owner = module.get_submodule(parent)
             setattr(owner, leaf, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+
+
+def add_classifiers(module: Any, layout: Layout) -> None:
+    """Give a module the heads of VQA and NLVR2, as far as the file has them."""
+    for name in ("vqa_classifier", "nlvr2_classifier"):
+        if layout.has(f"{name}."):
+            setattr(module, name, build_head(layout, name))
 
 
 def add_rank_output(module: Any, reading: str) -> None:
@@ -113,6 +143,7 @@ def _build(layout: Layout) -> Any:
         setattr(module, f"cross_modal_{side}_pooler", Pooler(width))
     module.itm_score = nn.Module()
     add_linear(module, layout, "itm_score.fc")
+    add_classifiers(module, layout)
     usual = _RETRIEVAL_CONTEXT if "rank_output.weight" in layout else _CONTEXT
     context = read_context(layout, "text_transformer", usual)
     words, size = module.text_transformer.embeddings.word_embeddings.num_embeddings, module.vit_model.image_size
@@ -136,6 +167,8 @@ METER = NativeFamily(
     title="METER",
     build=_build,
     readings={
+        "vqa": Reading(MeterAnswers, "answers", "vqa_classifier.3.weight"),
+        "nlvr2": Reading(MeterTwoImages, "two_images", "nlvr2_classifier.3.weight"),
         "itm": Reading(Meter, "itm", "itm_score.fc.weight"),
         "itm_logit": Reading(Meter, "itm_logit", "itm_score.fc.weight"),
         "rank": Reading(MeterRank, "itm_logit", "rank_output.weight"),
@@ -150,8 +183,6 @@ METER = NativeFamily(
         "text_transformer.pooler.*",
         "text_transformer.embeddings.position_ids",
         "mlm_score.*",
-        "vqa_classifier.*",
-        "nlvr2_classifier.*",
         "snli_classifier.*",
     ),
     resize=_resize,

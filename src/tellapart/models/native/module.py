@@ -8,7 +8,7 @@ from typing import Any
 from tellapart.models.native.family import Layout
 from tellapart.models.torch_backend import import_torch
 
-__all__ = ["NativeConfig", "unit"]
+__all__ = ["NativeConfig", "build_head", "unit"]
 
 
 class NativeConfig:
@@ -48,3 +48,10 @@ class NativeConfig:
 def unit(vectors: Any) -> Any:
     """Scale vectors `(n, d)` to length 1."""
     return import_torch().nn.functional.normalize(vectors, dim=-1)
+
+
+def build_head(layout: Layout, name: str) -> Any:
+    """Build a head of two dense layers with a norm and GELU between them: X-VLM's, METER's and FIBER's."""
+    nn = import_torch().nn
+    (inner, width), (classes, _) = layout.shape(f"{name}.0.weight"), layout.shape(f"{name}.3.weight")
+    return nn.Sequential(nn.Linear(width, inner), nn.LayerNorm(inner), nn.GELU(), nn.Linear(inner, classes))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 from tellapart.data.atomic import atomic_folder
 from tellapart.errors import require
 from tellapart.models.huggingface.files import quiet
+from tellapart.models.native.answers import ANSWERS_FILE
 from tellapart.models.native.load import WEIGHTS, load_vocabulary, open_model
 from tellapart.models.native_prefixes import split_name
 from tellapart.models.torch_backend import Runtime, parameter_count
@@ -19,7 +21,8 @@ __all__ = ["convert_model", "save_native"]
 def convert_model(name: str, folder: Path, *, tokenizer: Path | None = None) -> int:
     """Write the folder that `-m FOLDER` opens as the same model: its scores are equal to the bit.
 
-    What no reading needs (momentum copies, queues, other tasks' heads) is left out.
+    What no reading needs (momentum copies, queues, other tasks' heads) is left out; the list of answers beside the file
+    is copied.
 
     Args:
         name: of the model, as `albef:FILE`.
@@ -39,6 +42,9 @@ def convert_model(name: str, folder: Path, *, tokenizer: Path | None = None) -> 
     words = load_vocabulary(opened, tokenizer)
     with atomic_folder(folder) as draft:
         save_native(opened.module, words, draft)
+        answers = opened.path.with_name(ANSWERS_FILE)
+        if answers.is_file():
+            shutil.copyfile(answers, draft / ANSWERS_FILE)
     return parameter_count(opened.module)
 
 

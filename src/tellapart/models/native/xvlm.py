@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.native.albef import build_text, rename_text
+from tellapart.models.native.albef import add_task_heads, build_text, rename_text
+from tellapart.models.native.answers import DecodesAnswers
 from tellapart.models.native.captions import clean_like_albef
 from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart.models.native.grad_cam import GradCam
 from tellapart.models.native.images import CLIP_COLOURS, square
-from tellapart.models.native.module import NativeConfig, unit
+from tellapart.models.native.module import NativeConfig, build_head, unit
 from tellapart.models.native.positions import resize_window_biases
 from tellapart.models.native.swin import build_swin
+from tellapart.models.native.two_images import AlternatingImages
 from tellapart.models.torch_backend import import_torch
 
 torch = import_torch()
@@ -64,21 +67,49 @@ class XvlmCosine(Xvlm):
         return (unit(self.module.text_proj(self.module.text_encoder.read(ids, mask)[:, 0])),)
 
 
-def _head(layout: Layout, name: str) -> Any:
-    """Build two dense layers with a norm between them."""
-    (inner, width), (classes, _) = layout.shape(f"{name}.0.weight"), layout.shape(f"{name}.3.weight")
-    return nn.Sequential(nn.Linear(width, inner), nn.LayerNorm(inner), nn.GELU(), nn.Linear(inner, classes))
+class XvlmAnswers(DecodesAnswers, Xvlm):
+    """VQA's file: the answer of a list that `text_decoder` finds the likeliest."""
+
+    architecture = "XvlmAnswers"
+
+
+class XvlmTwoImages(AlternatingImages, Xvlm):
+    """NLVR2's file: `cls_head` behind layers that read the left and the right image in turn."""
+
+    architecture = "XvlmTwoImages"
+
+
+class XvlmBoxes(Xvlm):
+    """Grounding's file, and pre-trained ones: where the text's object is.
+
+    `boxes` equals the authors' output on a tiny pre-trained file; nothing of the fine-tuned ones was there to compare.
+    """
+
+    architecture = "XvlmBoxes"
+    match = None
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Return middle x, middle y, width and height as shares of the image: `(batch, 4)`."""
+        return self.boxes(images, texts)
+
+
+class XvlmGradCam(GradCam, Xvlm):
+    """Any file with a matching head: where the match comes from."""
+
+    architecture = "XvlmGradCam"
 
 
 def _build(layout: Layout) -> Any:
     module = nn.Module()
     module.vision_encoder = build_swin(layout, "vision_encoder")
     module.text_encoder = build_text(layout)
-    for name in ("vision_proj", "text_proj"):
-        setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
-    for name in ("itm_head", "bbox_head"):
-        if layout.has(f"{name}."):
-            setattr(module, name, _head(layout, name))
+    add_task_heads(module, layout)
+    heads = [name for name in ("itm_head", "bbox_head", "cls_head") if layout.has(f"{name}.")]
+    for name in heads:
+        setattr(module, name, build_head(layout, name))
+    if "itm_head" in heads:
+        for name in ("vision_proj", "text_proj"):
+            setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
     module.config = NativeConfig(
         "xvlm",
         vocab_size=module.text_encoder.embeddings.word_embeddings.num_embeddings,
@@ -97,11 +128,23 @@ XVLM = NativeFamily(
         "itm": Reading(Xvlm, "itm", "itm_head.0.weight"),
         "itm_logit": Reading(Xvlm, "itm_logit", "itm_head.0.weight"),
         "itc": Reading(XvlmCosine, "cosine", "vision_proj.weight"),
+        # The authors' tokenizer ends no text with [SEP].
+        "vqa": Reading(XvlmAnswers, "answers", "text_decoder.cls.predictions.decoder.weight", ends=False),
+        "nlvr2": Reading(XvlmTwoImages, "two_images", "cls_head.0.weight", ends=False),
+        "boxes": Reading(XvlmBoxes, "box", "bbox_head.0.weight", ends=False),
+        "grad_cam": Reading(XvlmGradCam, "heat", "itm_head.0.weight", ends=False),
     },
     images=lambda module: square(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
     rename=rename_text,
-    ignored=("*.relative_position_index", "*.attn_mask", "*.position_ids", "text_encoder.cls.*", "temp"),
+    ignored=(
+        "*.relative_position_index",
+        "*.attn_mask",
+        "*.position_ids",
+        "text_encoder.cls.*",
+        "temp",
+        "text_decoder.cls.predictions.decoder.bias",
+    ),
     resize=lambda tensors, size: resize_window_biases(tensors, max(size // 32, 1)),
     clean=clean_like_albef,
 )

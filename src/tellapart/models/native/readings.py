@@ -1,0 +1,43 @@
+"""What a reading makes of an encoder: scores of pairs, vectors, or the answers of another task's head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tellapart.errors import ModelError
+from tellapart.models.fusion.family import Halves
+from tellapart.models.fusion.heads import FusionAnswers, FusionBoxes, FusionHeat, FusionTwoImages
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.native.answers import ANSWERS_FILE, Answers, read_answer_list
+from tellapart.models.native.cosine import CosineScorer
+
+__all__ = ["NativeModel", "make_model", "take_answers"]
+
+NativeModel = FusionScorer | CosineScorer | FusionAnswers | FusionTwoImages | FusionHeat | FusionBoxes
+
+_MODELS = {"cosine": CosineScorer, "two_images": FusionTwoImages, "heat": FusionHeat, "box": FusionBoxes}
+
+
+def take_answers(halves: Halves, folder: Path, tokenizer: Any) -> None:
+    """Give a head that chooses answers the list beside its file.
+
+    Raises:
+        ModelError: there is no such list, or it does not fit the head.
+    """
+    if isinstance(halves, Answers):
+        path = folder / ANSWERS_FILE
+        answers = read_answer_list(path)
+        try:
+            halves.take(answers, tokenizer)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from error
+
+
+def make_model(encoder: TorchFusionEncoder, halves: Halves) -> NativeModel:
+    """Make the model that gives what the encoder's reading says."""
+    if isinstance(halves, Answers):
+        return FusionAnswers(encoder, halves.answers)
+    model: NativeModel = _MODELS.get(encoder.reading, FusionScorer)(encoder)
+    return model
