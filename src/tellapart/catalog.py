@@ -101,6 +101,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",
         "hf:": "tellapart.models.huggingface.load:HF",
         "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
+        "cappa:": "tellapart.models.native_prefixes:CAPPA_FILE",
         "uniter:": "tellapart.models.native_prefixes:UNITER_FILE",
         "vilbert:": "tellapart.models.native_prefixes:VILBERT_FILE",
         "vlt5:": "tellapart.models.native_prefixes:VLT5_FILE",

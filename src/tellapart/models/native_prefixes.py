@@ -15,6 +15,7 @@ from tellapart.models.protocols import Model
 
 __all__ = [
     "ALBEF_FILE",
+    "CAPPA_FILE",
     "NATIVE",
     "TOKENIZER_FILES",
     "UNITER_FILE",
@@ -28,6 +29,7 @@ __all__ = [
 NATIVE: Mapping[str, str] = MappingProxyType(
     {
         "albef": "tellapart.models.native.albef:ALBEF",
+        "cappa": "tellapart.models.native.cappa:CAPPA",
         "uniter": "tellapart.models.native.uniter:UNITER",
         "vilbert": "tellapart.models.native.vilbert:VILBERT",
         "vlt5": "tellapart.models.native.vlt5:VLT5",
@@ -81,6 +83,7 @@ def _files(path: Path) -> list[Path] | None:
 
 
 ALBEF_FILE = _prefix("albef", "ALBEF, from its authors' file (mscoco.pth, flickr30k.pth, ALBEF.pth)")
+CAPPA_FILE = _prefix("cappa", "Open CapPa, from a file that examples/convert/cappa.py made")
 UNITER_FILE = _prefix("uniter", "UNITER, from its authors' file, on --regions (uniter-base.pt, or your fine-tuned one)")
 VILBERT_FILE = _prefix("vilbert", "ViLBERT or 12-in-1, from its authors' file, on --regions (pretrained_model.bin)")
 VLT5_FILE = _prefix("vlt5", "VL-T5, from its authors' file, on --regions (VLT5/Epoch30.pth)")

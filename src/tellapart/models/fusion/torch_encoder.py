@@ -100,7 +100,7 @@ class TorchFusionEncoder:
     def __init__(
         self, name: str, halves: Halves, preparation: Preparation, runtime: Runtime, *, reading: str = "itm"
     ) -> None:
-        if reading not in (*READINGS, "cosine"):
+        if reading not in (*READINGS, "cosine", "likelihood"):
             raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
         self.name, self.left_out = name, preparation.left_out
         self.kind: ScoreKind = "logit" if halves.match is None or reading == "itm_logit" else "probability"

@@ -92,7 +92,7 @@ class Reading:
 
     Attributes:
         halves: makes the halves from the module. Of a cosine, each half is one vector.
-        read: what is read from the joint's output: `itm`, `itm_logit` or `cosine`.
+        read: what is read from the joint's output: `itm`, `itm_logit`, `cosine`, or the `likelihood` that it is.
         needs: the tensor that a file must have for it.
     """
 
@@ -115,7 +115,7 @@ class NativeFamily:
         rename: takes a name in the file to that in the module.
         ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
         resize: takes the tensors to another image size, by the authors' own method; None if there is none.
-        clean: the authors' cleaner of captions; None if they have none.
+        clean: the authors' cleaner of captions; None if they have none, or none is known.
         prompt: what a caption is put into, in place of `{}`.
     """
 

@@ -14,6 +14,7 @@ from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
+from tellapart.models.native.captioner import NativeCaptioner, check_ends
 from tellapart.models.native.checkpoint import Checkpoint, read_checkpoint
 from tellapart.models.native.cosine import CosineScorer
 from tellapart.models.native.family import Layout, NativeFamily, Reading
@@ -43,7 +44,7 @@ class OpenedModel(SimpleNamespace):
     path: Path
 
 
-def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScorer | CosineScorer:
+def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScorer | CosineScorer | NativeCaptioner:
     """Load a family's model for one of its readings, by default the first that the file has.
 
     Args:
@@ -60,10 +61,13 @@ def load_native(model_type: str, name: str, options: ModelOptions) -> FusionScor
     opened = open_model(model_type, name, where, image_size=options.image_size)
     reading = _choose(opened, options.reading)
     preparation = _prepare(opened, options)
-    halves = reading.halves(opened.module)
+    encoder = TorchFusionEncoder(name, reading.halves(opened.module), preparation, where, reading=reading.read)
     if reading.read == "cosine":
-        return CosineScorer(TorchFusionEncoder(name, halves, preparation, where, reading="cosine"))
-    return FusionScorer(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read))
+        return CosineScorer(encoder)
+    if reading.read == "likelihood":
+        check_ends(name, preparation.texts)
+        return NativeCaptioner(encoder)
+    return FusionScorer(encoder)
 
 
 def open_model(model_type: str, name: str, where: Runtime, *, image_size: int | None = None) -> OpenedModel:
@@ -118,7 +122,7 @@ def _prepare(opened: OpenedModel, options: ModelOptions) -> Preparation:
     """Prepare images and texts as the authors did."""
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
-        raise ModelError(f"{opened.path}: the authors of {family.title} clean no captions; leave out --texts cleaned")
+        raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out --texts cleaned")
     folder = options.tokenizer or opened.path.parent
     beside = options.tokenizer is not None or any((folder / name).is_file() for name in TOKENIZER_FILES)
     source = str(folder) if beside else family.vocabulary
