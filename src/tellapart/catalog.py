@@ -105,6 +105,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "blip:": "tellapart.models.native_prefixes:BLIP_FILE",
         "fiber:": "tellapart.models.native_prefixes:FIBER_FILE",
         "meter:": "tellapart.models.native_prefixes:METER_FILE",
+        "cappa:": "tellapart.models.native_prefixes:CAPPA_FILE",
         "uniter:": "tellapart.models.native_prefixes:UNITER_FILE",
         "vilbert:": "tellapart.models.native_prefixes:VILBERT_FILE",
         "vilt:": "tellapart.models.native_prefixes:VILT_FILE",

@@ -17,6 +17,7 @@ from tellapart.models.protocols import Model
 __all__ = [
     "ALBEF_FILE",
     "BLIP_FILE",
+    "CAPPA_FILE",
     "FIBER_FILE",
     "METER_FILE",
     "NATIVE",
@@ -38,6 +39,7 @@ NATIVE: Mapping[str, str] = MappingProxyType(
         "blip_original": "tellapart.models.native.blip:BLIP_ORIGINAL",
         "fiber": "tellapart.models.native.fiber:FIBER",
         "meter": "tellapart.models.native.meter:METER",
+        "cappa": "tellapart.models.native.cappa:CAPPA",
         "uniter": "tellapart.models.native.uniter:UNITER",
         "vilbert": "tellapart.models.native.vilbert:VILBERT",
         "vilt_original": "tellapart.models.native.vilt:VILT_ORIGINAL",
@@ -120,6 +122,7 @@ FIBER_FILE = _prefix(
     "fiber", "FIBER, from its authors' file or EqSim's (fiber_pretrain.ckpt, fiber_f30k_irtr_itm.ckpt)"
 )
 METER_FILE = _prefix("meter", "METER, from its authors' file (meter_clip16_288_roberta_pretrain.ckpt)")
+CAPPA_FILE = _prefix("cappa", "Open CapPa, from a file that examples/convert/cappa.py made")
 UNITER_FILE = _prefix("uniter", "UNITER, from its authors' file, on --regions (uniter-base.pt, or your fine-tuned one)")
 VILBERT_FILE = _prefix("vilbert", "ViLBERT or 12-in-1, from its authors' file, on --regions (pretrained_model.bin)")
 VILT_FILE = _prefix("vilt_original", "ViLT, from its authors' file (vilt_200k_mlm_itm.ckpt, vilt_irtr_coco.ckpt)")

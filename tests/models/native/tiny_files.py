@@ -171,3 +171,22 @@ def score(name: str, **options: Any) -> Any:
         return model.score_pairs(PICTURES, TEXTS)
     assert isinstance(model, DualEncoder)
     return model.similarity(model.encode_images(PICTURES), model.encode_texts(TEXTS))
+
+
+def cappa_shapes(
+    width: int = 32, depths: tuple[int, int] = (2, 2), inner: int = 48, each: int = 8, words: int = 40
+) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of an Open CapPa, of tiny size if nothing else is said."""
+    tables = {"rows": 32, "columns": 32, "registers": 8}
+    shapes: dict[str, tuple[int, ...]] = {f"vision.{name}": (count, width) for name, count in tables.items()}
+    shapes |= {"vision.patch.weight": (width, 3, 16, 16), "text.embedding.weight": (words, width)}
+    shapes |= linear("text.logits", words, width)
+    for tower, depth in zip(("vision", "text"), depths, strict=True):
+        for block in (f"{tower}.blocks.{k}" for k in range(depth)):
+            for attention in ("attention", "cross_attention")[: 1 if tower == "vision" else 2]:
+                parts = ("query", "key", "value", "out")
+                shapes |= {f"{block}.{attention}.{part}.weight": (width, width) for part in parts}
+                shapes |= {f"{block}.{attention}.norm_{part}.weight": (each,) for part in ("query", "key")}
+            shapes |= {f"{block}.mlp.{part}.weight": (inner, width) for part in ("wi_0", "wi_1")}
+            shapes[f"{block}.mlp.wo.weight"] = (width, inner)
+    return shapes

@@ -31,9 +31,9 @@ __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 #: separates them where the probability is rounded to 0 or 1.
 READINGS = ("itm", "itm_logit")
 
-#: What other heads put out: the cosine of two vectors, a number for each answer of a list, P(true) of two images, a map
-#: of an image, a box.
-_OTHERS = ("cosine", "answers", "two_images", "heat", "box")
+#: What other heads put out: a cosine, a log-likelihood, a number for each answer of a list, P(true) of two images, a
+#: map of an image, a box.
+_OTHERS = ("cosine", "likelihood", "answers", "two_images", "heat", "box")
 
 #: Samples of one forward. Part of what a model is: see `fixed_batches`. On a CPU four images already fill the cores.
 _ON_CPU, _ELSEWHERE = 4, 32

@@ -151,13 +151,13 @@ ALBEF = NativeFamily(
         "itm": Reading(Albef, "itm", "itm_head.weight"),
         "itm_logit": Reading(Albef, "itm_logit", "itm_head.weight"),
         "itc": Reading(AlbefCosine, "cosine", "vision_proj.weight"),
-        # The authors' tokenizer ends no text with [SEP].
-        "vqa": Reading(AlbefAnswers, "answers", "text_decoder.cls.predictions.decoder.weight", ends=False),
-        "nlvr2": Reading(AlbefTwoImages, "two_images", "cls_head.2.weight", ends=False),
-        "grad_cam": Reading(AlbefGradCam, "heat", "itm_head.weight", ends=False),
+        "vqa": Reading(AlbefAnswers, "answers", "text_decoder.cls.predictions.decoder.weight"),
+        "nlvr2": Reading(AlbefTwoImages, "two_images", "cls_head.2.weight"),
+        "grad_cam": Reading(AlbefGradCam, "heat", "itm_head.weight"),
     },
     images=lambda module: square(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
+    ends=False,  # the authors' own tokenizer adds no [SEP] to a single text
     rename=rename_text,
     ignored=(
         "*_m.*",

@@ -95,16 +95,14 @@ class Reading:
 
     Attributes:
         halves: makes the halves from the module. Of a cosine, each half is one vector.
-        read: what is read from the joint's output: `itm`, `itm_logit` or `cosine`; or that of another task's head:
-            `answers`, `two_images`, `heat` or `box`.
+        read: what is read from the joint's output: `itm`, `itm_logit`, `cosine`, `likelihood`; or from another task's
+            head: `answers`, `two_images`, `heat` or `box`.
         needs: the tensor that a file must have for it.
-        ends: whether a text is read with a token at its end.
     """
 
     halves: Callable[[Any], Halves]
     read: str
     needs: str
-    ends: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +116,11 @@ class NativeFamily:
         readings: by name; the first one that a file has is the default.
         vocabulary: the hub's name of the tokenizer.
         images: makes the preprocessing from the module; None of a family that reads a detector's regions.
+        ends: whether a text is read with a token at its end, [SEP] say.
         rename: takes a name in the file to that in the module.
         ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
         resize: takes the tensors to another image size, by the authors' own method; None if there is none.
-        clean: the authors' cleaner of captions; None if they have none.
+        clean: the authors' cleaner of captions; None if they have none, or none is known.
         prompt: what a caption is put into, in place of `{}`.
         begin_training: adds to a module, for a reading, what its authors' training begins with and a file may lack;
             None if the family cannot be trained.
@@ -134,6 +133,7 @@ class NativeFamily:
     readings: Mapping[str, Reading]
     vocabulary: str
     images: Callable[[Any], ImageInputs] | None = None
+    ends: bool = True
     rename: Callable[[str], str] = str
     ignored: tuple[str, ...] = ()
     resize: Callable[[dict[str, Any], int], dict[str, Any]] | None = None

@@ -14,6 +14,7 @@ from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regio
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
+from tellapart.models.native.captioner import check_ends
 from tellapart.models.native.family import Layout, NativeFamily, Reading
 from tellapart.models.native.readings import NativeModel, make_model, take_answers
 from tellapart.models.native_prefixes import TOKENIZER_FILES, find_native
@@ -58,9 +59,11 @@ def load_native(model_type: str, name: str, options: ModelOptions) -> NativeMode
     where = runtime(options)
     opened = open_model(model_type, name, where, image_size=options.image_size)
     reading = choose_reading(opened, options.reading)
-    preparation, tokenizer = prepare(opened, options, ends=reading.ends)
+    preparation, tokenizer = prepare(opened, options)
     halves = reading.halves(opened.module)
     take_answers(halves, opened.path.parent, tokenizer)
+    if reading.read == "likelihood":
+        check_ends(name, preparation.texts)
     return make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
 
 
@@ -136,26 +139,25 @@ def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
     return tokenizer
 
 
-def prepare(opened: OpenedModel, options: ModelOptions, *, ends: bool = True) -> tuple[Preparation, Any]:
+def prepare(opened: OpenedModel, options: ModelOptions) -> tuple[Preparation, Any]:
     """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
 
     Args:
         opened: the model.
         options: texts, tokenizer, regions.
-        ends: whether a text is read with a token at its end.
 
     Raises:
         ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.
     """
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
-        raise ModelError(f"{opened.path}: the authors of {family.title} clean no captions; leave out --texts cleaned")
+        raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out --texts cleaned")
     tokenizer = load_vocabulary(opened, options.tokenizer)
-    if not ends:
+    if not family.ends:
         leave_out_end(tokenizer)
     clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
     texts = TokenReader(tokenizer, module.config.context, clean=lambda text: family.prompt.format(clean(text)))
-    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}{'' if ends else ' no end'}"
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}{'' if family.ends else ' no end'}"
     if family.images is not None:
         return Preparation(family.images(module), texts, facts), tokenizer
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)

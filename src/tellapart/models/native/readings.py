@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,20 @@ from tellapart.models.fusion.heads import FusionAnswers, FusionBoxes, FusionHeat
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.native.answers import ANSWERS_FILE, Answers, read_answer_list
+from tellapart.models.native.captioner import NativeCaptioner
 from tellapart.models.native.cosine import CosineScorer
 
 __all__ = ["NativeModel", "make_model", "take_answers"]
 
-NativeModel = FusionScorer | CosineScorer | FusionAnswers | FusionTwoImages | FusionHeat | FusionBoxes
+NativeModel = FusionScorer | CosineScorer | NativeCaptioner | FusionAnswers | FusionTwoImages | FusionHeat | FusionBoxes
 
-_MODELS = {"cosine": CosineScorer, "two_images": FusionTwoImages, "heat": FusionHeat, "box": FusionBoxes}
+_MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
+    "cosine": CosineScorer,
+    "likelihood": NativeCaptioner,
+    "two_images": FusionTwoImages,
+    "heat": FusionHeat,
+    "box": FusionBoxes,
+}
 
 
 def take_answers(halves: Halves, folder: Path, tokenizer: Any) -> None:
@@ -39,5 +47,4 @@ def make_model(encoder: TorchFusionEncoder, halves: Halves) -> NativeModel:
     """Make the model that gives what the encoder's reading says."""
     if isinstance(halves, Answers):
         return FusionAnswers(encoder, halves.answers)
-    model: NativeModel = _MODELS.get(encoder.reading, FusionScorer)(encoder)
-    return model
+    return _MODELS.get(encoder.reading, FusionScorer)(encoder)

@@ -128,14 +128,14 @@ XVLM = NativeFamily(
         "itm": Reading(Xvlm, "itm", "itm_head.0.weight"),
         "itm_logit": Reading(Xvlm, "itm_logit", "itm_head.0.weight"),
         "itc": Reading(XvlmCosine, "cosine", "vision_proj.weight"),
-        # The authors' tokenizer ends no text with [SEP].
-        "vqa": Reading(XvlmAnswers, "answers", "text_decoder.cls.predictions.decoder.weight", ends=False),
-        "nlvr2": Reading(XvlmTwoImages, "two_images", "cls_head.0.weight", ends=False),
-        "boxes": Reading(XvlmBoxes, "box", "bbox_head.0.weight", ends=False),
-        "grad_cam": Reading(XvlmGradCam, "heat", "itm_head.0.weight", ends=False),
+        "vqa": Reading(XvlmAnswers, "answers", "text_decoder.cls.predictions.decoder.weight"),
+        "nlvr2": Reading(XvlmTwoImages, "two_images", "cls_head.0.weight"),
+        "boxes": Reading(XvlmBoxes, "box", "bbox_head.0.weight"),
+        "grad_cam": Reading(XvlmGradCam, "heat", "itm_head.0.weight"),
     },
     images=lambda module: square(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
+    ends=False,  # the authors' own tokenizer adds no [SEP] to a single text
     rename=rename_text,
     ignored=(
         "*.relative_position_index",

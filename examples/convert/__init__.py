@@ -1,0 +1,1 @@
+"""Scripts that make what tellapart reads out of files that need other tools, or each other."""

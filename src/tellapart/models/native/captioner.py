@@ -1,0 +1,68 @@
+"""A captioner in its authors' file, as a generator: the image is read once, and then each caption beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.huggingface.images import Prepared
+from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.protocols import Pixels
+
+__all__ = ["NativeCaptioner", "check_ends"]
+
+
+class NativeCaptioner:
+    """A pair's score is log P(text and its end | image), in nats: the sum over its tokens, or the mean.
+
+    Args:
+        encoder: its joint's one number is the log-likelihood.
+
+    Attributes:
+        batch_size: pairs that are best given at once.
+    """
+
+    kind: ScoreKind = "similarity"  # a log-probability: no logit of a match, and no probability
+
+    def __init__(self, encoder: TorchFusionEncoder) -> None:
+        self.name, self.fingerprint, self.parameters = encoder.name, encoder.fingerprint, encoder.parameters
+        self._scorer = FusionScorer(encoder)
+        self.batch_size = self._scorer.batch_size
+
+    @property
+    def truncated(self) -> int:
+        """How many different texts so far were longer than the context and lost their end."""
+        return self._scorer.truncated
+
+    def prepare_image(self, pixels: Pixels) -> Prepared:
+        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `log_likelihoods`."""
+        return self._scorer.prepare_image(pixels)
+
+    def log_likelihoods(self, images: Sequence[Pixels | Prepared], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`.
+
+        Raises:
+            ModelError: there are not as many images as texts.
+        """
+        return self._scorer.score_pairs(images, texts)
+
+
+def check_ends(name: str, texts: TokenReader) -> None:
+    """Check that a tokenizer marks a text's beginning and end: the first word is predicted after the one, and the other
+    is predicted after the last word.
+
+    Raises:
+        ModelError: an empty text has fewer than two tokens.
+    """
+    found = int(texts.tokens([""], 8)["attention_mask"].sum())
+    if found < 2:
+        raise ModelError(
+            f"{name}: its tokenizer gives an empty text {found} tokens, not a beginning and an end, without which no "
+            "caption has a likelihood; name the captioner's own tokenizer with --tokenizer FOLDER"
+        )
