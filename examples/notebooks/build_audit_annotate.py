@@ -71,7 +71,7 @@ built
 
 # %%
 for item in built.pairs.items[:24:6]:
-    print(item.tags["subset"], "|", *item.texts, sep="\n    ")
+    print(item.tags["subset"], *item.texts, sep="\n    ")
 
 # %% [markdown]
 # ## Audit
@@ -120,9 +120,8 @@ again
 # %%
 def show_page(page, height):
     """Show a page of HTML in a frame of its own."""
-    return HTML(
-        f'<iframe srcdoc="{html.escape(page)}" style="width: 100%; height: {height}px; border: 1px solid #999">'
-    )
+    style = f"width: 100%; height: {height}px; border: 1px solid #999"
+    return HTML(f'<iframe srcdoc="{html.escape(page)}" style="{style}"></iframe>')
 
 
 show_page(again.card(), 500)
@@ -139,8 +138,8 @@ study = ta.export_study("i2t", "folder:sets/kitchen-2", "study", annotators="ann
 sorted(str(path) for path in Path("study").rglob("*.html"))
 
 # %% [markdown]
-# This is the page that Ann gets. It works here, too: choose the caption that fits, by mouse or by the keys that the page
-# names. `tellapart annotate import` and `tellapart annotate agree` take her answers from there.
+# This is the page that Ann gets, and it works here, too: choose the caption that fits. `tellapart annotate import` and
+# `tellapart annotate agree` take her answers from there.
 
 # %%
 show_page(Path("study/pages/ann.html").read_text(), 640)

@@ -37,6 +37,8 @@ def test_a_notebook_runs_and_ends_in_a_picture(path: Path, monkeypatch: pytest.M
     shown = [output for cell in cells for output in cell.outputs]
     assert [one.text for one in shown if one.output_type == "stream" and one.name == "stderr"] == []
     assert any(map(picture_in, cells[-1].outputs))
+    pages = "".join(one.get("data", {}).get("text/html", "") for one in shown)
+    assert pages.count("<iframe ") == pages.count("</iframe>")  # an open one takes the rest of the site's page
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -57,3 +59,15 @@ def test_there_are_three_notebooks_and_the_page_on_python_links_to_each() -> Non
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     assert len(NOTEBOOKS) == 3
     assert set(re.findall(r"examples/notebooks/(\w+)\.py", page)) == {path.stem for path in NOTEBOOKS}
+
+
+def test_what_a_cell_showed_is_put_on_the_sites_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from notebook_pages import _show
+
+    assert _show({"output_type": "stream", "text": "60 pairs\n"}, "a-1-0") == ("```text\n60 pairs\n```", {})
+    shown, files = _show({"data": {"image/png": "UE5H", "text/plain": "<Image>"}}, "a-2-0")
+    assert shown == "![What the cell draws](a-2-0.png)"
+    assert files == {"a-2-0.png": b"PNG"}
+    shown, _ = _show({"data": {"text/html": "<pre>a\n\nb</pre>", "text/plain": "<HTML>"}}, "a-3-0")
+    assert shown == '<div class="notebook-output"><pre>a&#10;&#10;b</pre></div>'
