@@ -121,7 +121,7 @@ again
 def show_page(page, height):
     """Show a page of HTML in a frame of its own."""
     style = f"width: 100%; height: {height}px; border: 1px solid #999"
-    return HTML(f'<iframe srcdoc="{html.escape(page)}" style="{style}"></iframe>')
+    return HTML(f'<div><iframe srcdoc="{html.escape(page)}" style="{style}"></iframe></div>')
 
 
 show_page(again.card(), 500)
