@@ -21,7 +21,7 @@ NEEDS = [
     ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),
     ("diffusion", ("torch", "diffusers"), ["builders/diffusion/*.py"]),
     ("board", ("fastapi", "sqlmodel"), ["board/*.py", "board/views/*.py", "board/submissions/*.py"]),
-    ("plot", ("matplotlib",), ["report/plots/*.py"]),
+    ("plot", ("matplotlib",), ["api/interchange.py", "report/plots/*.py"]),
 ]
 
 _MISSING = [need for need in NEEDS if not all(map(find_spec, need[1]))]

@@ -1,8 +1,9 @@
 """What mkdocs does beside `mkdocs.yml`: pages that are generated at each build, and links that lead out of `docs/`.
 
-A page for each benchmark (`benchmark_pages.py`), the decisions, the API reference of the public names, and the
-repository's own pages (README, CONTRIBUTING, SECURITY, CHANGELOG) are made here, so that nothing is written twice. A
-link to another file of the repository leads to a copy of it in the site. Formulas become MathML: no script, no network.
+A page for each benchmark (`benchmark_pages.py`), the executed notebooks (`notebook_pages.py`), the decisions, the API
+reference of the public names, and the repository's own pages (README, CONTRIBUTING, SECURITY, CHANGELOG) are made here,
+so that nothing is written twice. A link to another file of the repository leads to a copy of it in the site. Formulas
+become MathML: no script, no network.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from notebook_pages import NOTEBOOKS, notebook_pages
 
 from tellapart.catalog import BENCHMARKS
 
@@ -52,6 +54,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     pages = {
         "api": ["api/index.md", *({f"tellapart.{room}": f"api/{room}.md"} for room in ROOMS)],
         "decisions": ["decisions/index.md", *decisions],
+        "notebooks": [f"notebooks/{path.stem}.md" for path in sorted(NOTEBOOKS.glob("*.py"))],
     }
     config.nav = [_with_pages(entry, pages) for entry in config.nav or []]
     benchmarks = next(entry for entry in config.nav if "Benchmarks" in entry)["Benchmarks"]
@@ -71,7 +74,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     for source, target in OWN_PAGES.items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
-    for name, content in (_benchmarks() | _api() | {"decisions/index.md": _decisions()}).items():
+    for name, content in (_benchmarks() | _api() | notebook_pages() | {"decisions/index.md": _decisions()}).items():
         files.append(File.generated(config, name, content=content))
     return files
 
@@ -124,6 +127,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         inside = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         if inside in OWN_PAGES:
             inside = OWN_PAGES[inside]
+        elif inside.startswith("examples/notebooks/") and not source.startswith("docs/notebooks/"):
+            inside = f"notebooks/{Path(inside).stem}.md"  # what it shows; its page links to the file
         elif inside.startswith("docs/"):
             inside = inside.removeprefix("docs/")
             inside = f"{inside}/index.md" if (ROOT / "docs" / inside).is_dir() else inside

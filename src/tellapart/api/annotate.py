@@ -98,6 +98,11 @@ def export_study(
 
     Raises:
         TellapartError: no such survey or set, or the folder holds something.
+
+    >>> import tellapart as ta
+    >>> written = ta.export_study("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann,bob", sample=5)
+    >>> sorted(path.name for path in (written.to / "pages").iterdir())
+    ['ann.html', 'bob.html']
     """
     chosen = find_survey(survey)
     options = Deal(_names(annotators), each, seed, sample)

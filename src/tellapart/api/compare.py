@@ -50,7 +50,7 @@ def compare(*runs: Run | str | Path, baseline: str | None = None, by: str | None
     >>> compared.models, len(compared)
     (['dark', 'demo-encoder'], 3)
     """
-    folders = [_folder(each) for each in runs]
+    folders = [as_path(each, "runs") for each in runs]
     for option, value in (("baseline", baseline), ("by", by)):
         if value is not None and not isinstance(value, str):
             raise RunError(f"{option}={quote(value)}: give a name")
@@ -74,11 +74,7 @@ def gate(base: Run | str | Path, new: Run | str | Path, *, max_drop: float | Non
     >>> gate(oracle, random).passed, gate(random, oracle).rows[0].says
     (False, 'improvement')
     """
-    return regression_gate(_folder(base), _folder(new), max_drop=max_drop, seed=seed)
-
-
-def _folder(run: Run | str | Path) -> Path:
-    return run.folder if isinstance(run, Run) else as_path(run, "runs")
+    return regression_gate(as_path(base, "runs"), as_path(new, "runs"), max_drop=max_drop, seed=seed)
 
 
 class Compared(Frame):

@@ -8,9 +8,12 @@ from typing import Any
 
 from tellapart.api.arguments import as_path, as_tuple, choose, field_names, locations
 from tellapart.api.plugins import open_benchmark
+from tellapart.api.run import Run
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import as_benchmark
+from tellapart.catalog import nearest
 from tellapart.data.progress import Progress
+from tellapart.errors import UnknownNameError, quote
 from tellapart.evaluation.export import Exported
 from tellapart.evaluation.export import export as write_template
 from tellapart.evaluation.gap import Gaps
@@ -47,6 +50,13 @@ def export(
 
     Raises:
         TellapartError: no such benchmark, or the file cannot be written.
+
+    >>> import tellapart as ta
+    >>> template = getfixture("tmp_path") / "pairs.csv"
+    >>> ta.export("demo", template).rows
+    1200
+    >>> template.read_text().splitlines()[0]
+    'id,image,text,score,image_file,caption'
     """
     place = locations(data, images, outside_images)
     if isinstance(benchmark, str):
@@ -102,7 +112,7 @@ def import_regions(
 
 
 def paper_table(
-    runs: Sequence[str | Path],
+    runs: Run | str | Path | Sequence[Run | str | Path],
     form: str = "markdown",
     *,
     layout: str | None = None,
@@ -113,7 +123,7 @@ def paper_table(
     """Lay runs out as the papers do: markdown, latex, csv or json; `out` writes a file.
 
     Args:
-        runs: run folders.
+        runs: runs, or run folders.
         form: the format.
         layout: instead of the benchmark's own.
         intervals: also write intervals.
@@ -121,9 +131,16 @@ def paper_table(
         options: of `tellapart.report.paper_tables.layouts.TableSettings`.
 
     Raises:
-        TellapartError: a folder is no run, or what they measured cannot be laid out so.
+        TellapartError: a folder is no run, there is no such format, or what they measured cannot be laid out so.
+
+    >>> import tellapart as ta
+    >>> print(ta.paper_table(ta.evaluate("oracle", "demo", limit=20)).splitlines()[0])
+    **demo, 20 of 300 items, percent**
     """
     settings = TableSettings(**choose("paper_table", options, field_names(TableSettings)))
+    if form not in (known := (*_FORMATS, "json")):
+        hint = nearest(form, known) if isinstance(form, str) else ""
+        raise UnknownNameError(f"paper_table(form={quote(form)}){hint or ';'} the formats are {', '.join(known)}")
     table = lay_out([as_path(run, "runs") for run in as_tuple(runs, "runs")], layout, settings)
     text = write_json(table) if form == "json" else _FORMATS[form](table, intervals=intervals)
     if out is not None:
@@ -131,11 +148,16 @@ def paper_table(
     return text
 
 
-def plot(kind: str, runs: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
+def plot(kind: str, runs: Run | str | Path | Sequence[Run | str | Path], out: str | Path, **options: Any) -> Path:
     """Draw a picture for a paper to a file: .pdf, .svg or .png; options are those of `PlotSettings`.
 
     Raises:
         TellapartError: a folder is no run, or there is no such picture of it.
+
+    >>> import tellapart as ta
+    >>> run = ta.evaluate("oracle", "demo", limit=20)
+    >>> ta.plot("bars", run, getfixture("tmp_path") / "bars.png").name
+    'bars.png'
     """
     settings = PlotSettings(**choose("plot", options, field_names(PlotSettings)))
     to = as_path(out, "out")

@@ -217,6 +217,10 @@ class Run:
         results = [system.result for system in self.systems]
         return [each for name, own in on_the_same_items(results) for each in result_tables(own, name)]
 
+    def __fspath__(self) -> str:
+        """Return its folder: a run may be given wherever a run folder is."""
+        return str(self.folder)
+
     def __repr__(self) -> str:
         return f"{text_of(self._tables())}\nrun: {self.folder}"
 

@@ -1,0 +1,70 @@
+"""The notebooks of `examples/notebooks`, executed, as pages of the site: sentences, code, and what the code showed."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "examples" / "notebooks"
+
+#: Kind of picture -> the suffix of its file.
+_PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/svg+xml": "svg"}
+
+
+def execute(path: Path) -> Any:
+    """Run a notebook in an empty folder that is deleted afterwards, with a store of its own; return it with outputs.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell failed.
+    """
+    import jupytext
+    from nbclient import NotebookClient
+
+    notebook = jupytext.read(path)
+    with tempfile.TemporaryDirectory(prefix="notebook-") as folder:
+        own = {"TELLAPART_CACHE": f"{folder}/.cache", "IPYTHONDIR": f"{folder}/.ipython", "HF_HUB_OFFLINE": "1"}
+        source = str(NOTEBOOKS.parent.parent / "src")
+        searched = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+        client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": folder}})
+        client.execute(env={**os.environ, **own, "PYTHONPATH": searched})
+    return notebook
+
+
+def notebook_pages() -> dict[str, str | bytes]:
+    """Return a page for each notebook, and the files of its pictures, by their names in the site."""
+    pages: dict[str, str | bytes] = {}
+    for path in sorted(NOTEBOOKS.glob("*.py")):
+        parts: list[str] = []
+        for number, cell in enumerate(execute(path).cells):
+            if cell.cell_type == "markdown":
+                parts.append(cell.source)
+                continue
+            parts.append(f"```python\n{cell.source}\n```")
+            for k, output in enumerate(cell.outputs):
+                if output.get("data", {}).get("text/html") == "":  # a bar that is gone
+                    continue
+                shown, files = _show(output, f"{path.stem}-{number}-{k}")
+                parts.append(shown)
+                pages |= {f"notebooks/{name}": content for name, content in files.items()}
+        source = f"[This notebook as a file](../../examples/notebooks/{path.name}), which Jupyter opens with jupytext."
+        pages[f"notebooks/{path.stem}.md"] = "\n\n".join([*parts, source]) + "\n"
+    return pages
+
+
+def _show(output: Any, name: str) -> tuple[str, dict[str, bytes]]:
+    """Return an output as Markdown, and the picture's file if it is one."""
+    data = output.get("data", {})
+    for kind, suffix in _PICTURES.items():
+        if kind in data:
+            content = data[kind].encode() if suffix == "svg" else base64.b64decode(data[kind])
+            return f"![What the cell draws]({name}.{suffix})", {f"{name}.{suffix}": content}
+    if "text/html" in data:
+        # One line, for an empty one would end the block of HTML.
+        joined = re.sub(r"\n", "&#10;", data["text/html"].strip())
+        return f'<div class="notebook-output">{joined}</div>', {}
+    text = output.get("text") or data.get("text/plain", "")
+    return f"```text\n{text.rstrip()}\n```", {}

@@ -1,0 +1,44 @@
+"""The interface in eight lines, in a script of its own: what a reader of the first page types must run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tellapart as ta
+from tellapart.errors import UnknownNameError
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = Path(__file__).with_name("eight_lines.py")
+
+
+def test_the_eight_lines_run_in_a_script_without_torch(tmp_path: Path) -> None:
+    environment = {**os.environ, "TELLAPART_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["torch"] is False
+    assert said["models"] == ["light", "random"]
+    assert said["group_score"] == pytest.approx(2 / 3)
+    assert said["scored"] == 60
+    assert said["built"] >= 1
+
+
+def test_a_run_stands_for_its_folder(tmp_path: Path) -> None:
+    run = ta.evaluate(["demo-encoder", "constant"], "demo", limit=10, out=tmp_path / "run")
+    assert ta.paper_table(run) == ta.paper_table([tmp_path / "run"])
+    assert ta.open_run(run).models == run.models
+
+
+def test_a_format_that_is_none_is_one_sentence() -> None:
+    run = ta.evaluate("oracle", "demo", limit=4)
+    with pytest.raises(UnknownNameError, match=r"'latx'\); did you mean 'latex'\? the formats are markdown, latex"):
+        ta.paper_table(run, "latx")
