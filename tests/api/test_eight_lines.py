@@ -42,3 +42,24 @@ def test_a_format_that_is_none_is_one_sentence() -> None:
     run = ta.evaluate("oracle", "demo", limit=4)
     with pytest.raises(UnknownNameError, match=r"'latx'\); did you mean 'latex'\? the formats are markdown, latex"):
         ta.paper_table(run, "latx")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_eight_lines_run_in_a_notebook_and_train_there(tmp_path: Path) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    pytest.importorskip("accelerate")
+    sys.path.append(str(ROOT / "tests" / "train"))
+    from training_sets import table, toml
+
+    (tmp_path / "config.toml").write_text(toml(table(tmp_path)))
+    cells = [*SCRIPT.read_text().split("\n\n\n"), 'trained = ta.train("config.toml", "runs/trained")\ntrained', "run"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    environment = {**os.environ, "TELLAPART_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT / "src")}
+    environment["IPYTHONDIR"] = str(tmp_path / "ipython")
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute(
+        env=environment
+    )
+    assert "<table>" in notebook.cells[-1].outputs[0]["data"]["text/html"]
+    assert (tmp_path / "runs" / "trained" / "report.html").is_file()
