@@ -180,7 +180,7 @@ def _torch_class(kind: Any) -> Any:
     import torch
     import torchmetrics
 
-    class TorchMetric(torchmetrics.Metric):
+    class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         """The metric with its items as torchmetrics' state: one row an item."""
 
         full_state_update = False
