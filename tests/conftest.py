@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,14 @@ gone = no_such_module:model
 [tellapart.benchmarks]
 no-benchmark = installed_models:NO_BENCHMARK
 """
+
+
+@pytest.fixture(autouse=True)
+def no_plugins_of_earlier_tests() -> Iterator[None]:
+    """A program loads its plugins once; here each test is one, and its files are gone with it."""
+    yield
+    if plugins := sys.modules.get("tellapart.api.plugins"):
+        plugins._LOADED.clear()  # type: ignore[attr-defined]
 
 
 @pytest.fixture

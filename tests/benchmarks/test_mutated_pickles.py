@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tellapart.benchmarks.plain_pickle import read_plain_pickle
 
 from tellapart.benchmarks.refcoco import read_refcoco
+from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.errors import DataError
 
 REFS = [

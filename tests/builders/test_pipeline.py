@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from tellapart.api.build import describe_kept
 from tellapart.builders.pipeline import build, journal_of
-from tellapart.cli.build import _kept
 from tellapart.cli.invocation import interruptible
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError
@@ -119,10 +119,10 @@ def test_a_build_that_decided_nothing_keeps_nothing(
 
 def test_a_build_that_is_interrupted_in_its_audit_keeps_its_set(recipe: Callable[..., Path], tmp_path: Path) -> None:
     folder = build(recipe(), tmp_path / "set").folder
-    with pytest.raises(typer.Exit) as ended, interruptible(partial(_kept, folder)):
+    with pytest.raises(typer.Exit) as ended, interruptible(partial(describe_kept, folder)):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
-    assert _kept(folder) == f"the set in {folder} is complete"
+    assert describe_kept(folder) == f"the set in {folder} is complete"
 
 
 def test_neither_workers_nor_order_change_a_byte(recipe: Callable[..., Path], tmp_path: Path) -> None:

@@ -119,8 +119,11 @@ def loaded() -> tuple[tuple[str, str], ...]:
 
 
 def load_again(what: tuple[tuple[str, str], ...]) -> None:
-    """Load in this process what was loaded in another."""
+    """Load in this process what was loaded in another, but for files that are gone: who needs one says so."""
     for function, name in what:
+        file = Path(name.rpartition(":")[0] if function != "load_plugin" else name)
+        if file.suffix == ".py" and not file.expanduser().is_file():
+            continue
         {"load_plugin": load_plugin, "open_benchmark": open_benchmark, "open_model": open_model}[function](name)
 
 

@@ -209,14 +209,20 @@ def time_models(
 
 def _time_apart(name: str, settings: TimingSettings, prepare: Callable[[], object] | None) -> Timing:
     # Spawned, not forked: a fork would begin with this process's memory and with threads that it does not have.
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=prepare) as pool:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
-            return pool.submit(time_model, name, settings).result()
+            return pool.submit(_prepare_and_time, name, settings, prepare).result()
         except BrokenProcessPool as error:
             raise RunError(
                 f"{name}: the process that timed it was killed, as a rule because memory ran out; free some, or lower "
                 "--batch-size"
             ) from error
+
+
+def _prepare_and_time(name: str, settings: TimingSettings, prepare: Callable[[], object] | None) -> Timing:
+    if prepare is not None:
+        prepare()
+    return time_model(name, settings)
 
 
 def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
