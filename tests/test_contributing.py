@@ -68,6 +68,7 @@ def test_the_benchmark_the_metric_and_the_prefix_meet_in_a_run(package: Path) ->
     assert metrics["clear_margin"]["n"] == 4
 
 
+@pytest.mark.slow
 def test_the_prefix_is_listed_and_a_wrong_one_names_it(package: Path) -> None:
     assert "brightness:NAME" in python(package, "-m", "tellapart", "ls", "models")
     done = subprocess.run(

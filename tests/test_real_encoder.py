@@ -150,6 +150,7 @@ def test_it_names_eight_of_nine_photos_among_all_captions(command, photo_set, en
     assert min(abs(row[0] - row[1:].max()) for row in scores.values()) > MARGIN
 
 
+@pytest.mark.slow
 def test_it_finds_seven_of_nine_captions_among_near_misses_and_needs_the_photo_for_it(
     command, photo_set, encoder: str
 ) -> None:

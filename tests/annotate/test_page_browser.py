@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+pytestmark = pytest.mark.slow
+
 #: What is shown, by the names that sheets have; images by their content.
 SEEN = """() => {
     const view = {};
@@ -233,7 +235,6 @@ def test_a_box_on_a_picture_that_was_scaled_down_is_in_its_own_pixels(desk, made
     assert answer.values["box"][0] + answer.values["box"][2] == 3000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1180), ("dark", 390)])
 @pytest.mark.parametrize(
     ("survey", "shape"), [("coco-cf", (2, 2)), ("t2i", (2, 2)), ("box", (1, 2)), ("question", (2, 2))]

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("eight_lines.py")
 
 
+@pytest.mark.slow
 def test_the_eight_lines_run_in_a_script_without_torch(tmp_path: Path) -> None:
     environment = {**os.environ, "TELLAPART_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(

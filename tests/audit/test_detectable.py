@@ -77,6 +77,7 @@ def pairs_of(n: int) -> PairSet:
     return PairSet("s", items, Path("nowhere"))
 
 
+@pytest.mark.slow
 def test_pictures_of_one_process_are_at_chance(pictured: Made) -> None:
     pairs = pictured(rows(lambda pixels: pixels))
     findings = by_name(detectability(pairs, pictures=True)[0])
@@ -119,6 +120,7 @@ def test_the_order_of_the_pictures_is_what_is_told_so_swapping_half_of_the_items
     assert detectable(of_pixels(mixed), pairs_of(24)).verdict == "pass"
 
 
+@pytest.mark.slow
 def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(captioned: Made) -> None:
     names = ("cat", "dog", "cow", "hen", "ox")
     texts = [(f"the {names[k % 5]} sits {k}", f"there is no {names[k % 5]} {k}") for k in range(40)]

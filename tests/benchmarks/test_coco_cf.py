@@ -33,6 +33,7 @@ def test_the_filter_of_images_kept_17410_of_24508_pairs_all_of_them_verbatim(at:
     assert kept < made
 
 
+@pytest.mark.slow
 def test_the_published_split_tears_3917_pairs_apart_between_train_and_dev(published: Published) -> None:
     train, dev, test = (published("coco_counterfactuals") / f"{part}-coco-cfs.csv" for part in ("train", "dev", "test"))
     assert len(split_leaks(train, dev).pairs) == 3917
@@ -73,6 +74,7 @@ def test_a_damaged_archive_is_an_error_of_the_data(at: At, published: Published,
         pairs.read_bytes("158956_0_img_0.jpg")
 
 
+@pytest.mark.slow
 def test_a_file_that_was_cut_between_two_lines_is_refused(at: At, published: Published, tmp_path: Path) -> None:
     lines = (published("coco_counterfactuals") / "metadata.jsonl").read_text().splitlines()
     (tmp_path / "metadata.jsonl").write_text("\n".join(lines[:-1]))

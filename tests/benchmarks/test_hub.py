@@ -224,6 +224,7 @@ def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path: Path) -> N
     assert hub_of("coco-counterfactuals").cached_folder() == snapshot(tmp_path, hub_of("coco-counterfactuals"))
 
 
+@pytest.mark.slow
 def test_whatever_byte_of_a_parquet_file_is_damaged_the_error_names_the_file(tmp_path: Path, parquet: Write) -> None:
     """Damaged types, sizes and texts end in exceptions of several kinds: NotImplementedError and IndexError, too."""
     path = tmp_path / "a.parquet"

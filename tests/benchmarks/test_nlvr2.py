@@ -69,6 +69,7 @@ def official(rows: list[dict[str, Any]], predictions: dict[str, str]) -> tuple[f
     return sum(right.values()) / len(right), sum(groups.values()) / len(groups)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accuracy", [0.5, 0.8, 0.95])
 def test_the_authors_two_files_give_the_numbers_of_their_script(
     command: Callable[..., Any], tmp_path: Path, rows: list[dict[str, Any]], accuracy: float

@@ -154,6 +154,7 @@ def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(
     assert Path("r/report.html").read_text().count("data:image/") == pictures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

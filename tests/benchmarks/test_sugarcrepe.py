@@ -47,6 +47,7 @@ def older(published: Published, tmp_path: Path) -> tuple[Path, list[float]]:
     return tmp_path, [one for subset in SUBSETS for one in right[subset]]
 
 
+@pytest.mark.slow
 def test_the_published_results_give_the_seven_accuracies(at: At, older: tuple[Path, list[float]]) -> None:
     folder, right = older
     outline = at("sugarcrepe", folder).outline()

@@ -11,6 +11,8 @@ import pytest
 from tellapart.board.app import create_app
 from tellapart.board.settings import BoardSettings
 
+pytestmark = pytest.mark.slow
+
 Visit = Callable[..., Any]
 
 
@@ -67,7 +69,6 @@ def contrast(page: Any, selector: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.slow
 def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit) -> None:
     page = visit("/")
     page.click("thead >> text=shapes")
@@ -122,7 +123,6 @@ def test_the_keyboard_skips_to_the_content(visit) -> None:
 CONTROLS = "a[href], button, select, input:not([type=hidden]), summary, [tabindex='0']"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["/", "/benchmarks/shapes", "/benchmarks/shapes/items/0", "/models/good", "/compare", "/ranks"]
 )
@@ -156,7 +156,6 @@ def test_columns_are_chosen_by_keyboard(visit, address: str) -> None:
     page.wait_for_url("**/by/type/text_score")
 
 
-@pytest.mark.slow
 def test_every_head_of_a_table_says_what_it_heads(visit, address: str) -> None:
     page = visit("/")
     for path in (
@@ -231,7 +230,6 @@ def test_a_screen_reader_finds_names_for_everything(visit, address: str) -> None
         assert len(ids) == len(set(ids))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_in_both_colour_schemes(visit, scheme: str) -> None:
     page = visit("/benchmarks/shapes", color_scheme=scheme)
@@ -272,7 +270,6 @@ def test_a_narrow_screen_scrolls_the_table_and_not_the_page(visit, address: str)
         assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
 
 
-@pytest.mark.slow
 def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, serving, gallery, gallery_store) -> None:
     problems: list[str] = []
     with serving(create_app(BoardSettings(runs=(gallery / "runs",)), gallery_store)) as at:

@@ -134,6 +134,7 @@ def test_a_body_that_stops_is_closed_and_one_that_goes_on_is_not(served: Served,
         assert everything(one).endswith(b"12")
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_takes_is_given_up(served: Served, hurried: None) -> None:
     with connected(served, b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
         time.sleep(1.5)

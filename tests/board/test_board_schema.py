@@ -15,6 +15,8 @@ from tellapart.board.store import Store
 from tellapart.board.tables import SCHEMA, BoardTable, Model
 from tellapart.errors import StoreError
 
+pytestmark = pytest.mark.slow
+
 #: Version -> the SHA-256 of its tables; a change of a table needs a new version.
 DIGESTS = {4: "b72a180c1066f12828989be7fdcd8f5b46d8fa70dd758a6b73d1a273e8bc3e4b"}
 

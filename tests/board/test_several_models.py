@@ -64,6 +64,7 @@ def test_the_tests_are_those_of_compare_corrected_over_all_of_the_page(
     assert {one["title"]: one["tier"] for one in found["on"][0]["models"]} == {n: t.rank for t in own for n in t.names}
 
 
+@pytest.mark.slow
 def test_long_names_make_no_folder_that_a_static_site_cannot_have(write_run: Any, tmp_path: Path) -> None:
     for seed in range(5):
         write_run(tmp_path / "runs" / f"{seed}", f"{seed}" * 75, skill=1.0, seed=seed, n=20)

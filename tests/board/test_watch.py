@@ -83,6 +83,7 @@ def test_a_locked_database_is_waited_for(write_run: WriteRun, tmp_path: Path) ->
         other.close()
 
 
+@pytest.mark.slow
 def test_readers_of_a_database_of_its_own_cannot_undo_what_the_watch_reads_in(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(write_run: WriteR
         assert labels(store) == ["a", "b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["the look", "the wait"])
 def test_a_watch_that_is_killed_goes_on(
     write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str

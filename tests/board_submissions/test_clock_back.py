@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 DAY = 86_400.0
 MakeBoard = Callable[..., Any]
 

@@ -106,6 +106,7 @@ def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoa
     }
 
 
+@pytest.mark.slow
 def test_a_file_that_waits_takes_no_place_and_one_that_is_refused_gives_it_to_the_next(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 1})
     bad = [made.send(b"malformed %d" % k).json()["id"] for k in range(3)]
@@ -114,6 +115,7 @@ def test_a_file_that_waits_takes_no_place_and_one_that_is_refused_gives_it_to_th
     assert [state(made, id_) for id_ in (*bad, good)] == ["refused", "refused", "refused", "done"]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_count(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 2, "total": 2})
     data = made.npz(made.right(0.5))
@@ -146,6 +148,7 @@ def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(bo
     assert made.measured(b"id,a\n", file="scores.csv")["id"] != first["id"]
 
 
+@pytest.mark.slow
 def test_a_file_that_did_not_count_or_failed_is_taken_again(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 1})
     files = [made.npz(made.right(share)) for share in (1.0, 0.5)]

@@ -307,6 +307,7 @@ def test_a_refused_file_gets_a_reason_leaves_nothing_and_does_not_count(board: M
     assert made.send(made.npz(made.right(0.5))).status_code == 429  # and now the day's one is used
 
 
+@pytest.mark.slow
 def test_a_file_that_would_take_all_memory_ends_its_worker_alone(board: MakeBoard) -> None:
     made = board(settings={"memory_bytes": 256 << 20})
     seen = made.measured(b"[" + b"1," * (20 << 20) + b"1]", file="scores.jsonl")
@@ -371,6 +372,7 @@ def test_a_body_without_a_length_is_cut_at_the_cap_and_deleted(board: MakeBoard,
     assert not list(made.queue.folder.glob("*.part"))
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing_half_written_and_counts_nothing(made: Any) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))  # a file that grows further fails as on a full disk

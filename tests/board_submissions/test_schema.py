@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 MakeBoard = Callable[..., Any]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["root", "nobody"])
 def test_no_request_made_from_the_schema_breaks_the_server(board: MakeBoard, user: str) -> None:
     schemathesis = pytest.importorskip("schemathesis", reason="requests from the schema are made by schemathesis")

@@ -85,6 +85,7 @@ def test_npz_csv_and_jsonl_of_the_same_scores_get_the_same_numbers(board: MakeBo
     assert outcomes[0][0] == "done"
 
 
+@pytest.mark.slow
 def test_answers_in_words_are_measured_whichever_order_the_texts_were_given_in(board: MakeBoard) -> None:
     made = board(limits={"protocol": "answers", "metrics": ()})
     right = made.right()

@@ -75,6 +75,7 @@ def test_people_are_shown_with_their_ties(command) -> None:
     assert Path("run/report.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_models_shown_together_are_ranked_by_tests_against_each_other_and_chance(command) -> None:
     for name in ("clip_b32", "clip_l14", "flava_itm", "blip_itm_b16"):
         command("score", "winoground", "--scores", winoground(name), "--name", name, "--out", f"runs/{name}")

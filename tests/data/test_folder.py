@@ -59,6 +59,7 @@ items_of_one_shape = st.tuples(st.integers(1, 3), st.integers(1, 3)).flatmap(
 LONG = Item(id="i" * 10_000, images=("images/0.png",), texts=("w " * 500_000, "\u2028" * 1000))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(items=items_of_one_shape, card=st.dictionaries(strings, json_values, max_size=3))
 @example(items=[LONG], card={})

@@ -57,6 +57,7 @@ def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(
         ]
 
 
+@pytest.mark.slow
 def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path: Path) -> None:
     names = ("clip_b32", "clip_l14", "vilt", "human", "flava_itm")
     files = {name: WINOGROUND / f"{name}.jsonl" for name in names}

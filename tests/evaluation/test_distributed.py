@@ -76,6 +76,7 @@ def ranking(folder: Path) -> str:
 # Parts and shards, in this process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3), (2, 1)])
 @pytest.mark.parametrize("ranks", [2, 5])
 def test_the_parts_of_all_ranks_are_all_there_is_to_compute(

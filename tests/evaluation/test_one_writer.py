@@ -122,6 +122,7 @@ except RunError as error:
 """
 
 
+@pytest.mark.slow
 def test_of_two_runs_of_different_models_at_once_one_is_refused(tmp_path: Path) -> None:
     runs = {
         model: subprocess.Popen(

@@ -52,6 +52,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     }
 
 
+@pytest.mark.slow
 def test_three_files_of_one_system_are_one_row_everywhere(command: Command, files: dict[str, Path]) -> None:
     sugarcrepe, *others = (("--scores", f"{name}={path}") for name, path in files.items())
     data = ("--data", "data", "--name", "mine", "--out", "runs/mine")

@@ -18,7 +18,7 @@ from tellapart.report.sections import ReportRun
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"), pytest.mark.slow]
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 HOSTILE = """</script><img src=x onerror="window.hacked=1"><b>'"&"""
@@ -71,7 +71,6 @@ def count(page: Any) -> int:
     return int(page.inner_text(".count").split(" of ")[0].replace(",", ""))
 
 
-@pytest.mark.slow
 def test_the_matrix_shows_scores_shades_and_marks_of_true_pairs(make_run, visit) -> None:
     scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.8]]), (30, 1, 1))
     scores[7] = [[0.30, 0.55], [0.30, 0.60]]  # text 0 is beaten in its row; text 1 wins

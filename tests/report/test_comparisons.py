@@ -99,6 +99,7 @@ def test_a_baseline_that_is_not_there_or_is_several_runs_is_said(command, measur
         choose_models([Path("b"), Path("b")])
 
 
+@pytest.mark.slow
 def test_by_tag_two_models_have_a_row_a_value_and_more_have_a_table_a_value(command, measure) -> None:
     measure("many", "colours", "demo-encoder", "probable", n=30)
     printed = command("compare", "many", "--by", "type").out

@@ -49,6 +49,7 @@ def published(folder: str, file: str) -> Path:
     return SHARED / folder / file
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(WORDS, st.lists(WORDS.filter(bool), min_size=1, max_size=3)), min_size=2, max_size=6))
 def test_the_task_gives_the_corpuss_numbers(rows: list[tuple[str, list[str]]]) -> None:

@@ -68,6 +68,7 @@ def test_the_metrics_are_named_after_their_tolerances() -> None:
     assert names[18:] == [name.replace("accuracy", "f1") for name in names[:18]]
 
 
+@pytest.mark.slow
 def test_the_best_frames_of_the_published_videos_are_right_from_half_a_second_on() -> None:
     records = published("val")
     few = MOMENTS.select(records, range(0, 7279, 7))

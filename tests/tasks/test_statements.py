@@ -93,6 +93,7 @@ def test_two_files_of_labels_are_compared_by_both_metrics(
     ]
 
 
+@pytest.mark.slow
 def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels() -> None:
     if not (FOLDER / "nlvr2_vlue_test.json").is_file():
         pytest.skip("VLUE's annotation files are not beside this checkout")

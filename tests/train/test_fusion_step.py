@@ -161,6 +161,7 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Pa
     assert sorted(parts) == ["itc", "rank", "total", "v1", "v2"]
 
 
+@pytest.mark.slow
 def test_a_fusion_encoder_learns_its_pairs_and_is_measured_by_its_matching_head(tmp_path: Path) -> None:
     finished, _ = run(
         tmp_path,

@@ -158,6 +158,7 @@ def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path: Path)
     assert min(one["scale"] for one in logged(tmp_path / "free") if "scale" in one) > 12
 
 
+@pytest.mark.slow
 def test_other_data_or_options_are_another_run(tmp_path: Path) -> None:
     run_training(config(tmp_path), tmp_path, tmp_path / "run")
     with pytest.raises(RunError, match="holds another run: its configuration, data or start differ"):
@@ -259,6 +260,7 @@ def test_weights_are_never_chosen_on_what_is_reported(tmp_path: Path) -> None:
         run_training(settings, tmp_path, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_split_by_cluster_leaves_no_item_on_both_sides(tmp_path: Path) -> None:
     settings = config(tmp_path, data={"share": 0.6, "together": True}, batch={"size": 4})
     finished = run_training(settings, tmp_path, tmp_path / "run")

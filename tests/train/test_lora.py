@@ -42,6 +42,7 @@ def _weights(folder: Path) -> dict[str, Any]:
     return read_state_dict(next(folder.glob("*.safetensors")))
 
 
+@pytest.mark.slow
 def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path: Path) -> None:
     settings = config(tmp_path, lora={"rank": 2, "alpha": 4.0}, data={"validation": "folder:train"})
     finished = run_training(settings, tmp_path, tmp_path / "run")

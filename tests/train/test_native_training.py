@@ -21,6 +21,8 @@ pytest.importorskip("transformers", reason="fusion encoders need the extra 'mode
 
 from tiny_native import native
 
+pytestmark = pytest.mark.slow
+
 torch = import_torch()
 FAMILIES = pytest.mark.parametrize("family", ["meter", "fiber"])
 
@@ -32,7 +34,6 @@ def run(folder: Path, family: str, out: str = "run", **changes: Any) -> tuple[An
     return run_training(settings, folder, folder / out), weights(folder / out)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("family", "contrast"), [("meter", False), ("fiber", False), ("fiber", True)])
 def test_the_loss_falls_and_the_folder_measures_what_was_trained(tmp_path: Path, family: str, contrast: bool) -> None:
     squares(tmp_path / "few", 2, seed=3)

@@ -114,6 +114,7 @@ def negclip(folder: Path) -> tuple[Path, list[dict[str, str]]]:
     return path, released
 
 
+@pytest.mark.slow
 def test_the_released_negclip_file_is_read_whole(tmp_path: Path) -> None:
     path, released = negclip(tmp_path)
     rows = read_rows([str(path)], Path("/"), str(tmp_path))

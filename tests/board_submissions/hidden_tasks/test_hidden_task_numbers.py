@@ -94,6 +94,7 @@ def test_csv_json_and_the_filled_in_task_file_get_the_same_numbers(hosted: Calla
     assert numbers[0] == numbers[1] == numbers[2]
 
 
+@pytest.mark.slow
 def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted: Callable[..., Hosted]) -> None:
     board = hosted("nlvr2", title="Statements of ours", metrics=("consistency", "accuracy"))
     known = board.known()

@@ -121,6 +121,7 @@ def test_the_nearest_of_the_candidates_is_the_one_that_the_scorer_finds(home: Pa
     assert np.array_equal(chosen, candidates[int(scores.argmax())])
 
 
+@pytest.mark.slow
 def test_a_picture_hangs_on_its_own_seed_and_prompt_alone(home: Path) -> None:
     def pixels(**more: Any) -> Any:
         return np.array([decode(data, name) for name, data in made(home, **more).images.items()]).astype(int)

@@ -75,6 +75,7 @@ def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> N
     assert table.std(axis=0).min() > 1e-4 and table.std(axis=1).min() > 1e-4  # both sides count
 
 
+@pytest.mark.slow
 def test_batches_order_and_neighbours_change_no_bit(family: str, folder: Path) -> None:
     pairs = [(image, text) for image in pictures() for text in TEXTS]
 

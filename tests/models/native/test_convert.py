@@ -24,6 +24,8 @@ from tellapart.models.native.save import convert_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
 
+pytestmark = pytest.mark.slow
+
 torch = import_torch()
 
 

@@ -39,6 +39,7 @@ def write(folder: Path, family: str, state: dict[str, Any]) -> str:
     return f"{family}:{folder / 'model.ckpt'}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FILES)
 def test_every_reading_of_a_file(kind: str, tmp_path: Path) -> None:
     family, make = FILES[kind]

@@ -33,6 +33,7 @@ READINGS: dict[str, dict[str, ScoreKind]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", READINGS)
 def test_readings(tmp_path: Path, family: str) -> None:
     name = save_family(tmp_path / "x", family)
@@ -52,6 +53,7 @@ def test_readings(tmp_path: Path, family: str) -> None:
         find_model(name, ModelOptions(reading="vqa"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", READINGS)
 def test_another_image_size(tmp_path: Path, family: str) -> None:
     name = save_family(tmp_path / "x", family)

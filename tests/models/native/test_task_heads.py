@@ -40,6 +40,8 @@ from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, Two
 from tellapart.models.torch_backend import import_torch
 from tellapart.records.run_folder import read_result, read_samples
 
+pytestmark = pytest.mark.slow
+
 torch = import_torch()
 
 PICTURES = [picture(k) for k in range(3)]

@@ -35,6 +35,8 @@ from tellapart.models.native_prefixes import find_native
 from tellapart.models.torch_backend import import_torch
 from tellapart.records.run_folder import read_result, read_samples
 
+pytestmark = pytest.mark.slow
+
 torch = import_torch()
 
 

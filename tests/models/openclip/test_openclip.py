@@ -144,6 +144,7 @@ def test_texts_that_lose_their_end_are_counted(checkpoints: Callable[[str], Path
     assert model.truncated == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["shortest", "squash", "longest"])
 def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(
     open_clip: Any, checkpoints: Callable[[str], Path], tmp_path: Path, mode: str
@@ -169,6 +170,7 @@ def test_prepared_images_and_pixels_have_the_same_vectors(checkpoints: Callable[
     assert np.array_equal(model.encode_images([prepared[0], *pictures()[1:]]), model.encode_images(pictures()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.05), ("float16", 0.01)])
 def test_half_precision_is_near_float32_and_filed_apart(
     checkpoints: Callable[[str], Path], dtype: str, tolerance: float

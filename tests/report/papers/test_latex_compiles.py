@@ -105,6 +105,7 @@ def test_what_a_reader_sees_is_the_name(typeset, engine, tmp_path) -> None:
         assert any(re.match(rf"{re.escape(name)}  +\d", line) for line in lines), seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES[:1])
 def test_every_layout_compiles(typeset, engine, save, vlue, vlue_costs, publish) -> None:
     subsets = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")

@@ -148,6 +148,7 @@ def test_a_heat_map_has_the_records_numbers_and_brackets_what_is_not_above_chanc
     ]
 
 
+@pytest.mark.slow
 def test_of_many_models_the_names_stand_down_and_of_many_columns_there_are_shades_alone(save) -> None:
     tags = [{"type": f"kind {k}"} for k in range(13)]
     folders = [save(f"m{k}", seed=k, n=26, tags=tags) for k in range(15)]

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("ranks_program.py")
 
 
@@ -35,7 +37,6 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], li
     return run(folder / "one", 1)[0], run(folder / "two", 2)
 
 
-@pytest.mark.slow
 def test_two_ranks_compute_what_one_computes(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
     one, two = result
     assert len(one) > 30
