@@ -14,6 +14,7 @@ and members given twice that are accepted as something else, where the reader kn
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import random
@@ -23,6 +24,7 @@ import signal
 import sys
 import tempfile
 import time
+import zipfile
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -61,8 +63,8 @@ def try_input(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
         door.path.write_bytes(door.valid)
         if repr(content) == repr(door.read()):
             return tried | {"outcome": "same"}
-        seen = way in _SEEN and not (way == "cut" and door.path.suffix == ".csv")
-        return tried | {"outcome": "silent" if door.whole and seen else "other"}
+        seen = door.whole and _can_be_seen(way, data, door.path)
+        return tried | {"outcome": "silent" if seen else "other"}
     except TellapartError as error:
         said = str(error)
         one_line = "\n" not in said and len(said) <= 2_000
@@ -73,6 +75,15 @@ def try_input(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
         return tried | {"outcome": "traceback", "said": f"{type(error).__name__}: {error!s:.300}"}
     finally:
         door.path.write_bytes(door.valid)
+
+
+def _can_be_seen(way: str, data: bytes, path: Path) -> bool:
+    """Say whether a reader can tell: not of a CSV file cut in its last field, nor of a member in another's place."""
+    if way == "members":
+        with suppress(Exception), zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            return len(set(names)) < len(names)
+    return way in _SEEN and not (way == "cut" and path.suffix == ".csv")
 
 
 def _draw_door(doors: dict[str, Door], drawn: random.Random) -> str:
