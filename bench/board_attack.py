@@ -71,6 +71,7 @@ class Attack:
     def add_runs(self, every: float) -> None:
         """Add a run every few seconds, whole at once, as `tellapart run` ends."""
         template = json.loads((self.folder / "first" / "results.json").read_text())
+        del template["sha256"]  # of the run that is copied
         for number in range(10_000):
             if self.enough.wait(every):
                 return

@@ -52,7 +52,8 @@ __all__ = ["JOBS", "kill_job"]
 _OF_THE_PROCESS = {"started", "seconds", "resumed", "images_encoded", "texts_encoded", "pairs_scored", "command"}
 
 _SAID_IN_PAGES = re.compile(
-    r"What this run computed: .*? s; the rest|\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\+00:00)?|\b[\d.]+ s\b"
+    r"What this run computed: .*? s; the rest|\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\+00:00)?(?:, resumed)?"
+    r"|\b[\d.,]+ s\b(?: since it was resumed| since then)?"
 )
 
 _SCENES = """name = "few"

@@ -88,7 +88,7 @@ def test_files_in_three_run_folders_are_one_system_still(command: Command, files
         done = command("score", name, "--scores", path, "--data", "data", "--name", "mine", "--out", f"runs/{name}")
         assert done.code == 0, done.err
     table = command("table", "runs/bivlc", "runs/winoground", "runs/sugarcrepe")
-    assert table.out.count("| mine |") == 1 and "mine (" not in table.out
+    assert table.out.count("| mine |") == 1 and "| mine (" not in table.out
     with Store("sqlite://") as store:
         read_in(store, BoardSettings(runs=(Path("runs"),)), print)
         with store.session() as session:

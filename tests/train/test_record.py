@@ -230,3 +230,6 @@ def test_long_logs_are_thinned_to_means_and_flat_ones_are_drawn(tmp_path: Path) 
         path.write_text(f'{{"step": 1, "total": 2.0}}\n{damaged}')
         with pytest.raises(RunError, match=r"log.jsonl: is damaged .*log.jsonl:2: .*--resume"):
             log_charts(path)
+    path.write_text('{"step": 1, "total": [2.0]}\n')
+    with pytest.raises(RunError, match=r"log.jsonl: is damaged \(its step or 'total' is no number\)"):
+        log_charts(path)

@@ -32,9 +32,9 @@ def take_lock(path: Path) -> IO[bytes] | None:
         with suppress(FileNotFoundError):
             # Else its holder deleted it between the opening and the locking: this lock would be of no file.
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                file.truncate(0)
-                file.write(str(os.getpid()).encode())
-                file.flush()
+                with suppress(OSError):  # a full disk: the lock holds, and only does not say whose it is
+                    file.truncate(0)
+                    os.write(file.fileno(), str(os.getpid()).encode())
                 return file
         file.close()
 

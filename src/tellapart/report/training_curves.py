@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.data.rows import read_jsonl
-from tellapart.errors import DataError, RunError, first_line
+from tellapart.errors import DataError, RunError, first_line, quote
 from tellapart.records.run_folder import write_text_file
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def log_charts(path: Path) -> list[TrainingChart]:
             for name in record.keys() - _NO_LOSS:
                 of_validation = name.startswith("validation_")
                 curves, factor = (values, 100) if of_validation else (losses, 1)
+                if not all(isinstance(record[each], int | float) for each in ("step", name)):
+                    raise TypeError(f"its step or {quote(name)} is no number")
                 curves.setdefault(name.removeprefix("validation_"), []).append((record["step"], factor * record[name]))
     except (DataError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path}: is damaged ({first_line(error)}); go on with --resume, which mends it") from error

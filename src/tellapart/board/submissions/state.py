@@ -157,9 +157,11 @@ def look_into(database: Path, *, at_rest: bool = False) -> Iterator[sqlite3.Conn
     """
     if not database.is_file():
         raise FileNotFoundError(f"there is no {database}")
-    uri = f"{database.absolute().as_uri()}?{'immutable=1' if at_rest else 'mode=ro'}"
+    # Not mode=ro: after a power cut the log of changes must be taken in first, which writes.
+    uri = f"{database.absolute().as_uri()}?{'immutable=1' if at_rest else 'mode=rw'}"
     rows = sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None)
     try:
+        rows.execute("PRAGMA query_only = ON")
         rows.row_factory = sqlite3.Row
         yield rows
     finally:
