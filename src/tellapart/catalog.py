@@ -29,6 +29,7 @@ __all__ = [
     "SELECTIONS",
     "TASKS",
     "add",
+    "import_target",
     "load",
     "names",
     "nearest",
@@ -256,6 +257,16 @@ def names(kind: str) -> list[str]:
     return [*_BUILT_IN[kind], *sorted({*_entry_points(kind), *_ADDED[kind]} - set(_BUILT_IN[kind]))]
 
 
+def import_target(target: str) -> Any:
+    """Import the attribute that `"module:attribute"` names.
+
+    >>> import_target("tellapart.catalog:REFERENCES") is REFERENCES
+    True
+    """
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
 def load(kind: str, name: str) -> Any:
     """Import the object behind a name.
 
@@ -272,8 +283,7 @@ def load(kind: str, name: str) -> Any:
     """
     target = _BUILT_IN[kind].get(name)
     if target is not None:
-        module, _, attribute = target.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return import_target(target)
     if name in _ADDED[kind]:
         return _ADDED[kind][name]
     points = _entry_points(kind).get(name, [])

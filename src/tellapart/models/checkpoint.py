@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from tellapart.data.scores import join_names
 from tellapart.data.strict_json import first_repeated
 from tellapart.errors import ModelError, first_line, quote, require
 from tellapart.models.torch_backend import import_torch
 
-__all__ = ["Checkpoint", "InertObject", "read_checkpoint", "read_state_dict"]
+__all__ = ["Checkpoint", "InertObject", "describe_misfit", "read_checkpoint", "read_state_dict"]
 
 #: Names that hold the state dict among a training checkpoint's other entries.
 _NESTINGS = ("state_dict", "model_state_dict", "model")
@@ -311,3 +312,25 @@ def _read_numbers(file: BinaryIO, storage: _Storage, size: int) -> Any:
     if count != storage.count or not 0 <= length <= size - file.tell():
         raise ValueError(f"storage {storage.key} has {count} numbers, not {storage.count}, or the file ends in it")
     return _as_numbers(file.read(length), storage.dtype, storage.count)
+
+
+def describe_misfit(
+    expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]], *, strange: str = "unknown"
+) -> str:
+    """Say in one line how a checkpoint's tensors differ from a module's; nothing where they fit.
+
+    Args:
+        expected: shapes of the module's tensors, by name.
+        actual: shapes of the checkpoint's.
+        strange: what tensors are called that the module does not have.
+
+    >>> describe_misfit({"a": (2,), "b": (3,)}, {"a": (4,), "c": (1,)})
+    '1 missing (b); 1 unknown (c); 1 of another shape (a (4,), not (2,))'
+    """
+    differing = [name for name in expected if actual.get(name, expected[name]) != expected[name]]
+    problems = {
+        "missing": [name for name in expected if name not in actual],
+        strange: [name for name in actual if name not in expected],
+        "of another shape": [f"{name} {actual[name]}, not {expected[name]}" for name in differing],
+    }
+    return "; ".join(f"{len(names)} {problem} ({join_names(names, 3)})" for problem, names in problems.items() if names)

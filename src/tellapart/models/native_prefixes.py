@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tellapart.catalog import import_target
 from tellapart.errors import ModelError
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
@@ -60,12 +60,12 @@ _LOADER = "tellapart.models.native.load:load_native"
 
 def find_native(model_type: str) -> Any:
     """Import a family's declaration, a `NativeFamily`."""
-    return _import(NATIVE[model_type])
+    return import_target(NATIVE[model_type])
 
 
 def load_native(model_type: str, source: str, options: ModelOptions) -> Model:
     """Load a model of the family `NATIVE[model_type]` from its authors' file or a converted folder."""
-    model: Model = _import(_LOADER)(model_type, source, options)
+    model: Model = import_target(_LOADER)(model_type, source, options)
     return model
 
 
@@ -84,11 +84,6 @@ def split_name(name: str) -> tuple[str, str]:
         forms = ", ".join(f"{model_type.removesuffix(_ORIGINAL)}:FILE" for model_type in NATIVE)
         raise ModelError(f"{name!r} is no model in its authors' file; write one of {forms}")
     return found, file
-
-
-def _import(target: str) -> Any:
-    module, _, attribute = target.partition(":")
-    return getattr(importlib.import_module(module), attribute)
 
 
 def _prefix(model_type: str, meaning: str) -> ModelPrefix:

@@ -29,7 +29,7 @@ __all__ = ["DISTINCT_RETRIEVAL", "RankedTwice", "measure_distinct"]
 
 _SIDES = (
     ("i2t", "a caption of the image {place} of the distinct captions"),
-    ("t2i", "an image of the distinct caption, of any row that it stands in, {place} of the gallery"),
+    ("t2i", "an image of the distinct caption, of any row that has it, {place} of the gallery"),
 )
 _METRICS = tuple(
     Metric(

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from tellapart.catalog import import_target
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import FusionFamily, Halves
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
@@ -13,7 +14,7 @@ from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_processor, load_tokenizer, processor_facts, read_config
 from tellapart.models.huggingface.images import check_images, image_inputs
-from tellapart.models.huggingface.load import FUSION, import_target
+from tellapart.models.huggingface.load import FUSION
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
 from tellapart.models.torch_backend import runtime
 

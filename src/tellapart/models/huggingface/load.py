@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
+from tellapart.catalog import import_target
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers, read_config
 from tellapart.models.huggingface.towers import TOWERS
@@ -16,7 +16,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
 
-__all__ = ["FAMILIES", "FUSION", "GENERATIVE", "HF", "import_target", "load", "readings_of"]
+__all__ = ["FAMILIES", "FUSION", "GENERATIVE", "HF", "load", "readings_of"]
 
 #: `model_type` -> declaration of a fusion encoder. Adding a family is its file and one line here.
 FUSION: Mapping[str, str] = MappingProxyType(
@@ -116,12 +116,6 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
         f"({', '.join(FAMILIES)}, and what transformers calls image-text-to-text); a model of another kind can be "
         "measured through tellapart.score"
     )
-
-
-def import_target(target: str) -> Any:
-    """Import the attribute that `"module:attribute"` names."""
-    module, _, attribute = target.partition(":")
-    return getattr(importlib.import_module(module), attribute)
 
 
 def _default(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:

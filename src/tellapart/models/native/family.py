@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tellapart.data.scores import join_names
 from tellapart.errors import ModelError
+from tellapart.models.checkpoint import describe_misfit
 from tellapart.models.fusion.family import Contrast, Halves
 from tellapart.models.huggingface.images import ImageInputs
 
-__all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading", "normalise_names"]
+__all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading"]
 
 #: Width of one attention head in every published file, but where a family says otherwise.
 HEAD_WIDTH = 64
@@ -144,7 +144,11 @@ class NativeFamily:
 
     def keep(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tensors that a reading may need, under the module's names."""
-        return normalise_names(tensors, self.rename, self.ignored)
+        return {
+            self.rename(name): tensor
+            for name, tensor in tensors.items()
+            if not any(fnmatchcase(name, pattern) for pattern in self.ignored)
+        }
 
     def fit(self, source: str, module: Any, tensors: Mapping[str, Any]) -> None:
         """Put tensors into the module built without numbers; each must be there, in its shape, and no other.
@@ -154,30 +158,9 @@ class NativeFamily:
         """
         expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
         actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        problems = {
-            "missing": [name for name in expected if name not in actual],
-            "unknown": [name for name in actual if name not in expected],
-            "of another shape": [
-                f"{name} {actual[name]}, not {shape}"
-                for name, shape in expected.items()
-                if actual.get(name, shape) != shape
-            ],
-        }
-        listed = [f"{len(names)} {problem} ({join_names(names, 3)})" for problem, names in problems.items() if names]
-        if listed:
-            raise ModelError(f"{source} does not fit {self.title}: {'; '.join(listed)}")
+        if misfit := describe_misfit(expected, actual):
+            raise ModelError(f"{source} does not fit {self.title}: {misfit}")
         module.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True, assign=True)
         bad = next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
         if bad is not None:
             raise ModelError(f"{source} holds NaN or infinity, first in {bad}")
-
-
-def normalise_names(
-    tensors: Mapping[str, Any], rename: Callable[[str], str], ignored: tuple[str, ...]
-) -> dict[str, Any]:
-    """Drop the tensors whose names match an ignored pattern, and rename the others."""
-    return {
-        rename(name): tensor
-        for name, tensor in tensors.items()
-        if not any(fnmatchcase(name, pattern) for pattern in ignored)
-    }

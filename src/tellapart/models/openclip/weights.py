@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, first_line, require
-from tellapart.models.checkpoint import read_state_dict
+from tellapart.models.checkpoint import describe_misfit, read_state_dict
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.building import quiet, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
@@ -131,16 +130,9 @@ def _load(source: Source, model: Any, activation: str) -> None:
 def _check_shapes(source: Source, model: Any, tensors: Mapping[str, Any]) -> None:
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    differing = [name for name in expected if actual.get(name, expected[name]) != expected[name]]
-    problems = {
-        "missing": [name for name in expected if name not in actual],
-        "unexpected": [name for name in actual if name not in expected],
-        "of another shape": [f"{name} {actual[name]}, not {expected[name]}" for name in differing],
-    }
-    listed = [f"{len(names)} {problem} ({join_names(names, 3)})" for problem, names in problems.items() if names]
-    if listed:
+    if misfit := describe_misfit(expected, actual, strange="unexpected"):
         raise ModelError(
-            f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {'; '.join(listed)}"
+            f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {misfit}"
             f"{_did_you_mean(source, expected, actual)}"
         )
 
