@@ -74,6 +74,10 @@ def run_command(
         Path | None,
         typer.Option("--tokenizer", help="Folder of their tokenizer, if not beside the file or on the hub."),
     ] = None,
+    calls: Annotated[int, typer.Option("--calls", min=1, help="Requests in flight at once, to a server (api:).")] = 8,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Ask a server (api:) of another machine over plain http, too.")
+    ] = False,
     seed: Seed = 0,
     strict: Strict = False,
     cache: Cache = None,
@@ -116,6 +120,8 @@ def run_command(
             texts=texts,
             image_size=image_size,
             tokenizer=tokenizer,
+            calls=calls,
+            insecure=insecure,
             seed=seed,
             strict=strict,
         )

@@ -18,7 +18,7 @@ from tellapart.errors import DataError, MetricError, RunError
 from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.models.deferred import Deferred
 from tellapart.models.function import is_stored
-from tellapart.models.protocols import Model
+from tellapart.models.protocols import Model, NoteTaker
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.tasks.registry import find_task
@@ -182,6 +182,8 @@ def evaluate(
     notes = evaluation.result.notes
     if cut := _texts_cut(subject) - cut_before:
         notes += (f"{cut:,} of the texts encoded in this run are longer than the model reads, and lost their end",)
+    if isinstance(subject, NoteTaker):
+        notes += subject.take_notes()
     update = {"seconds": time.monotonic() - started, "notes": notes}
     return replace(evaluation, result=evaluation.result.model_copy(update=update))
 

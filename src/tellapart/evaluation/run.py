@@ -57,6 +57,8 @@ class Settings:
         texts: `raw`, or `cleaned` as the retrieval code of a model's authors does, for models in their authors' files.
         image_size: side of their images in pixels; the file's own if None.
         tokenizer: folder of their tokenizer; beside the file, or the hub's, if None.
+        calls: requests in flight at once, to a model on a server (`api:`).
+        insecure: ask a server of another machine over plain http, too.
         seed: of the bootstrap and of models that draw.
         strict: refuse files that do not hold the records of the benchmark as published.
         place: where the benchmarks' files are.
@@ -77,6 +79,8 @@ class Settings:
     texts: str = "raw"
     image_size: int | None = None
     tokenizer: Path | None = None
+    calls: int = 8
+    insecure: bool = False
     seed: int = 0
     strict: bool = False
     place: Locations = field(default_factory=Locations)
@@ -159,6 +163,9 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         texts=settings.texts,
         image_size=settings.image_size,
         tokenizer=settings.tokenizer,
+        answers=None if store.path is None else store.path.with_name("answers.sqlite"),
+        calls=settings.calls,
+        insecure=settings.insecure,
     )
     models = [
         find_deferred(each, options, store) if isinstance(each, str) else as_model(each)

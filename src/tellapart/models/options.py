@@ -28,9 +28,12 @@ class ModelOptions:
         texts: `raw`, or `cleaned` as the retrieval code of a model's authors does; of models in their authors' files.
         image_size: side of the images in pixels, where another than the file's own is wanted; of the same models.
         tokenizer: folder of the tokenizer; of the same models.
+        answers: the file where a server's answers are kept; in memory if None.
+        calls: requests in flight at once, to a server.
+        insecure: ask a server of another machine over plain http, too.
 
     Raises:
-        ModelError: the device, the dtype or the texts are unknown.
+        ModelError: the device, the dtype or the texts are unknown, or a number is below 1.
     """
 
     device: str = "cpu"
@@ -41,6 +44,9 @@ class ModelOptions:
     texts: str = "raw"
     image_size: int | None = None
     tokenizer: Path | None = None
+    answers: Path | None = None
+    calls: int = 8
+    insecure: bool = False
 
     def __post_init__(self) -> None:
         chosen = (("device", self.device, DEVICES), ("dtype", self.dtype, DTYPES), ("texts", self.texts, TEXTS))
@@ -49,6 +55,8 @@ class ModelOptions:
                 raise ModelError(f"{kind} {value!r} is unknown; use one of {', '.join(known)}")
         if self.image_size is not None and self.image_size < 1:
             raise ModelError(f"image_size must be at least 1 pixel; got {self.image_size}")
+        if self.calls < 1:
+            raise ModelError(f"calls must be at least 1; got {self.calls}")
 
     def refuse_native(self, name: str) -> None:
         """Refuse the options of models in their authors' files for another model.

@@ -25,6 +25,7 @@ __all__ = [
     "KeyReader",
     "MatrixScorer",
     "Model",
+    "NoteTaker",
     "PairScorer",
     "Pixels",
     "Sides",
@@ -203,3 +204,11 @@ class Weighed(Model, Protocol):
     @property
     def parameters(self) -> int:
         """Numbers that were learned; those that several parts share count once."""
+
+
+@runtime_checkable
+class NoteTaker(Model, Protocol):
+    """Optional: a model that has something to say of its own numbers; results show it beside them."""
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return what a user should know of what was computed since it was asked last, a sentence each."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tellapart.builders.negatives import chat_server
 from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
-from tellapart.builders.negatives.chat_server import HOST, KEY
 from tellapart.builders.negatives.open_chat import open_chat
 from tellapart.errors import ModelError
+from tellapart.models.api import connection
+from tellapart.models.api.connection import HOST, KEY
 
 HELLO = [Message("system", "Be short."), Message("user", "a dog — é")]
 
@@ -21,7 +21,7 @@ ELSEWHERE = "http://models.example/v1"
 
 @pytest.fixture(autouse=True)
 def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_server, "_PAUSE", 0.01)
+    monkeypatch.setattr(connection, "_PAUSE", 0.01)
     for name in (KEY, HOST, "http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -156,7 +156,9 @@ def test_what_is_no_address_is_refused_in_one_line(address: str) -> None:
 )
 def test_another_machine_is_not_asked_over_plain_http(host: str) -> None:
     for scheme in ("http", "HTTP"):
-        with pytest.raises(ModelError, match=rf"{host} is another machine, .*write https:// .*http with --insecure"):
+        with pytest.raises(
+            ModelError, match=rf"{host} is another machine, .*write https://, or allow http with --insecure"
+        ):
             open_chat(ChatOptions(source=f"{scheme}://{host}/v1", name="small"))
     for source in (f"https://{host}/v1", f"HTTPS://{host}:8443/v1"):
         assert open_chat(ChatOptions(source=source, name="small")).models == {"small": f"as served by {source}"}
@@ -175,7 +177,9 @@ def test_what_is_for_this_machine_passes_no_proxy(server: Any, monkeypatch: pyte
 
 def test_a_key_goes_to_no_host_that_only_the_recipe_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "secret-1")
-    with pytest.raises(ModelError, match=rf"the key in {KEY} would go there; .*{HOST}=models.example") as refused:
+    with pytest.raises(
+        ModelError, match=rf"the key in {KEY} would go to models.example; .*{HOST}=models.example"
+    ) as refused:
         open_chat(ChatOptions(source="https://models.example/v1", name="small"))
     assert "secret-1" not in str(refused.value)
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from tellapart.audit.audit import Options, audit
-from tellapart.builders.negatives import chat_server
 from tellapart.builders.pipeline import build, journal_of
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, RunError
+from tellapart.models.api import connection
 
 RECIPES = Path(__file__).parents[3] / "docs/recipes"
 ROWS = [
@@ -105,7 +105,7 @@ def test_more_answers_are_drawn_each_with_a_seed_of_its_own(server: Any, caption
 def test_a_server_that_fails_leaves_what_it_answered(
     server: Any, captions: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_server, "_PAUSE", 0.01)
+    monkeypatch.setattr(connection, "_PAUSE", 0.01)
     home = captions(ROWS)
     recipe = written(home, server, 'kinds = ["swap_obj"]', "tries = 1")
     server.statuses = [200, 500, 500, 500]

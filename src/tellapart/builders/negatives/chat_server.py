@@ -1,37 +1,14 @@
-"""A client of chat models on servers with OpenAI's chat completions: vLLM, llama.cpp, Ollama, or a provider.
-
-The recipe, which may come from a stranger, names the server; the user's environment holds the key and says whose it is.
-"""
+"""A client of chat models on servers with OpenAI's chat completions: vLLM, llama.cpp, Ollama, or a provider."""
 
 from __future__ import annotations
 
-import ipaddress
-import json
-import os
-import time
-import urllib.request
 from collections.abc import Mapping, Sequence
-from http.client import HTTPException
-from typing import Any
-from urllib.parse import urlsplit
 
 from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
-from tellapart.data.strict_json import decode_text, parse_json
-from tellapart.errors import DataError, ModelError
+from tellapart.models.api.completion import Completion
+from tellapart.models.api.connection import Connection
 
-__all__ = ["HOST", "KEY", "ServedChat"]
-
-KEY, HOST = "TELLAPART_API_KEY", "TELLAPART_API_HOST"
-"""The environment variables with the key of a server, and with the name of the host that it is for."""
-
-#: Statuses after which the same request may succeed: too many requests, a server in trouble, or (0) no answer at all.
-_PASSING = frozenset({0, 408, 409, 429, 500, 502, 503, 504})
-#: Statuses that every other request would get, too: no key, no right, no such address or model.
-_FINAL = frozenset({401, 403, 404})
-#: Seconds to wait after the first failure, doubled after each; and at most, even if the server asks for more.
-_PAUSE, _LONGEST = 0.5, 60.0
-#: A reply of a few hundred tokens has a few kilobytes; a longer body is not read to its end.
-_BYTES = 4_000_000
+__all__ = ["ServedChat"]
 
 
 class ServedChat:
@@ -45,25 +22,19 @@ class ServedChat:
         insecure: ask a server of another machine over plain http, too.
 
     Raises:
-        ModelError: the address is of another machine and not https, or holds a password or a query, which would appear
-            in every record of the set; nobody said that the key of the environment is this server's.
+        ModelError: as `Connection`.
     """
 
     def __init__(self, options: ChatOptions, *, insecure: bool = False) -> None:
-        self._options, self._refusal = options, ""
-        self._base = options.source.rstrip("/")
-        host = _read_host(self._base, insecure)
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if key := _key_for(host):
-            self._headers["Authorization"] = f"Bearer {key}"
-        # What is for this machine goes through no proxy: that would be another machine, reached over plain http.
-        proxies = [urllib.request.ProxyHandler({})] if _is_here(host) else []
-        self._open = urllib.request.build_opener(_EveryStatus, *proxies).open
+        self._options = options
+        self._server = Connection(
+            options.source, options.name, timeout=options.timeout, tries=options.tries, insecure=insecure
+        )
 
     @property
     def models(self) -> Mapping[str, str]:
         """The model's name; a server does not say which revision it serves."""
-        return {self._options.name: f"as served by {self._base}"}
+        return {self._options.name: f"as served by {self._server.base}"}
 
     def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
         """Return the reply.
@@ -72,119 +43,12 @@ class ServedChat:
             ModelError: the server refuses the request, cannot be reached in as many tries as the options allow, or
                 answers something else than a chat completion.
         """
-        if self._refusal:  # a build has thousands of candidates, and the server refuses all
-            raise ModelError(self._refusal)
-        options = self._options
         body = {
-            "model": options.name,
+            "model": self._options.name,
             "messages": [message._asdict() for message in messages],
-            "temperature": options.temperature,
-            "max_tokens": options.max_tokens,
+            "temperature": self._options.temperature,
+            "max_tokens": self._options.max_tokens,
             "seed": seed % 2**31,  # servers read 32 bits, some with a sign
         }
-        data, problem = json.dumps(body).encode(), ""
-        for attempt in range(options.tries):
-            status, answer, wait = self._post(data)
-            if 200 <= status < 300:
-                return self._reply(answer)
-            text = " ".join(answer[:500].decode("utf-8", "replace").split())
-            problem = f"HTTP {status} {text:.200}" if status else text
-            if status not in _PASSING:
-                refusal = (
-                    f"{self._base} refuses the request: {problem}; check the address, the model's name "
-                    f"{options.name!r} and the key: {self._key_facts()}"
-                )
-                self._refusal = refusal if status in _FINAL else ""
-                raise ModelError(refusal)
-            if attempt + 1 < options.tries:
-                time.sleep(min(wait or _PAUSE * 2**attempt, _LONGEST))
-        tries = f"{options.tries} tries" if options.tries > 1 else "one try"
-        raise ModelError(f"{self._base}: no reply in {tries}: {problem}")
-
-    def _key_facts(self) -> str:
-        if "Authorization" in self._headers:
-            return f"that in {KEY} was sent"
-        return f"that in {KEY} is kept for {os.environ[HOST].strip()}" if os.environ.get(KEY) else f"{KEY} is not set"
-
-    def _post(self, data: bytes) -> tuple[int, bytes, float]:
-        """Return the status (0: no answer), the body or the error, and the seconds that the server asks to wait."""
-        address = f"{self._base}/chat/completions"  # http or https: `ChatOptions.served`
-        request = urllib.request.Request(address, data, self._headers)  # noqa: S310
-        try:
-            with self._open(request, timeout=self._options.timeout) as response:
-                wait = (response.headers.get("Retry-After") or "").strip()
-                seconds = float(wait) if wait.isascii() and wait.isdigit() else 0.0
-                return response.status, response.read(_BYTES), seconds
-        except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
-            return 0, str(getattr(error, "reason", None) or error or type(error).__name__).encode(), 0.0
-
-    def _reply(self, answer: bytes) -> ChatReply:
-        try:
-            completion = parse_json(decode_text(answer, self._base), self._base)
-        except DataError as error:
-            raise ModelError(f"{self._base} answers something else than JSON: {answer[:80]!r}") from error
-        try:
-            choice = completion["choices"][0]
-            text, reason = choice["message"]["content"], choice.get("finish_reason")
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise ModelError(f"{self._base} answers no chat completion: {json.dumps(completion):.200}") from error
-        if text is not None and not isinstance(text, str):
-            raise ModelError(f"{self._base} answers no text: {json.dumps(text):.200}")
-        return ChatReply(text or "", cut=reason == "length")
-
-
-def _read_host(base: str, insecure: bool) -> str:
-    """Return the host of a server's address, in lower case; raise where it may not be asked."""
-    try:
-        address = urlsplit(base)
-        whole = bool(address.hostname) and (address.port is None or address.port > 0)
-    except ValueError:  # brackets without an IPv6 address, a port that is no number
-        whole = False
-    # urlsplit passes over characters that the request would not, and then they name two hosts.
-    if not whole or not base.isprintable() or " " in base or "\\" in base:
-        raise ModelError(f"{base!r:.200} is no address of a server; expected https://HOST[:PORT]/PATH")
-    if address.username or address.password or address.query or address.fragment:
-        raise ModelError(
-            "the address of a server is http(s)://HOST[:PORT]/PATH, without a password, a query or a fragment, for it "
-            f"is recorded; a key belongs into the environment variable {KEY}"
-        )
-    host = str(address.hostname)
-    if address.scheme != "https" and not _is_here(host) and not insecure:
-        raise ModelError(
-            f"{base}: {host} is another machine, and over http all on the way can read the captions and the key; write "
-            "https:// into the recipe, or allow http with --insecure"
-        )
-    return host
-
-
-def _is_here(host: str) -> bool:
-    """Whether a host is this machine by its name alone, whoever answers questions about names."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _key_for(host: str) -> str:
-    """Return the key of the environment if it is this host's, or else an empty text.
-
-    The recipe names the host: without the user's word for it, a stranger's recipe could collect the key.
-    """
-    key, owner = (os.environ.get(name, "").strip() for name in (KEY, HOST))
-    if not (key.isascii() and key.isprintable()):
-        raise ModelError(f"{KEY} holds a character that no key has, such as the end of a line; set it again")
-    if key and not owner and not _is_here(host):
-        raise ModelError(
-            f"the recipe names {host}, and the key in {KEY} would go there; if it is that server's key, set "
-            f"{HOST}={host}, or else unset {KEY}"
-        )
-    return key if owner.lower() in {"", host} else ""
-
-
-class _EveryStatus(urllib.request.HTTPErrorProcessor):
-    """Return every answer: an error's body says what is wrong, and a redirect would take the key to another server."""
-
-    def http_response(self, request: Any, response: Any) -> Any:  # noqa: ARG002
-        return response
-
-    https_response = http_response
+        reply = Completion.read(self._server.ask("chat/completions", body), self._server.base)
+        return ChatReply(reply.text, cut=reply.cut)

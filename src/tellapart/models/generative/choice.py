@@ -24,10 +24,10 @@ from tellapart.models.generative.reader import Reader
 from tellapart.models.generative.readings import Generative
 from tellapart.models.protocols import Model, Pixels
 
-__all__ = ["BothOrders", "ChoiceModel", "Chooser", "ask_both_orders", "pad_to_square", "side_by_side"]
+__all__ = ["ANSWER_TOKENS", "BothOrders", "ChoiceModel", "Chooser", "ask_both_orders", "pad_to_square", "side_by_side"]
 
 #: "1;2" has four tokens or so; a sentence that says the same fits, too.
-_ANSWER_TOKENS = 48
+ANSWER_TOKENS = 48
 
 
 @runtime_checkable
@@ -49,7 +49,7 @@ class ChoiceModel(Generative):
     """
 
     def __init__(self, reader: Reader, *, dtype: str = "float32") -> None:
-        super().__init__(reader, EQBEN_CHOICE, f"choice, {_ANSWER_TOKENS} tokens", dtype)
+        super().__init__(reader, EQBEN_CHOICE, f"choice, {ANSWER_TOKENS} tokens", dtype)
         self._square = bool(getattr(reader.processor.image_processor, "do_center_crop", False))
 
     def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
@@ -66,7 +66,7 @@ class ChoiceModel(Generative):
         if self._square:
             pictures = [pad_to_square(picture) for picture in pictures]
         prompts = [self.prompt.fill(first=first, second=second) for first, second in captions]
-        return self.answer([[picture] for picture in pictures], prompts, max_new_tokens=_ANSWER_TOKENS)
+        return self.answer([[picture] for picture in pictures], prompts, max_new_tokens=ANSWER_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,176 @@
+"""A connection to a server that speaks OpenAI's API: who may be asked, with which key, and how often.
+
+The address comes from the command line or from a recipe, which a stranger may have written; the user's environment
+holds the key and says whose it is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import os
+import time
+import urllib.request
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from tellapart.data.strict_json import decode_text, parse_json
+from tellapart.errors import DataError, ModelError
+
+__all__ = ["HOST", "KEY", "Connection"]
+
+KEY, HOST = "TELLAPART_API_KEY", "TELLAPART_API_HOST"
+"""The environment variables with the key of a server, and with the name of the host that it is for."""
+
+#: Statuses after which the same request may succeed: too many requests, a server in trouble, or (0) no answer at all.
+_PASSING = frozenset({0, 408, 409, 429, 500, 502, 503, 504})
+#: Statuses that every other request would get, too: no key, no right, no such address or model.
+_FINAL = frozenset({401, 403, 404})
+#: Seconds to wait after the first failure, doubled after each; and at most, even if the server asks for more.
+_PAUSE, _LONGEST = 0.5, 60.0
+#: A reply of a few hundred tokens has a few kilobytes; a longer body is not read to its end.
+_BYTES = 4_000_000
+
+_log = logging.getLogger(__name__)
+
+
+class Connection:
+    """Requests to one server; one that a busy server refuses, or that finds no server, is repeated, with pauses.
+
+    Several threads may use it at once.
+
+    Args:
+        base: `http(s)://HOST[:PORT]/PATH`, as a rule ending in `/v1`.
+        model: name of the model on it, for messages.
+        timeout: seconds that the server may take to answer.
+        tries: requests before one is given up.
+        insecure: ask a server of another machine over plain http, too.
+
+    Raises:
+        ModelError: the address is of another machine and not https, or holds a password or a query, which would appear
+            in every record; nobody said that the key of the environment is this server's.
+    """
+
+    def __init__(self, base: str, model: str, *, timeout: float, tries: int, insecure: bool) -> None:
+        self.base = base.rstrip("/")
+        self._model, self._timeout, self._tries, self._refusal = model, timeout, tries, ""
+        host = _read_host(self.base, insecure)
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if key := _key_for(host):
+            self._headers["Authorization"] = f"Bearer {key}"
+        # What is for this machine goes through no proxy: that would be another machine, reached over plain http.
+        proxies = [urllib.request.ProxyHandler({})] if _is_here(host) else []
+        self._open = urllib.request.build_opener(_EveryStatus, *proxies).open
+
+    def ask(self, path: str, body: dict[str, Any] | None = None, *, tries: int | None = None) -> Any:
+        """Return the JSON of an answer: to a POST of the body, or to a GET if there is none.
+
+        A path that begins with `/` is beside the API's `/v1`, others are in it.
+
+        Raises:
+            ModelError: the server refuses the request, cannot be reached in as many tries, or answers no JSON.
+        """
+        if self._refusal:  # a run has thousands of requests, and the server refuses all
+            raise ModelError(self._refusal)
+        tries = tries or self._tries
+        data, problem = None if body is None else json.dumps(body).encode(), ""
+        for attempt in range(tries):
+            status, answer, wait = self._send(path, data)
+            if 200 <= status < 300:
+                return self._parse(answer)
+            text = " ".join(answer[:500].decode("utf-8", "replace").split())
+            problem = f"HTTP {status} {text:.200}" if status else text
+            if status not in _PASSING:
+                refusal = (
+                    f"{self.base} refuses the request: {problem}; check the address, the model's name "
+                    f"{self._model!r} and the key: {self._key_facts()}"
+                )
+                self._refusal = refusal if data and status in _FINAL else ""
+                raise ModelError(refusal)
+            if attempt + 1 < tries:
+                pause = min(wait or _PAUSE * 2**attempt, _LONGEST)
+                _log.info("%s: %s; asked again in %.1f s (try %d of %d)", self.base, problem, pause, attempt + 2, tries)
+                time.sleep(pause)
+        raise ModelError(f"{self.base}: no reply in {f'{tries} tries' if tries > 1 else 'one try'}: {problem}")
+
+    def _key_facts(self) -> str:
+        if "Authorization" in self._headers:
+            return f"that in {KEY} was sent"
+        return f"that in {KEY} is kept for {os.environ[HOST].strip()}" if os.environ.get(KEY) else f"{KEY} is not set"
+
+    def _send(self, path: str, data: bytes | None) -> tuple[int, bytes, float]:
+        """Return the status (0: no answer), the body or the error, and the seconds that the server asks to wait."""
+        address = f"{self.base.removesuffix('/v1')}{path}" if path.startswith("/") else f"{self.base}/{path}"
+        request = urllib.request.Request(address, data, self._headers)  # noqa: S310  # http or https: `_read_host`
+        try:
+            with self._open(request, timeout=self._timeout) as response:
+                wait = (response.headers.get("Retry-After") or "").strip()
+                seconds = float(wait) if wait.isascii() and wait.isdigit() else 0.0
+                return response.status, response.read(_BYTES), seconds
+        except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
+            return 0, str(getattr(error, "reason", None) or error or type(error).__name__).encode(), 0.0
+
+    def _parse(self, answer: bytes) -> Any:
+        try:
+            return parse_json(decode_text(answer, self.base), self.base)
+        except DataError as error:
+            raise ModelError(f"{self.base} answers something else than JSON: {answer[:80]!r}") from error
+
+
+def _read_host(base: str, insecure: bool) -> str:
+    """Return the host of a server's address, in lower case; raise where it may not be asked."""
+    try:
+        address = urlsplit(base)
+        whole = bool(address.hostname) and (address.port is None or address.port > 0)
+        whole = whole and address.scheme in {"http", "https"}
+    except ValueError:  # brackets without an IPv6 address, a port that is no number
+        whole = False
+    # urlsplit passes over characters that the request would not, and then they name two hosts.
+    if not whole or not base.isprintable() or " " in base or "\\" in base:
+        raise ModelError(f"{base!r:.200} is no address of a server; expected https://HOST[:PORT]/PATH")
+    if address.username or address.password or address.query or address.fragment:
+        raise ModelError(
+            "the address of a server is http(s)://HOST[:PORT]/PATH, without a password, a query or a fragment, for it "
+            f"is recorded; a key belongs into the environment variable {KEY}"
+        )
+    host = str(address.hostname)
+    if address.scheme != "https" and not _is_here(host) and not insecure:
+        raise ModelError(
+            f"{base}: {host} is another machine, and over http all on the way can read the captions and the key; write "
+            "https://, or allow http with --insecure"
+        )
+    return host
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine by its name alone, whoever answers questions about names."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _key_for(host: str) -> str:
+    """Return the key of the environment if it is this host's, or else an empty text.
+
+    A recipe may name the host: without the user's word for it, a stranger's recipe could collect the key.
+    """
+    key, owner = (os.environ.get(name, "").strip() for name in (KEY, HOST))
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError(f"{KEY} holds a character that no key has, such as the end of a line; set it again")
+    if key and not owner and not _is_here(host):
+        raise ModelError(
+            f"the key in {KEY} would go to {host}; if it is that server's key, set {HOST}={host}, or else unset {KEY}"
+        )
+    return key if owner.lower() in {"", host} else ""
+
+
+class _EveryStatus(urllib.request.HTTPErrorProcessor):
+    """Return every answer: an error's body says what is wrong, and a redirect would take the key to another server."""
+
+    def http_response(self, request: Any, response: Any) -> Any:  # noqa: ARG002
+        return response
+
+    https_response = http_response

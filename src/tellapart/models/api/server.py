@@ -1,0 +1,209 @@
+"""A model on a server: what it is, and many questions at once, each answer kept as it comes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tellapart.data.images import pixel_hash
+from tellapart.errors import ModelError, quote
+from tellapart.models.api.answers import Answers
+from tellapart.models.api.completion import Completion
+from tellapart.models.api.connection import Connection
+from tellapart.models.protocols import Pixels
+
+__all__ = ["LISTED", "Question", "Server", "Usage"]
+
+#: The likeliest tokens that are asked for: the most that OpenAI gives, and vLLM unless it is started otherwise.
+LISTED = 20
+
+#: What a server says of a model that another one of the same name would say otherwise; of vLLM, of llama.cpp.
+_FACTS = ("id", "owned_by", "root", "max_model_len", "meta")
+#: Where servers say their version, beside `/v1`; by `owned_by`.
+_VERSIONS = {"vllm": ("/version", "version"), "llamacpp": ("/props", "build_info")}
+
+
+class Question(NamedTuple):
+    """Pictures, RGB uint8 `(height, width, 3)`, and the prompt after them.
+
+    Attributes:
+        tokens: the longest answer.
+        listed: whether the likeliest first tokens are asked for, with their log-probabilities.
+    """
+
+    pictures: Sequence[Pixels]
+    prompt: str
+    tokens: int
+    listed: bool = False
+
+
+@dataclass
+class Usage:
+    """What answers took: requests, answers that were kept before, tokens, and the cost that a server names."""
+
+    asked: int = 0
+    kept: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    versions: set[str] = field(default_factory=set)
+
+    def add(self, reply: Completion, *, asked: bool) -> None:
+        """Count a reply; one that was kept before costs nothing."""
+        if reply.version:
+            self.versions.add(reply.version)
+        if not asked:
+            self.kept += 1
+            return
+        self.asked += 1
+        self.prompt_tokens += reply.prompt_tokens
+        self.completion_tokens += reply.completion_tokens
+        self.cost += reply.cost
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what a user should know of it, a sentence each."""
+        cost = f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
+        kept = f"; {self.kept:,} answers were kept from before" if self.kept else ""
+        tokens = f"{self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"
+        notes = [f"the server was asked {self.asked:,} times: {tokens}{cost}{kept}"]
+        if len(self.versions) > 1:
+            named = ", ".join(sorted(self.versions))
+            notes.append(f"the server named {len(self.versions)} versions of the model: {named}")
+        return tuple(notes)
+
+
+class Server:
+    """A model on a server with OpenAI's chat completions.
+
+    Args:
+        connection: to the server.
+        model: its name there; the only one that the server has, if empty.
+        answers: where replies are kept.
+        calls: requests in flight at once.
+
+    Attributes:
+        model: its name.
+        facts: what the server says of the model and of itself, for the fingerprint.
+        usage: since it was taken last.
+
+    Raises:
+        ModelError: the server does not answer, or has no such model.
+    """
+
+    def __init__(self, connection: Connection, model: str, answers: Answers, calls: int) -> None:
+        self._connection, self._answers, self._calls = connection, answers, calls
+        entry = _find_entry(connection, model)
+        self.model = str(entry["id"])
+        self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": connection.base}
+        self.facts |= _ask_version(connection, str(entry.get("owned_by")))
+        self.usage = Usage()
+        self._limit = "max_tokens"
+
+    @property
+    def base(self) -> str:
+        """The server's address."""
+        return self._connection.base
+
+    def ask(self, questions: Sequence[Question]) -> list[Completion]:
+        """Answer every question, several at once; each answer is kept as soon as it is there.
+
+        Raises:
+            ModelError: the server refuses one, or cannot be reached for some minutes.
+            StoreError: the file of the answers cannot be written.
+        """
+        keys = [self._key(question) for question in questions]
+        replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
+        open_ = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
+        for key in keys:
+            if key in replies:
+                self.usage.add(replies[key], asked=False)
+        pool = ThreadPoolExecutor(self._calls, thread_name_prefix="api")
+        try:
+            for key, reply in zip(open_, pool.map(self._complete, open_, open_.values()), strict=True):
+                replies[key] = reply
+                self.usage.add(reply, asked=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return [replies[key] for key in keys]
+
+    def take_usage(self) -> Usage:
+        """Return the usage so far, and count from 0 again."""
+        taken, self.usage = self.usage, Usage()
+        return taken
+
+    def _key(self, question: Question) -> bytes:
+        pictures = [pixel_hash(picture) for picture in question.pictures]
+        facts = [self.facts, pictures, question.prompt, question.tokens, question.listed and LISTED]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
+
+    def _complete(self, key: bytes, question: Question) -> Completion:
+        try:
+            answer = self._connection.ask("chat/completions", self._body(question))
+        except ModelError as error:
+            # OpenAI's newer models know the limit by another name, and say so.
+            if self._limit == "max_completion_tokens" or "max_completion_tokens" not in str(error):
+                raise
+            self._limit = "max_completion_tokens"
+            answer = self._connection.ask("chat/completions", self._body(question))
+        reply = Completion.read(answer, self.base)
+        if question.listed and reply.first is None:
+            raise ModelError(
+                f"{self.base} gives no log-probabilities (`logprobs`) of {self.model!r}, and its scores are made of "
+                "them; start the server with them, or read the model's words alone: --reading choice"
+            )
+        self._answers.put(key, reply)
+        return reply
+
+    def _body(self, question: Question) -> dict[str, Any]:
+        pictures = [{"type": "image_url", "image_url": {"url": _data_url(picture)}} for picture in question.pictures]
+        content = [*pictures, {"type": "text", "text": question.prompt}]
+        listed = {"logprobs": True, "top_logprobs": LISTED} if question.listed else {}
+        return {
+            "model": self.model,
+            "messages": [{"role": "user", "content": content}],
+            "temperature": 0,
+            "seed": 0,
+            self._limit: question.tokens,
+            **listed,
+        }
+
+
+def _data_url(pixels: Pixels) -> str:
+    """Return a picture as a PNG in a URL: its very pixels."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG", compress_level=1)
+    return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
+
+
+def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
+    """Return what the server's list says of a model."""
+    listed = connection.ask("models", tries=1)
+    entries = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(one, dict) and "id" in one for one in entries):
+        raise ModelError(f"{connection.base}/models lists no models: {json.dumps(listed):.200}")
+    found = [one for one in entries if not model or model == one["id"] or model in (one.get("aliases") or ())]
+    if len(found) != 1:
+        names = ", ".join(str(one["id"]) for one in entries[:20]) or "none"
+        problem = f"no model {quote(model)}" if model else f"{len(entries)} models"
+        raise ModelError(f"{connection.base} has {problem}; name one as api:{connection.base}#MODEL, of {names}")
+    return dict(found[0])
+
+
+def _ask_version(connection: Connection, owner: str) -> dict[str, str]:
+    """Return the version of a server that says it; an empty mapping of another."""
+    if owner not in _VERSIONS:
+        return {}
+    path, name = _VERSIONS[owner]
+    try:
+        answer = connection.ask(path, tries=1)
+    except ModelError:
+        return {}
+    return {"version": str(answer.get(name))} if isinstance(answer, dict) else {}

@@ -1,0 +1,78 @@
+"""A real server: llama.cpp with a tiny model that sees, in a process of its own."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE))
+
+
+@dataclass
+class LlamaServer:
+    """llama.cpp's server; it can be killed, and started again at the same port."""
+
+    files: tuple[Path, Path]
+    url: str = ""
+    process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        port = self.url.rpartition(":")[2].removesuffix("/v1") or "0"
+        command = [sys.executable, str(HERE / "serve_gguf.py"), *map(str, self.files), port]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self.process.stdout is not None
+        self.url = f"{self.process.stdout.readline().strip()}/v1"
+        assert self.url.startswith("http://127.0.0.1:"), "the server did not start"
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def gguf_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    pytest.importorskip("xllamacpp")
+    pytest.importorskip("gguf")
+    from tiny_gguf import write_language_model, write_picture_encoder
+
+    folder = tmp_path_factory.mktemp("gguf")
+    language, pictures = folder / "language.gguf", folder / "pictures.gguf"
+    write_language_model(language)
+    write_picture_encoder(pictures)
+    return language, pictures
+
+
+@pytest.fixture(scope="module")
+def llama(gguf_files: tuple[Path, Path]) -> Iterator[LlamaServer]:
+    running = LlamaServer(gguf_files)
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture(scope="module")
+def pairs() -> PairSet:
+    """Six items of two random pictures and two captions, held in memory."""
+    draw = np.random.default_rng(3)
+    pictures = {}
+    for k in range(12):
+        stream = io.BytesIO()
+        Image.fromarray(draw.integers(0, 256, (20, 24, 3), np.uint8)).save(stream, "PNG")
+        pictures[f"{k}.png"] = stream.getvalue()
+    items = tuple(
+        Item(id=str(k), images=(f"{2 * k}.png", f"{2 * k + 1}.png"), texts=(f"{k} dogs", f"{k} cats")) for k in range(6)
+    )
+    return PairSet("drawn", items, Path(), read=pictures.__getitem__)

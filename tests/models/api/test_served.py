@@ -1,0 +1,220 @@
+"""A model on a server is scored by what the server says, asked for each answer once, whatever happens on the way."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.data.pairset import PairSet
+from tellapart.errors import ModelError, StoreError
+from tellapart.models.api import connection
+from tellapart.models.api.answers import Answers
+from tellapart.models.api.completion import Completion
+from tellapart.models.api.connection import HOST, KEY
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.scoring import score
+from tellapart.models.store import EmbeddingStore
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (KEY, HOST):
+        monkeypatch.delenv(name, raising=False)
+
+
+def open_model(llama: Any, **options: Any) -> Any:
+    return find_model(f"api:{llama.url}#tiny", ModelOptions(**options))
+
+
+def measure(model: Any, pairs: PairSet, **options: Any) -> np.ndarray:
+    return score(model, pairs, store=EmbeddingStore(None), **options).scores.values
+
+
+@pytest.fixture(scope="module")
+def asked_apart(llama: Any, pairs: PairSet) -> dict[str, dict[str, float]]:
+    """Return each token's probability after each picture and caption, asked of the server without our code."""
+    found = {}
+    for item in pairs.items:
+        for i, image in enumerate(item.images):
+            for t, text in enumerate(item.texts):
+                stream = io.BytesIO()
+                Image.fromarray(pairs.pixels(image)).save(stream, "PNG")
+                url = "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+                prompt = f'Does this figure show "{text}"? Please answer yes or no.'
+                content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
+                body = {
+                    "messages": [{"role": "user", "content": content}],
+                    "temperature": 0, "max_tokens": 1, "logprobs": True, "top_logprobs": 500,
+                }  # fmt: skip
+                answer = httpx.post(f"{llama.url}/chat/completions", json=body).json()
+                listed = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+                found[f"{item.id} {i} {t}"] = {one["token"]: math.exp(one["logprob"]) for one in listed}
+    return found
+
+
+def test_scores_are_the_servers_probabilities_and_bounds_are_counted(
+    llama: Any, pairs: PairSet, asked_apart: Any
+) -> None:
+    model = open_model(llama)
+    values = measure(model, pairs)
+    bounds = 0
+    for (item, image, text), value in np.ndenumerate(values):
+        all_of_them = asked_apart[f"{item} {image} {text}"]
+        exact = sum(p for token, p in all_of_them.items() if token.lstrip(" ") == "Yes")
+        twentieth = sorted(all_of_them.values())[-20]
+        if exact >= twentieth:
+            assert value == pytest.approx(exact, abs=1e-6)
+        else:
+            bounds += 1
+            assert exact - 1e-6 <= value <= twentieth + 1e-6
+    assert 0 < bounds < values.size
+    said, usage = model.take_notes()
+    assert said.startswith(f'{bounds} of {values.size} scores are bounds: "Yes" was not among the 20 likeliest')
+    assert usage.startswith(f"the server was asked {values.size} times: ")
+    over_no = measure(open_model(llama, reading="yes_no"), pairs)
+    both = [asked_apart["0 0 0"].get(word, 0.0) + asked_apart["0 0 0"].get(f" {word}", 0.0) for word in ("Yes", "No")]
+    if min(both) >= sorted(asked_apart["0 0 0"].values())[-20]:
+        assert over_no[0, 0, 0] == pytest.approx(both[0] / sum(both), abs=1e-6)
+
+
+def test_neither_batch_nor_calls_move_a_number(llama: Any, pairs: PairSet) -> None:
+    one_by_one = measure(open_model(llama, calls=1), pairs, batch_size=1)
+    assert np.abs(measure(open_model(llama, calls=6), pairs, batch_size=5) - one_by_one).max() < 1e-5
+
+
+def test_a_server_that_is_killed_and_started_again_costs_no_score_and_doubles_none(
+    llama: Any, pairs: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_PAUSE", 0.2)
+    expected = measure(open_model(llama, calls=1), pairs)
+    model = open_model(llama, calls=2, answers=tmp_path / "answers.sqlite")
+    seen: list[int] = []
+
+    def restart() -> None:
+        llama.kill()
+        time.sleep(0.5)
+        llama.start()
+
+    def progress(_stage: str, done: int, _total: int) -> None:
+        seen.append(done)
+        if len(seen) == 3:
+            restarting.start()
+
+    restarting = threading.Thread(target=restart)
+    values = measure(model, pairs, batch_size=4, progress=progress)
+    restarting.join()
+    assert np.abs(values - expected).max() < 1e-5
+    assert model.take_notes()[-1].startswith("the server was asked 24 times")
+    # A later run asks for nothing; one whose file lost rows asks for those.
+    again = open_model(llama, answers=tmp_path / "answers.sqlite")
+    np.testing.assert_array_equal(measure(again, pairs), values)
+    assert "was asked 0 times" in again.take_notes()[-1]
+    assert "24 answers were kept" in (measure(again, pairs) is not None and again.take_notes()[-1])
+
+
+def test_it_answers_in_words_and_chooses(llama: Any, pairs: PairSet) -> None:
+    model = open_model(llama, reading="choice")
+    images = [(pairs.pixels("0.png"), pairs.pixels("1.png"))]
+    words = model.choose(images, [("a", "b")])
+    assert words == model.choose(images, [("a", "b")])
+    assert words[0]
+    assert model.answer([[pairs.pixels("0.png")]], [model.task_prompt("vqa").fill(question="what?")])[0]
+    with pytest.raises(ModelError, match="a server does not say how its model names a box, so it has no task"):
+        model.task_prompt("grounding")
+    with pytest.raises(ModelError, match="give one list for each"):
+        model.answer([], ["what?"])
+
+
+def test_the_fingerprint_is_of_the_model_the_server_and_the_reading(llama: Any) -> None:
+    assert open_model(llama).fingerprint == open_model(llama).fingerprint
+    assert open_model(llama).fingerprint != open_model(llama, reading="yes_no").fingerprint
+    assert find_model(f"api:{llama.url}").name == "tiny"  # the only one
+    with pytest.raises(ModelError, match=r"has no model 'huge'; name one as api:http://.*#MODEL, of tiny"):
+        find_model(f"api:{llama.url}#huge")
+    with pytest.raises(ModelError, match=r"cannot be read by 'likelihood': a server tells .* use one of vqa, yes_no"):
+        open_model(llama, reading="likelihood")
+
+
+def test_a_server_that_is_away_is_named_at_once() -> None:
+    with pytest.raises(ModelError, match=r"http://127.0.0.1:9/v1: no reply in one try: .*refused"):
+        find_model("api:http://127.0.0.1:9/v1#tiny")
+    with pytest.raises(ModelError, match="calls must be at least 1; got 0"):
+        ModelOptions(calls=0)
+    with pytest.raises(ModelError, match="is another machine, and over http all on the way"):
+        find_model("api:http://node-1.example:8000/v1#tiny")
+
+
+def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_for_again(tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    answers = Answers(path)
+    answers.put(b"key", Completion(text="Yes", first=(("Yes", -0.5),)))
+    assert Answers(path).get(b"key") == Completion(text="Yes", first=(("Yes", -0.5),))
+    answers._connection.execute("UPDATE answer SET reply = replace(reply, 'Yes', 'yes')")
+    assert answers.get(b"key") is None
+    path = tmp_path / "other.sqlite"
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(StoreError, match=r"other.sqlite cannot be used \(.*\); delete it, or name another --cache"):
+        Answers(path)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "says"), [("x", "answers no chat completion"), (float("inf"), "gives a log-probability that is none")]
+)
+def test_what_is_no_log_probability_is_refused(logprobs: Any, says: str) -> None:
+    listed = {"content": [{"top_logprobs": [{"token": "Yes", "logprob": logprobs}]}]}
+    with pytest.raises(ModelError, match=says):
+        Completion.read({"choices": [{"message": {"content": "Yes"}, "logprobs": listed}]}, "http://here/v1")
+
+
+class OtherServer(BaseHTTPRequestHandler):
+    """A server that gives no log-probabilities, and knows the limit of tokens by OpenAI's new name alone."""
+
+    def do_GET(self) -> None:
+        self.reply(200, {"data": [{"id": "new"}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "max_tokens" in body:
+            self.reply(400, {"error": "'max_tokens' is not supported; use 'max_completion_tokens' instead"})
+        else:
+            words = f"{body['max_completion_tokens']} tokens"
+            usage = {"prompt_tokens": 5, "completion_tokens": 2, "cost": 0.25}
+            choices = [{"message": {"content": words}, "finish_reason": "stop"}]
+            self.reply(200, {"choices": choices, "usage": usage, "system_fingerprint": body["messages"][0]["role"]})
+
+    def reply(self, status: int, answer: Any) -> None:
+        data = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args: object) -> None:
+        """Keep quiet."""
+
+
+def test_a_server_without_probabilities_is_read_in_words(pairs: PairSet) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), OtherServer) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        model: Any = find_model(f"api:http://127.0.0.1:{running.server_port}/v1")
+        with pytest.raises(ModelError, match=r"gives no log-probabilities \(`logprobs`\) of 'new'.*--reading choice"):
+            measure(model, pairs)
+        model.take_notes()
+        assert model.answer([[pairs.pixels("0.png")]] * 2, ["what?", "who?"], max_new_tokens=7) == ["7 tokens"] * 2
+        assert model.take_notes() == (
+            "the server was asked 2 times: 10 tokens read and 4 written, at a cost of 0.5 as the server counts it",
+        )
+        running.shutdown()
