@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from tellapart.annotate.survey import AnnotatorTask, Ask, Study, SurveyUnit, letters
 from tellapart.data.pairset import PairSet
+from tellapart.data.video import as_picture
 
 __all__ = ["ImageFile", "TaskPart", "choice_names", "field_labels", "read_image_file", "task_parts", "tasks_of"]
 
@@ -108,7 +109,7 @@ def read_image_file(pairs: PairSet, each: TaskPart) -> ImageFile:
 def _draw(pairs: PairSet, each: TaskPart) -> bytes:
     from PIL import Image, ImageDraw
 
-    image = Image.fromarray(pairs.pixels(each.value))
+    image = Image.fromarray(as_picture(pairs.pixels(each.value)))
     if each.box:
         x, y, width, height = each.box
         pen = max(2, round(max(image.size) / 200))

@@ -70,7 +70,7 @@ def evaluate(
         progress: True shows it, False does not; if not given, a notebook and a terminal show it.
         command: what the record names as the command.
         options: further settings of `tellapart.evaluation.run.Settings`: names, batch_size, device, dtype, reading,
-            regions, texts, image_size, tokenizer, calls, insecure, seed, strict.
+            regions, texts, image_size, tokenizer, calls, insecure, frames, seed, strict.
 
     Raises:
         TellapartError: a name is unknown, a file is not what it must be, or a model cannot do a benchmark. Nothing is

@@ -78,6 +78,9 @@ def run_command(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Ask a server (api:) of another machine over plain http, too.")
     ] = False,
+    frames: Annotated[
+        int | None, typer.Option("--frames", min=1, help="Frames of each video, evenly spread; the set's own, or 8.")
+    ] = None,
     seed: Seed = 0,
     strict: Strict = False,
     cache: Cache = None,
@@ -122,6 +125,7 @@ def run_command(
             tokenizer=tokenizer,
             calls=calls,
             insecure=insecure,
+            frames=frames,
             seed=seed,
             strict=strict,
         )

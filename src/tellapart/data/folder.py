@@ -20,6 +20,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.paths import as_path
 from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.validation import Problem
+from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, quote
 
 __all__ = ["LISTINGS", "read_pair_set", "write_pair_set"]
@@ -70,10 +71,12 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
         lines[item.id] = where
     if not items:
         raise DataError(f"{listing} lists no pairs")
-    card = folder / "card.json"
-    return PairSet(
-        name or folder.resolve().name, tuple(items), folder, read_object(card) if card.exists() else {}, lines
-    )
+    path = folder / "card.json"
+    card = read_object(path) if path.exists() else {}
+    frames = card.get("frames", DEFAULT_FRAMES)
+    if not isinstance(frames, int) or isinstance(frames, bool) or frames < 1:
+        raise DataError(f"{path}: field 'frames': {quote(frames)} is no number of frames of a video; write 1 or more")
+    return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames)
 
 
 def write_pair_set(

@@ -19,9 +19,21 @@ from tellapart.errors import DataError, quote
 if TYPE_CHECKING:
     from PIL import Image, ImageFile
 
-__all__ = ["IMAGE_SUFFIXES", "MAX_PIXELS", "check_reference", "decode", "leaves", "pixel_hash", "resolve"]
+__all__ = [
+    "IMAGE_SUFFIXES",
+    "MAX_PIXELS",
+    "VIDEO_SUFFIXES",
+    "check_reference",
+    "decode",
+    "leaves",
+    "pixel_hash",
+    "resolve",
+]
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".npy"})
+
+#: Videos in an image's place, for `tellapart.data.video`.
+VIDEO_SUFFIXES = frozenset({".mp4", ".mov", ".m4v", ".webm", ".mkv", ".avi"})
 
 #: More pixels than any benchmark image has; a file that claims more is refused before it is decompressed.
 MAX_PIXELS = 64_000_000
@@ -65,8 +77,9 @@ def check_reference(reference: str, *, outside: bool = False) -> None:
         raise DataError(f"{quoted} holds a backslash; write paths with forward slashes, which every system reads")
     if any(character < " " for character in reference):
         raise DataError(f"{quoted} holds a control character, which file names cannot hold everywhere; rename the file")
-    if PurePosixPath(reference).suffix.lower() not in IMAGE_SUFFIXES:
-        raise DataError(f"{quoted} is not an image this reads; use one of {', '.join(sorted(IMAGE_SUFFIXES))}")
+    if PurePosixPath(reference).suffix.lower() not in IMAGE_SUFFIXES | VIDEO_SUFFIXES:
+        known = f"{', '.join(sorted(IMAGE_SUFFIXES))}, or of a video {', '.join(sorted(VIDEO_SUFFIXES))}"
+        raise DataError(f"{quoted} is not an image this reads; use one of {known}")
 
 
 def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:

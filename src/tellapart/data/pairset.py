@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.images import decode, pixel_hash, resolve
+from tellapart.data.images import pixel_hash, resolve
 from tellapart.data.item import Item
+from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.errors import DataError
 
 __all__ = ["Outline", "PairSet", "describe"]
@@ -61,6 +62,7 @@ class PairSet:
         card: title, licence, citation, recipe...
         lines: item id -> "file:line", for messages.
         read: returns an image file's bytes, where images are no files below `root` (an archive, a table).
+        frames: of each video in an image's place.
         rows: row of the annotation file of every pair, int `(item, image, text)`, where that file lists pairs in an
             order of its own; None where it lists items.
 
@@ -79,6 +81,7 @@ class PairSet:
     card: Mapping[str, Any] = field(default_factory=dict)
     lines: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str], bytes] | None = None
+    frames: int = DEFAULT_FRAMES
     rows: NDArray[np.int64] | None = field(default=None, compare=False)
     # Reference -> item and index in it; filled on first use, since a report needs it for every missing image.
     _users: dict[str, tuple[Item, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -153,16 +156,29 @@ class PairSet:
             raise DataError(f"{self.where(reference)}: {error}") from error
 
     def pixels(self, reference: str) -> NDArray[np.uint8]:
-        """Decode an image to RGB, uint8 `(height, width, 3)`.
+        """Decode an image to RGB, uint8 `(height, width, 3)`, or a video to `(frames, height, width, 3)`.
 
         Raises:
             DataError: as `read_bytes`, or the image is truncated, none, or a decompression bomb.
         """
         data = self.read_bytes(reference)
         try:
-            return decode(data, reference)
+            return self.decode(reference, data)
         except DataError as error:
             raise DataError(f"{self.where(reference)}: {error}") from error
+
+    def decode(self, reference: str, data: bytes) -> NDArray[np.uint8]:
+        """Decode a file's bytes as `pixels` does, the errors without the item.
+
+        Raises:
+            DataError: as `pixels`.
+        """
+        return decode_slot(data, reference, self.frames)
+
+    def content_key(self, reference: str, data: bytes) -> str:
+        """Return the SHA-256 of all that decides an image's pixels: its file's bytes, and of a video the frames."""
+        sampling = f"\0{self.frames} frames".encode() if is_video(reference) else b""
+        return hashlib.sha256(data + sampling).hexdigest()
 
     def fingerprint(self, hash_of: Callable[[str], str] | None = None) -> str:
         """Return the SHA-256 over ids, texts and decoded pixels, whatever the order of the items.

@@ -229,7 +229,7 @@ def _compute(settings: Settings, rank: Rank, shard: Shard, progress: Callable[[s
     """Run every model on this rank's part of every benchmark, for what that leaves in the shard."""
     benchmarks, models = resolve(settings, shard)
     for benchmark in benchmarks:
-        ready = prepare(benchmark, store=shard, limit=settings.limit, strict=settings.strict)
+        ready = prepare(benchmark, store=shard, limit=settings.limit, strict=settings.strict, frames=settings.frames)
         for model in models:
             loaded = model.load() if isinstance(model, Deferred) else model
             part = ready.task.part_of(loaded, ready.records, rank.number, rank.of)

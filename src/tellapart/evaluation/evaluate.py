@@ -13,7 +13,9 @@ import numpy as np
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.many_objects import collector_paused
+from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.data.video import is_video
 from tellapart.errors import DataError, MetricError, RunError
 from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.models.deferred import Deferred
@@ -107,8 +109,22 @@ class Prepared:
         return self.task.fingerprint_for(self.records, self.session)
 
 
-def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = None, strict: bool = False) -> Prepared:
+def prepare(
+    benchmark: Benchmark,
+    *,
+    store: EmbeddingStore,
+    limit: str | None = None,
+    strict: bool = False,
+    frames: int | None = None,
+) -> Prepared:
     """Load a benchmark's records. No image is opened yet: the first model that reads one decodes it.
+
+    Args:
+        benchmark: by name, as `find_benchmark` returns it.
+        store: keeps what models compute.
+        limit: a number or a share of the records; None for all.
+        strict: refuse other records than the benchmark's as published.
+        frames: of each video in an image's place; as the set says if None.
 
     Raises:
         DataError: they are missing or not what their format says, or the task is unknown; with `strict`, they are not
@@ -122,6 +138,8 @@ def prepare(benchmark: Benchmark, *, store: EmbeddingStore, limit: str | None = 
     """
     task = find_task(benchmark.task, benchmark.name)
     everything = benchmark.records()
+    if frames is not None and isinstance(everything, PairSet):
+        everything = replace(everything, frames=frames)
     available = task.size(everything)
     records = everything if limit is None else task.select(everything, chosen(available, limit))
     unlike = _compare_with_published(benchmark, task, everything, strict)
@@ -182,6 +200,8 @@ def evaluate(
     notes = evaluation.result.notes
     if cut := _texts_cut(subject) - cut_before:
         notes += (f"{cut:,} of the texts encoded in this run are longer than the model reads, and lost their end",)
+    if isinstance(ready.records, PairSet) and is_video(ready.records.items[0].images[0]):
+        notes += (f"each video is read as {ready.records.frames} frames, evenly spread",)
     if isinstance(subject, NoteTaker):
         notes += subject.take_notes()
     update = {"seconds": time.monotonic() - started, "notes": notes}

@@ -59,6 +59,7 @@ class Settings:
         tokenizer: folder of their tokenizer; beside the file, or the hub's, if None.
         calls: requests in flight at once, to a model on a server (`api:`).
         insecure: ask a server of another machine over plain http, too.
+        frames: of each video in an image's place; as the set says if None.
         seed: of the bootstrap and of models that draw.
         strict: refuse files that do not hold the records of the benchmark as published.
         place: where the benchmarks' files are.
@@ -81,6 +82,7 @@ class Settings:
     tokenizer: Path | None = None
     calls: int = 8
     insecure: bool = False
+    frames: int | None = None
     seed: int = 0
     strict: bool = False
     place: Locations = field(default_factory=Locations)
@@ -131,7 +133,9 @@ def run(
             now = run_record(folder, seed=settings.seed, command=command, settings=settings, place=settings.place)
             results.append(held.enter_context(take_up(folder, record, now)))
         for benchmark in benchmarks:
-            ready = prepare(benchmark, store=store, limit=settings.limit, strict=settings.strict)
+            ready = prepare(
+                benchmark, store=store, limit=settings.limit, strict=settings.strict, frames=settings.frames
+            )
             for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
                 report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
                 results[row] = _advance(results[row], model, ready, folder, report)

@@ -20,6 +20,7 @@ from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.batches import Batches
 from tellapart.models.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
+from tellapart.models.frames import encode_slots, prepare_slot, score_slots
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Model, Pixels, Vectors
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.store_file import REMEDY
@@ -103,7 +104,12 @@ class Job:
         """Return a reader of the images that prepares needed pixels for the model."""
         prepare = self.model.prepare_image if isinstance(self.model, ImagePreparer) else None
         return ImageReader(
-            self.pairset, self.store, self.references, needs_pixels=needs_pixels, prepare=prepare, hashes=self.hashes
+            self.pairset,
+            self.store,
+            self.references,
+            needs_pixels=needs_pixels,
+            prepare=prepare_slot(prepare, whole=getattr(self.model, "takes_frames", False)),
+            hashes=self.hashes,
         )
 
     def count_distinct(self) -> None:
@@ -216,7 +222,7 @@ def compute_images(job: Job, model: DualEncoder) -> None:
         return [name in missing for _, name in images]
 
     def encode_batch(batch: Sequence[HashedImage]) -> None:
-        output = model.encode_images([image.pixels for image in batch])
+        output = encode_slots(model.encode_images, [image.pixels for image in batch])
         rows = job.check(output, (len(batch), None), [image.reference for image in batch])
         vectors = {image.hash: row for image, row in zip(batch, rows, strict=True)}
         job.keep(lambda: job.store.put_vectors(model.fingerprint, vectors), reader.take_new_hashes())
@@ -262,7 +268,8 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
         images = [pending[key][0] for key in keys]
         captions = [pending[key][1] for key in keys]
         names = [f"{image.reference} with {text}" for image, text in zip(images, captions, strict=True)]
-        numbers = job.check(score([image.pixels for image in images], captions), (len(keys),), names)
+        output = score_slots(score, [image.pixels for image in images], captions)
+        numbers = job.check(output, (len(keys),), names)
         scores = dict(zip(keys, numbers, strict=True))
         job.keep(lambda: job.store.put_pair_scores(job.model.fingerprint, scores), reader.take_new_hashes())
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from tellapart.data.images import decode, pixel_hash
+from tellapart.data.images import pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
@@ -135,7 +135,7 @@ class ImageReader:
         # Of an image whose hash is known, and whose pixels are not needed, not even the file is read.
         idle = {reference: name for (reference, name), needed in self._which(known).items() if not needed}
         files = {reference: self._pairset.read_bytes(reference) for reference in references if reference not in idle}
-        keys = {reference: hashlib.sha256(data).hexdigest() for reference, data in files.items()}
+        keys = {reference: self._pairset.content_key(reference, data) for reference, data in files.items()}
         stored = self._store.pixel_hashes(keys.values()) if keys else {}
         needed = self._which([(reference, stored[key]) for reference, key in keys.items() if key in stored])
         images = []
@@ -172,7 +172,7 @@ class ImageReader:
 
     def _decode(self, reference: str, data: bytes) -> Pixels:
         try:
-            return decode(data, reference)
+            return self._pairset.decode(reference, data)
         except DataError as error:
             raise DataError(f"{self._pairset.where(reference)}: {error}") from error
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from tellapart.data.images import decode
+from tellapart.data.video import as_picture, decode_slot
 from tellapart.errors import DataError
 
 __all__ = ["Album", "album", "data_uri", "small_picture"]
@@ -129,7 +129,7 @@ def _web_format(data: bytes) -> str | None:
 def _scale_down(data: bytes, name: str) -> bytes:
     from PIL import Image
 
-    picture = Image.fromarray(decode(data, name))
+    picture = Image.fromarray(as_picture(decode_slot(data, name)))
     picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
     target = io.BytesIO()
     picture.save(target, "JPEG", quality=80)  # a third of the time that WebP takes

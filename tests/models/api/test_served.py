@@ -218,3 +218,11 @@ def test_a_server_without_probabilities_is_read_in_words(pairs: PairSet) -> None
             "the server was asked 2 times: 10 tokens read and 4 written, at a cost of 0.5 as the server counts it",
         )
         running.shutdown()
+
+
+def test_the_frames_of_a_video_are_asked_about_together(llama: Any, pairs: PairSet) -> None:
+    model = open_model(llama)
+    still = np.stack([pairs.pixels("0.png"), pairs.pixels("1.png")])
+    values = model.score_pairs([still, still[::-1], still[0]], ["a dog"] * 3)
+    assert len({round(float(value), 6) for value in values}) == 3  # the order of the frames is seen
+    assert "asked 3 times" in model.take_notes()[-1]

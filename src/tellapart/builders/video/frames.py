@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.video import upright
 from tellapart.errors import DataError, require
 
 __all__ = ["EndOfVideoError", "Frame", "frame_at", "frame_number", "scaled_size"]
@@ -68,7 +69,7 @@ def frame_at(path: Path, seconds: float) -> Frame:
             raise EndOfVideoError(
                 f"{path}: ends after {float((end - first.pts) * base):.3f} s; there is no frame at {seconds:.3f} s"
             )
-        return Frame(_upright(current), float((current.pts - first.pts) * base))
+        return Frame(upright(current), float((current.pts - first.pts) * base))
 
 
 def frame_number(path: Path, number: int) -> Frame:
@@ -86,7 +87,7 @@ def frame_number(path: Path, number: int) -> Frame:
         for count, frame in enumerate(_decode(container, stream, path), start=1):
             start = frame.pts if count == 1 else start
             if count == number:
-                return Frame(_upright(frame), float((frame.pts - start) * Fraction(stream.time_base)))
+                return Frame(upright(frame), float((frame.pts - start) * Fraction(stream.time_base)))
     raise EndOfVideoError(f"{path}: has {count} frames; there is no frame number {number}")
 
 
@@ -142,9 +143,3 @@ def _last_until(frames: Iterator[Any], target: int) -> tuple[Any | None, bool]:
             return current, True
         current = frame
     return current, False
-
-
-def _upright(frame: Any) -> NDArray[np.uint8]:
-    """Return a frame's pixels as a player turns them."""
-    pixels = frame.to_ndarray(format="rgb24")
-    return np.ascontiguousarray(np.rot90(pixels, k=round(frame.rotation / 90)))

@@ -55,7 +55,7 @@ class Connection:
 
     def __init__(self, base: str, model: str, *, timeout: float, tries: int, insecure: bool) -> None:
         self.base = base.rstrip("/")
-        self._model, self._timeout, self._tries, self._refusal = model, timeout, tries, ""
+        self.model, self._timeout, self._tries, self._refusal = model, timeout, tries, ""
         host = _read_host(self.base, insecure)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key := _key_for(host):
@@ -85,7 +85,7 @@ class Connection:
             if status not in _PASSING:
                 refusal = (
                     f"{self.base} refuses the request: {problem}; check the address, the model's name "
-                    f"{self._model!r} and the key: {self._key_facts()}"
+                    f"{self.model!r} and the key: {self._key_facts()}"
                 )
                 self._refusal = refusal if data and status in _FINAL else ""
                 raise ModelError(refusal)

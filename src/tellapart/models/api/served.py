@@ -42,6 +42,8 @@ class Served:
 
     kind: ClassVar[ScoreKind] = "probability"
     stored = False
+    #: A video comes as its frames, `(frames, height, width, 3)`, and is asked about in one question.
+    takes_frames = True
 
     def __init__(self, server: Server, prompt: Prompt, reading: str) -> None:
         self.prompt, self._server = prompt, server
@@ -103,7 +105,7 @@ class ServedYes(Served):
             ModelError: the server gives no answer, or no probabilities.
         """
         questions = [
-            Question((image,), self.prompt.fill(text=text), 1, listed=True)
+            Question(image if image.ndim == 4 else (image,), self.prompt.fill(text=text), 1, listed=True)
             for image, text in zip(images, texts, strict=True)
         ]
         return np.array([self._read(reply) for reply in self._server.ask(questions)], np.float32)

@@ -25,6 +25,7 @@ LISTED = 20
 
 #: What a server says of a model that another one of the same name would say otherwise; of vLLM, of llama.cpp.
 _FACTS = ("id", "owned_by", "root", "max_model_len", "meta")
+_NEW_LIMIT = "max_completion_tokens"
 #: Where servers say their version, beside `/v1`; by `owned_by`.
 _VERSIONS = {"vllm": ("/version", "version"), "llamacpp": ("/props", "build_info")}
 
@@ -99,7 +100,7 @@ class Server:
     def __init__(self, connection: Connection, model: str, answers: Answers, calls: int) -> None:
         self._connection, self._answers, self._calls = connection, answers, calls
         entry = _find_entry(connection, model)
-        self.model = str(entry["id"])
+        self.model = connection.model = str(entry["id"])
         self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": connection.base}
         self.facts |= _ask_version(connection, str(entry.get("owned_by")))
         self.usage = Usage()
@@ -143,13 +144,14 @@ class Server:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
 
     def _complete(self, key: bytes, question: Question) -> Completion:
+        body = self._body(question)
         try:
-            answer = self._connection.ask("chat/completions", self._body(question))
+            answer = self._connection.ask("chat/completions", body)
         except ModelError as error:
             # OpenAI's newer models know the limit by another name, and say so.
-            if self._limit == "max_completion_tokens" or "max_completion_tokens" not in str(error):
+            if _NEW_LIMIT in body or _NEW_LIMIT not in str(error):
                 raise
-            self._limit = "max_completion_tokens"
+            self._limit = _NEW_LIMIT
             answer = self._connection.ask("chat/completions", self._body(question))
         reply = Completion.read(answer, self.base)
         if question.listed and reply.first is None:

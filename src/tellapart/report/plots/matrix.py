@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.catalog import nearest
-from tellapart.data.images import decode
+from tellapart.data.video import as_picture, decode_slot
 from tellapart.errors import DataError, RunError
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import read_result, samples_path
@@ -105,7 +105,7 @@ def _pixels(read: Callable[[str], bytes] | None, reference: str) -> NDArray[np.u
     if read is None or not reference:
         return None
     try:
-        return decode(read(reference), reference)
+        return as_picture(decode_slot(read(reference), reference))
     except (DataError, OSError):
         return None
 

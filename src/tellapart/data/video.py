@@ -1,0 +1,125 @@
+"""A video in an image's place: its frames, spread evenly, as one array."""
+
+from __future__ import annotations
+
+import io
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.images import MAX_PIXELS, VIDEO_SUFFIXES, decode
+from tellapart.errors import DataError, require
+
+__all__ = ["DEFAULT_FRAMES", "as_picture", "decode_slot", "is_video", "sample_frames", "upright"]
+
+#: Frames of a video, where a set does not say how many.
+DEFAULT_FRAMES = 8
+
+#: Frames that a picture of a video shows, side by side.
+_SHOWN = 4
+
+
+def is_video(reference: str) -> bool:
+    """Say whether a reference names a video, by its suffix.
+
+    >>> is_video("clips/a.MP4"), is_video("a.png")
+    (True, False)
+    """
+    return PurePosixPath(reference).suffix.lower() in VIDEO_SUFFIXES
+
+
+def decode_slot(data: bytes, reference: str, frames: int = DEFAULT_FRAMES) -> NDArray[np.uint8]:
+    """Decode what an item has in an image's place.
+
+    Returns:
+        RGB, uint8: `(height, width, 3)` of an image, `(frames, height, width, 3)` of a video.
+
+    Raises:
+        DataError: as `decode` and `sample_frames`.
+
+    >>> from pathlib import Path
+    >>> path = "examples/eqsim_ablation/smoke_scenes/images/attribute-000_0.webp"
+    >>> decode_slot(Path(path).read_bytes(), path).shape
+    (96, 96, 3)
+    """
+    return sample_frames(data, reference, frames) if is_video(reference) else decode(data, reference)
+
+
+def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
+    """Return frames of a video, evenly spread from its first to its last: RGB, uint8 `(count, height, width, 3)`.
+
+    They are frames `round(k (n - 1) / (count - 1))` of its `n`, in the order in which they are shown, upright; of one
+    alone, the middle. A video of fewer frames repeats some.
+
+    Args:
+        data: the file's bytes.
+        where: names the file in messages.
+        count: of frames.
+
+    Raises:
+        DataError: the bytes are no video, its frames are too large or differ in size, or the count is below 1.
+        MissingDependencyError: PyAV is not installed.
+
+    >>> av = require("av", extra="video")
+    >>> file = io.BytesIO()
+    >>> with av.open(file, "w", format="mp4") as container:
+    ...     stream = container.add_stream("mpeg4", width=32, height=32)
+    ...     for grey in (0, 100, 200):
+    ...         frame = av.VideoFrame.from_ndarray(np.full((32, 32, 3), grey, np.uint8), format="rgb24")
+    ...         container.mux(stream.encode(frame))
+    ...     container.mux(stream.encode())
+    >>> frames = sample_frames(file.getvalue(), "grey.mp4", 2)
+    >>> frames.shape, bool(frames[1].mean() > 150 > frames[0].mean())
+    ((2, 32, 32, 3), True)
+    """
+    if count < 1:
+        raise DataError(f"{where}: a video is read as 1 frame or more; got {count}")
+    av = require("av", extra="video")
+    try:
+        total = sum(1 for _ in _frames(av, data, where))
+        if total == 0:
+            raise DataError(f"{where}: holds no frame")
+        spread = np.linspace(0, total - 1, count) if count > 1 else np.array([(total - 1) / 2])
+        numbers = np.floor(spread + 0.5).astype(int).tolist()
+        wanted = set(numbers)
+        pictures = {k: upright(frame) for k, frame in enumerate(_frames(av, data, where)) if k in wanted}
+    except av.FFmpegError as error:
+        raise DataError(f"{where}: cannot be decoded ({error.strerror}); is it a complete video?") from error
+    if len({picture.shape for picture in pictures.values()}) > 1:
+        raise DataError(f"{where}: its frames differ in size; convert it to one size")
+    return np.stack([pictures[number] for number in numbers])
+
+
+def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return an image as it is, and of a video's frames up to four side by side: uint8 `(height, width, 3)`.
+
+    >>> as_picture(np.zeros((8, 6, 5, 3), np.uint8)).shape
+    (6, 20, 3)
+    """
+    if pixels.ndim == 3:
+        return pixels
+    shown = np.linspace(0, len(pixels) - 1, min(_SHOWN, len(pixels))).round().astype(int)
+    return np.concatenate(list(pixels[shown]), axis=1)
+
+
+def _frames(av: Any, data: bytes, where: str) -> Any:
+    with av.open(io.BytesIO(data), metadata_errors="replace") as container:  # a title in an old encoding is no harm
+        stream = container.streams.best("video")
+        if stream is None or stream.codec_context is None:
+            raise DataError(f"{where}: holds no video that this FFmpeg decodes; convert it, for instance to H.264")
+        if stream.width * stream.height > MAX_PIXELS:
+            raise DataError(f"{where}: refused, its frames have {stream.width} by {stream.height} pixels")
+        stream.codec_context.thread_count = 1  # files are what is read at once
+        yield from container.decode(stream)
+
+
+def upright(frame: Any) -> NDArray[np.uint8]:
+    """Return a decoded frame's pixels as a player turns them: RGB, uint8 `(height, width, 3)`.
+
+    >>> upright(require("av", extra="video").VideoFrame(32, 16, "rgb24")).shape
+    (16, 32, 3)
+    """
+    pixels = frame.to_ndarray(format="rgb24")
+    return np.ascontiguousarray(np.rot90(pixels, k=round(frame.rotation / 90)))

@@ -1,0 +1,71 @@
+"""Models that take images, given videos: whatever is computed of one image is averaged over a video's frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.models.protocols import Pixels, Vectors
+
+__all__ = ["Frames", "encode_slots", "prepare_slot", "score_slots"]
+
+
+class Frames(list[Any]):
+    """The frames of a video, each as pixels or as the model prepared it."""
+
+
+def prepare_slot(prepare: Callable[[Pixels], Any] | None, *, whole: bool = False) -> Callable[[Pixels], Any]:
+    """Return what prepares an image, or each frame of a video `(frames, height, width, 3)`; `whole` leaves videos."""
+    each = prepare or (lambda pixels: pixels)
+    return lambda pixels: Frames(map(each, pixels)) if pixels.ndim == 4 and not whole else each(pixels)
+
+
+def encode_slots(encode: Callable[[Sequence[Any]], Vectors], slots: Sequence[Any]) -> Vectors:
+    """Encode images, and videos by the mean of their frames' vectors: float32 `(n, dimensions)`.
+
+    The mean is scaled to the mean length of the frames' vectors: a model's unit vectors give a unit vector.
+
+    >>> flat = lambda images: np.stack([image[0, 0].astype(np.float32) for image in images])
+    >>> video = Frames([np.full((1, 1, 3), value, np.uint8) for value in (2, 4)])
+    >>> encode_slots(flat, [video, video[0]])[:, 0].tolist()
+    [3.0, 2.0]
+    """
+    vectors, counts = encode([image for slot in slots for image in _images(slot)]), _counts(slots)
+    if max(counts, default=1) == 1 or getattr(vectors, "ndim", 0) != 2:  # what is no output is refused where it is used
+        return vectors
+    rows = []
+    for own in np.split(vectors.astype(np.float64), np.cumsum(counts)[:-1]):
+        mean = own.mean(axis=0)
+        length = np.linalg.norm(mean)
+        rows.append(mean * (np.linalg.norm(own, axis=1).mean() / length) if len(own) > 1 and length > 0 else mean)
+    return np.stack(rows).astype(np.float32)
+
+
+def score_slots(
+    score: Callable[[Sequence[Any], Sequence[str]], NDArray[np.float32]], slots: Sequence[Any], texts: Sequence[str]
+) -> NDArray[np.float32]:
+    """Score pairs, those of a video by the mean over its frames: float32 `(n,)`.
+
+    >>> brightness = lambda images, texts: np.array([image.mean() for image in images], np.float32)
+    >>> video = Frames([np.full((1, 1, 3), value, np.uint8) for value in (2, 4)])
+    >>> score_slots(brightness, [video, video[0]], ["a", "a"]).tolist()
+    [3.0, 2.0]
+    """
+    counts = _counts(slots)
+    images = [image for slot in slots for image in _images(slot)]
+    scores = score(images, [text for text, count in zip(texts, counts, strict=True) for _ in range(count)])
+    if max(counts, default=1) == 1 or getattr(scores, "ndim", 0) != 1:
+        return scores
+    parts = np.split(scores.astype(np.float64), np.cumsum(counts)[:-1])
+    return np.array([part.mean() for part in parts], np.float32)
+
+
+def _images(slot: Any) -> Sequence[Any]:
+    return slot if isinstance(slot, Frames) else [slot]
+
+
+def _counts(slots: Sequence[Any]) -> list[int]:
+    return [len(_images(slot)) for slot in slots]
