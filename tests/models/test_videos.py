@@ -157,5 +157,5 @@ def test_a_card_says_how_many_frames(folder: Path, tmp_path: Path) -> None:
     (copy / "card.json").write_text('{"frames": 5}')
     assert read_pair_set(copy).pixels("0up.mp4").shape == (5, SIDE, SIDE, 3)
     (copy / "card.json").write_text('{"frames": 0}')
-    with pytest.raises(DataError, match="card.json: field 'frames': 0 is no number of frames"):
+    with pytest.raises(DataError, match=r"card.json: field 'frames': 0 is no number of frames"):
         read_pair_set(copy)

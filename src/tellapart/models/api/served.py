@@ -105,7 +105,7 @@ class ServedYes(Served):
             ModelError: the server gives no answer, or no probabilities.
         """
         questions = [
-            Question(image if image.ndim == 4 else (image,), self.prompt.fill(text=text), 1, listed=True)
+            Question(list(image) if image.ndim == 4 else [image], self.prompt.fill(text=text), 1, listed=True)
             for image, text in zip(images, texts, strict=True)
         ]
         return np.array([self._read(reply) for reply in self._server.ask(questions)], np.float32)
