@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from golden import build, build_published
-from tiny_files import cappa_shapes, draw, save_tokenizer
+from tiny_files import PICTURES, cappa_shapes, draw, save_tokenizer
 from typer.testing import CliRunner
 
 from tellapart.cli.main import app
@@ -24,7 +24,6 @@ from tellapart.records.run_folder import read_result
 
 torch = import_torch()
 
-PICTURES = [np.random.default_rng(k).integers(0, 256, (40 + 9 * k, 50, 3)).astype(np.uint8) for k in range(3)]
 TEXTS = ["a red cup on the bowl", "two dogs", "the small green dog is left of the big blue cat under a bowl"]
 
 
