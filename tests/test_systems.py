@@ -16,11 +16,12 @@ import typer
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.main import app
-from tellapart.errors import UnknownNameError
+from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_prefix
 from tellapart.models.huggingface.load import readings_of
 from tellapart.models.native.family import NativeFamily
 from tellapart.models.native_prefixes import NATIVE, find_native, split_name
+from tellapart.models.openclip.source import resolve
 from tellapart.train.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
@@ -98,6 +99,21 @@ def test_every_family_in_its_authors_files_and_every_golden_file_is_in_the_table
     assert [name for name in NATIVE if f" {name.removesuffix('_original')}:" not in commands] == []
     record = json.loads(systems().GOLDEN.read_text())
     assert {name for system in SYSTEMS for name in system.golden} | {"meter_swin"} == set(record)
+
+
+@pytest.mark.slow
+def test_models_of_open_clip_in_the_documents_are_opened(tmp_path: Path) -> None:
+    """But for their weights: the architecture and the tag are known, and so is the activation."""
+    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.toml"), *ROOT.glob("examples/**/*.toml")]
+    text = " ".join(page.read_text(encoding="utf-8") for page in pages)
+    named = set(re.findall(r"open_clip:(?!ARCH)[\w-]+(?:/\w+)?(?:@[\w.-]+\.pth?)?", text))
+    assert len(named) > 5
+    (tmp_path / "weights.pt").touch()
+    for name in sorted(named):
+        try:
+            resolve(re.sub("@.*", f"@{tmp_path / 'weights.pt'}", name))
+        except ModelError as error:
+            assert "is not in the hub's cache" in str(error), error
 
 
 def test_a_wrong_command_is_noticed() -> None:
