@@ -28,7 +28,7 @@ __all__ = ["benchmark_page", "benchmark_pages"]
 ROOT = Path(__file__).resolve().parent.parent
 
 #: A model that can be asked, by what the task wants of it.
-EXAMPLE_MODELS = {"scores": "open_clip:ViT-B-32/openai"}
+EXAMPLE_MODELS = {"scores": "open_clip:ViT-B-32-quickgelu/openai"}
 WRITES = "Qwen/Qwen2.5-VL-7B-Instruct"
 
 

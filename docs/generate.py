@@ -233,6 +233,13 @@ def speed_table() -> str:
     return markdown(json.loads((ROOT / "bench" / "records" / "speed.json").read_text(encoding="utf-8"))).rstrip() + "\n"
 
 
+def systems_table() -> str:
+    """Every system of the papers."""
+    import systems
+
+    return systems.systems_table()
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_table,
     "benchmarks": benchmarks_table,
@@ -243,6 +250,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "model-names": names_table,
     "families": families_table,
     "speed": speed_table,
+    "systems": systems_table,
 }
 
 

@@ -6,11 +6,12 @@ It needs orbax-checkpoint and safetensors, in an environment of its own, and not
     python examples/convert/cappa.py CHECKPOINT_FOLDER cappa/model.safetensors --list
     python examples/convert/cappa.py CHECKPOINT_FOLDER cappa/model.safetensors --name PATH=NAME ...
 
-and then the tokenizer's files copied beside the output. It was run on a checkpoint written here with orbax 0.12, and
-NOT on the published one, which could not be had. What is known of that one is in PARTS: the names of the linear layers.
-How its modules around them are called is not, so paths are read by their words (a tower by "vision" or "text", a layer
-by its number, attention to the image by "cross"), and nothing is guessed: a path that no rule knows stops the
-conversion, which lists it with its shape; `--name` says what it is. `--list` prints every path and its name.
+and then the tokenizer's files copied beside the output. It was run on made weights only: on a small checkpoint that was
+written here with orbax 0.12, never on the published one, which could not be had. Of that one the names of the linear
+layers are known; they are in PARTS. What the modules around them are called is not known, so paths are read by their
+words (a tower by "vision" or "text", a layer by its number, attention to the image by "cross"), and nothing is guessed:
+a path that no rule knows stops the conversion, which lists it with its shape; `--name` says what it is. `--list` prints
+every path and its name.
 """
 
 from __future__ import annotations

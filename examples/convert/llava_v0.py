@@ -8,7 +8,8 @@ The three folders are LLaMA-7B in transformers' form, `liuhaotian/LLaVA-7b-delta
 the first layer of transformers' two; the second is the identity, and nothing is between them. Files are read without
 running anything in them. LLaMA, the delta and the sum, in float16, are in memory at once: three times 13.5 GB for 7B.
 
-It was run on tiny models with random numbers, never on the published files, and not compared with the authors' code.
+It was run on made weights only: on tiny models with random numbers, never on the published files, and it was not
+compared with the authors' code.
 The chat templates follow Vicuna's conversations, v0 with "### Human" and "### Assistant", v1 with "USER" and
 "ASSISTANT"; their system texts were written down from a description, not from the files.
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_files import save_tokenizer
+from tiny_files import TEXTS, save_tokenizer
 from tiny_fusion_encoders import roberta
 from tiny_meter_fiber import SETTINGS, fiber_state, meter_state
 
@@ -22,7 +22,6 @@ from tellapart.models.torch_backend import import_torch
 torch = import_torch()
 
 PICTURES = [np.random.default_rng(k).integers(0, 256, (70 + 9 * k, 80, 3)).astype(np.uint8) for k in range(3)]
-TEXTS = ["a red cup on the bowl", "A red bowl, on the cup!", "two dogs"]
 
 FILES: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "meter": ("meter", meter_state),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_files import SETTINGS, albef_state, save_tokenizer
+from tiny_files import PICTURES, SETTINGS, TEXTS, albef_state, save_tokenizer
 from typer.testing import CliRunner
 
 from tellapart.cli.main import app
@@ -29,10 +29,6 @@ def file(tmp_path: Path) -> Path:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "albef", **SETTINGS}))
     save_tokenizer(tmp_path)
     return tmp_path / "mscoco.pth"
-
-
-PICTURES = [np.random.default_rng(k).integers(0, 256, (40 + 9 * k, 50, 3)).astype(np.uint8) for k in range(3)]
-TEXTS = ["a red cup on the bowl", "A red bowl, on the cup!", "two dogs"]
 
 
 def test_it_is_measured_by_the_command_line(file: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""ViLT's own files against the authors' code: pictures of their own shape, both heads."""
+"""ViLT's own files against the authors' code: pictures of their own shape, words, and the published sizes."""
 
 from __future__ import annotations
 
@@ -6,55 +6,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import Golden, build, build_published, distance, join_all, needs_golden, published, read_golden, shift_one
+from golden import CASES, build, build_published, distance, every_published, inputs, open_golden, read_golden
 
 from tellapart.errors import ModelError
 from tellapart.models.native.images import HALF_COLOURS, shorter_side
-from tellapart.models.torch_backend import import_torch
-
-torch = import_torch()
-
-SETTINGS = {"num_heads": 2, "image_size": 64}
 
 #: Without heads and without the types of text and image, which are three in files of NLVR2.
 PARAMETERS = 111_593_472
 
 
-def score(golden: Golden, module: Any, halves: Any) -> Any:
-    """All pictures, each alone at its own size, with all texts: `(images, texts, classes)`."""
-    rows = [
-        join_all(
-            halves,
-            {"pixel_values": golden.input[f"pixel_values_{k}"][None]},
-            golden.input["input_ids"],
-            golden.input["attention_mask"],
-        )
-        for k in range(3)
-    ]
-    return torch.cat(rows)
-
-
-@pytest.mark.parametrize(("reading", "output"), [("itm", "itm_logits"), ("rank", "rank_output")])
-def test_equals_the_authors_code(reading: str, output: str) -> None:
-    golden = read_golden("vilt")
-    family, module = build("vilt_original", golden.state, SETTINGS)
-    halves = family.readings[reading].halves(module)
-    types = module.token_type_embeddings.weight
-    for k in range(3):
-        tokens, there = halves.images(golden.input[f"pixel_values_{k}"][None])
+def test_tokens_equal_the_authors() -> None:
+    golden, family, module = open_golden("vilt")
+    halves, types = family.readings["itm"].halves(module), module.token_type_embeddings.weight
+    pictures, ids, mask = inputs(golden)
+    for k, picture in enumerate(pictures):
+        tokens, there = halves.images(**picture)
         assert distance(tokens[there] - types[1], golden.output[f"image_tokens_{k}"]) < 3e-5
-    words, _ = halves.texts(golden.input["input_ids"], None)
-    there = golden.input["attention_mask"].bool()
-    assert distance(words[there], golden.output["text_tokens"][there]) < 3e-5
-    ours = score(golden, module, halves)
-    assert distance(ours, golden.output[output].reshape(ours.shape)) < 1e-5
-    if reading == "itm":
-        assert distance(ours.softmax(-1)[..., halves.match], golden.output["itm_probability"]) < 1e-5
+    assert distance(halves.texts(ids, None)[0][mask], golden.output["text_tokens"][mask]) < 3e-5
 
 
 def test_pixels_equal_the_authors_to_the_bit() -> None:
-    golden = read_golden("vilt")
-    family, module = build("vilt_original", golden.state, SETTINGS)
+    golden, family, module = open_golden("vilt")
     assert family.images is not None
     prepare = family.images(module)
     pairs = [(f"image_{k}", golden.input[f"pixel_values_{k}"]) for k in range(3)]
@@ -76,40 +48,13 @@ def test_sides_are_rounded_then_cut(size: int, shape: tuple[int, int], sides: tu
     assert np.shape(prepared) == (3, *sides)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("transformer.blocks.0", "transformer.blocks.1"),
-        ("transformer.blocks.0.norm1", "transformer.blocks.0.norm2"),
-        ("transformer.norm", "text_embeddings.LayerNorm"),
-    ],
-)
-def test_layers_out_of_order_are_noticed(first: str, second: str) -> None:
-    golden = read_golden("vilt")
-    family, module = build("vilt_original", golden.state, SETTINGS)
-    shift_one(module, first, second)
-    halves = family.readings["itm"].halves(module)
-    assert distance(score(golden, module, halves), golden.output["itm_logits"]) > 1e-2
-
-
-def test_types_taken_for_each_other_are_noticed() -> None:
-    golden = read_golden("vilt")
-    golden.state["token_type_embeddings.weight"] = golden.state["token_type_embeddings.weight"].flip(0)
-    family, module = build("vilt_original", golden.state, SETTINGS)
-    halves = family.readings["itm"].halves(module)
-    assert distance(score(golden, module, halves), golden.output["itm_logits"]) > 1e-2
-
-
 def test_a_size_that_is_none_is_refused() -> None:
     golden = read_golden("vilt")
     with pytest.raises(ModelError, match=r"its image_size is '384'; expected a picture's shorter side in pixels"):
-        build("vilt_original", golden.state, {**SETTINGS, "image_size": "384"})
+        build("vilt_original", golden.state, {**CASES["vilt"].settings, "image_size": "384"})
 
 
-@needs_golden
-@pytest.mark.parametrize(
-    ("name", "variant"), published("vilt"), ids=lambda value: value if isinstance(value, str) else ""
-)
+@every_published("vilt")
 def test_the_published_layout_is_whole(name: str, variant: dict[str, Any]) -> None:
     module = build_published("vilt_original", variant["keys"])
     assert (module.config.image_size, module.config.context) == (384, 40)

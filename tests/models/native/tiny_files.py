@@ -110,25 +110,44 @@ def vilt_state() -> dict[str, Any]:
     return draw(shapes | {"mlm_score.bias": (100,)})
 
 
-def swin(name: str, width: int, window: int = 3) -> dict[str, tuple[int, ...]]:
+def swin(
+    name: str,
+    width: int,
+    depths: tuple[int, ...],
+    *,
+    window: int,
+    inner: int,
+    text_from: tuple[int, int] | None = None,
+    text: int = 16,
+) -> dict[str, tuple[int, ...]]:
+    """Return a Swin tower's shapes; from a stage's block on, its attention reads states of a text, too."""
     shapes = {f"{name}.patch_embed.proj.weight": (width, 3, 4, 4), f"{name}.patch_embed.proj.bias": (width,)}
     shapes |= norm(f"{name}.patch_embed.norm", width)
-    for k in range(4):
-        own = width * 2**k
-        for block in (f"{name}.layers.{k}.blocks.{j}" for j in range(2)):
-            shapes |= norm(f"{block}.norm1", own) | norm(f"{block}.norm2", own)
-            shapes |= linear(f"{block}.attn.qkv", 3 * own, own) | linear(f"{block}.attn.proj", own, own)
-            shapes |= linear(f"{block}.mlp.fc1", 4 * own, own) | linear(f"{block}.mlp.fc2", own, 4 * own)
-            shapes[f"{block}.attn.relative_position_bias_table"] = ((2 * window - 1) ** 2, 2**k)
-        if k < 3:
-            shapes |= norm(f"{name}.layers.{k}.downsample.norm", 4 * own)
-            shapes[f"{name}.layers.{k}.downsample.reduction.weight"] = (2 * own, 4 * own)
-    return shapes | norm(f"{name}.norm", own)
+    for stage, depth in enumerate(depths):
+        for k in range(depth):
+            block = f"{name}.layers.{stage}.blocks.{k}"
+            shapes |= norm(f"{block}.norm1", width) | norm(f"{block}.norm2", width)
+            shapes[f"{block}.attn.relative_position_bias_table"] = ((2 * window - 1) ** 2, 2**stage)
+            shapes |= linear(f"{block}.attn.qkv", 3 * width, width) | linear(f"{block}.attn.proj", width, width)
+            shapes |= linear(f"{block}.mlp.fc1", inner * width, width) | linear(
+                f"{block}.mlp.fc2", width, inner * width
+            )
+            if text_from is not None and (stage, k) >= text_from:
+                shapes |= {f"{block}.attn.alpha_i2t": (1,)} | norm(f"{block}.attn.norm_i2t_i", width)
+                shapes |= linear(f"{block}.attn.qkv_text_i2t", 2 * width, text)
+                shapes |= linear(f"{block}.attn.qkv_i2t", width, width) | linear(f"{block}.attn.proj_i2t", width, width)
+        if stage < len(depths) - 1:
+            downsample = f"{name}.layers.{stage}.downsample"
+            shapes |= norm(f"{downsample}.norm", 4 * width) | {f"{downsample}.reduction.weight": (2 * width, 4 * width)}
+            width *= 2
+    return shapes | norm(f"{name}.norm", width)
 
 
 def xvlm_state() -> dict[str, Any]:
     width = 32
-    shapes = swin("vision_encoder", 8) | bert_embeddings("text_encoder.bert.embeddings", width)
+    shapes = swin("vision_encoder", 8, (2, 2, 2, 2), window=3, inner=4) | bert_embeddings(
+        "text_encoder.bert.embeddings", width
+    )
     for k in range(4):
         shapes |= bert_layer(f"text_encoder.bert.encoder.layer.{k}", width, 64, 64 if k >= 2 else None)
     shapes |= linear("vision_proj", 16, 64) | linear("text_proj", 16, width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tiny_files
 from tiny_files import bert_embeddings, bert_layer, linear, norm
 from tiny_files import draw as draw_numbers
 
@@ -13,7 +14,6 @@ Shapes = dict[str, tuple[int, ...]]
 SETTINGS = {"num_attention_heads": 4, "num_heads": 4, "vision_heads": 2, "max_text_len": 20}
 
 WIDTH = 16
-WINDOW = 2
 
 
 def draw(shapes: Shapes) -> dict[str, Any]:
@@ -30,27 +30,8 @@ def roberta(name: str, depth: int) -> Shapes:
     return shapes | linear(f"{name}.pooler.dense", WIDTH, WIDTH)
 
 
-def swin(name: str, depths: tuple[int, ...], text_from: tuple[int, int] | None = None) -> Shapes:
-    """A Swin tower; from a stage's block on, its attention reads the text."""
-    width = 4
-    shapes = {f"{name}.patch_embed.proj.weight": (width, 3, 4, 4), f"{name}.patch_embed.proj.bias": (width,)}
-    shapes |= norm(f"{name}.patch_embed.norm", width)
-    for stage, depth in enumerate(depths):
-        for k in range(depth):
-            block = f"{name}.layers.{stage}.blocks.{k}"
-            shapes |= norm(f"{block}.norm1", width) | norm(f"{block}.norm2", width)
-            shapes[f"{block}.attn.relative_position_bias_table"] = ((2 * WINDOW - 1) ** 2, 2**stage)
-            shapes |= linear(f"{block}.attn.qkv", 3 * width, width) | linear(f"{block}.attn.proj", width, width)
-            shapes |= linear(f"{block}.mlp.fc1", 2 * width, width) | linear(f"{block}.mlp.fc2", width, 2 * width)
-            if text_from is not None and (stage, k) >= text_from:
-                shapes |= {f"{block}.attn.alpha_i2t": (1,)} | norm(f"{block}.attn.norm_i2t_i", width)
-                shapes |= linear(f"{block}.attn.qkv_text_i2t", 2 * width, WIDTH)
-                shapes |= linear(f"{block}.attn.qkv_i2t", width, width) | linear(f"{block}.attn.proj_i2t", width, width)
-        if stage < len(depths) - 1:
-            downsample = f"{name}.layers.{stage}.downsample"
-            shapes |= norm(f"{downsample}.norm", 4 * width) | {f"{downsample}.reduction.weight": (2 * width, 4 * width)}
-            width *= 2
-    return shapes | norm(f"{name}.norm", width)
+def swin(depths: tuple[int, ...], text_from: tuple[int, int] | None = None) -> Shapes:
+    return tiny_files.swin("vit_model", 4, depths, window=2, inner=2, text_from=text_from, text=WIDTH)
 
 
 def clip_vit(name: str, depth: int) -> Shapes:
@@ -82,7 +63,7 @@ def _heads(*paths: str, image: int) -> Shapes:
 def meter_state(*, swin_tower: bool = False) -> dict[str, Any]:
     shapes = roberta("text_transformer", 2) | {"token_type_embeddings.weight": (2, WIDTH)}
     if swin_tower:
-        shapes |= swin("vit_model", (1, 2, 2, 1)) | _heads("", image=32)
+        shapes |= swin((1, 2, 2, 1)) | _heads("", image=32)
         shapes["vit_model.layers.1.blocks.1.attn_mask"] = (4, 4, 4)
     else:
         shapes |= clip_vit("vit_model.visual", 2) | _heads("", image=WIDTH) | {"vit_model.ln_final.weight": (8,)}
@@ -94,7 +75,7 @@ def meter_state(*, swin_tower: bool = False) -> dict[str, Any]:
 
 def fiber_state(*, itm: bool = True) -> dict[str, Any]:
     """Seven of the blocks: two that read the text in stage 2, one in stage 3; nine layers of text."""
-    shapes = roberta("text_transformer", 9) | swin("vit_model", (1, 2, 3, 1), (2, 1)) | _heads("", "_itc", image=32)
+    shapes = roberta("text_transformer", 9) | swin((1, 2, 3, 1), (2, 1)) | _heads("", "_itc", image=32)
     for k, source in ((6, 16), (7, 16), (8, 32)):
         layer = f"text_transformer.encoder.layer.{k}"
         shapes |= bert_layer(layer, WIDTH, 32, source)

@@ -1,0 +1,127 @@
+"""The table of the papers' systems: every command is one of ours, and names what is there."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.cli.main import app
+from tellapart.errors import ModelError, UnknownNameError
+from tellapart.models.find import find_prefix
+from tellapart.models.huggingface.load import readings_of
+from tellapart.models.native.family import NativeFamily
+from tellapart.models.native_prefixes import NATIVE, find_native, split_name
+from tellapart.models.openclip.source import resolve
+from tellapart.train.presets import PRESETS
+
+ROOT = Path(__file__).parents[1]
+SUFFIXES = (".pth", ".pt", ".th", ".ckpt", ".bin", ".safetensors")
+
+
+def systems() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))
+        return importlib.import_module("systems")
+
+
+SYSTEMS = systems().read_systems()
+
+
+@cache
+def whole_program() -> Any:
+    return typer.main.get_command(app)
+
+
+def parse(line: str) -> dict[str, Any]:
+    """Read a command line as the program does, and run nothing."""
+    program, *words = shlex.split(line)
+    assert program == "tellapart", line
+    command = whole_program()
+    while commands := getattr(command, "commands", None):
+        command = commands[words.pop(0)]
+    with command.make_context("tellapart", words) as context:
+        given: dict[str, Any] = context.params
+    return given
+
+
+def native_family(model: str) -> NativeFamily | None:
+    """Return the family of a model in its authors' file."""
+    if model.partition(":")[0] not in {name.removesuffix("_original") for name in NATIVE}:
+        return None
+    family: NativeFamily = find_native(split_name(model)[0])
+    return family
+
+
+def readings(model: str, model_type: str) -> list[str]:
+    """List the readings of the family that a model's name says, or of the type that the table says."""
+    if find_prefix(model) is None:
+        return []
+    if (family := native_family(model)) is not None:
+        return list(family.readings)
+    return list(readings_of({"model_type": model_type}, model)) if model_type else []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_a_systems_commands_are_known(system: Any) -> None:
+    for line in system.commands:
+        given = parse(line)
+        models = given.get("model") if line.startswith("tellapart run") else ()
+        for model in models or ():
+            known, family = readings(model, system.type), native_family(model)
+            assert given["reading"] in ([None, *known] if known else [None]), line
+            if family is not None:
+                assert model.endswith(SUFFIXES), line
+                assert (family.images is None) == (given["regions"] is not None), line
+                assert given["texts"] == "raw" or family.clean is not None, line
+                assert given["image_size"] is None or family.resize is not None, line
+        named = given.get("benchmark") or ()
+        for benchmark in (named,) if isinstance(named, str) else named:
+            find_benchmark(benchmark.removeprefix("pairing:"))
+        for path in re.findall(r"[\w/.-]+\.(?:toml|py)", line + system.note):
+            assert (ROOT / path).is_file(), path
+    assert set(system.presets) <= set(PRESETS)
+    assert bool(system.golden) == (system.checked == "golden")
+
+
+def test_every_family_in_its_authors_files_and_every_golden_file_is_in_the_table() -> None:
+    commands = " ".join(command for system in SYSTEMS for command in system.commands)
+    assert [name for name in NATIVE if f" {name.removesuffix('_original')}:" not in commands] == []
+    record = json.loads(systems().GOLDEN.read_text())
+    assert {name for system in SYSTEMS for name in system.golden} | {"meter_swin"} == set(record)
+
+
+@pytest.mark.slow
+def test_models_of_open_clip_in_the_documents_are_opened(tmp_path: Path) -> None:
+    """But for their weights: the architecture and the tag are known, and so is the activation."""
+    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.toml"), *ROOT.glob("examples/**/*.toml")]
+    text = " ".join(page.read_text(encoding="utf-8") for page in pages)
+    named = set(re.findall(r"open_clip:(?!ARCH)[\w-]+(?:/\w+)?(?:@[\w.-]+\.pth?)?", text))
+    assert len(named) > 5
+    (tmp_path / "weights.pt").touch()
+    for name in sorted(named):
+        try:
+            resolve(re.sub("@.*", f"@{tmp_path / 'weights.pt'}", name))
+        except ModelError as error:
+            assert "is not in the hub's cache" in str(error), error
+
+
+def test_a_wrong_command_is_noticed() -> None:
+    with pytest.raises(Exception, match="--readings"):
+        parse("tellapart run -m albef:ALBEF.pth --readings itm")
+    with pytest.raises(UnknownNameError, match="albeff"):
+        readings("albeff:ALBEF.pth", "")
+    assert "rank" not in readings("albef:ALBEF.pth", "")
+    wrong = replace(SYSTEMS[0], commands=("tellapart run -m albef:mscoco.pth --reading rank -b vlue-retrieval",))
+    with pytest.raises(AssertionError, match="--reading rank"):
+        test_a_systems_commands_are_known(wrong)
