@@ -58,5 +58,5 @@ def test_what_cannot_be_compared_is_said() -> None:
         agree([[1, 2], [3, 2], [2, 2]])
     with pytest.raises(MetricError, match="needs the shares of two or more models"):
         items_to_tell_apart([0.5, 1.5], 10)
-    with pytest.raises(MetricError, match="0 items, reliability 0.9; say one item"):
+    with pytest.raises(MetricError, match=r"0 items, reliability 0\.9; say one item"):
         items_to_tell_apart([0.5, 0.6], 0)
