@@ -270,6 +270,7 @@ def test_neighbouring_colours_differ_in_lightness_so_that_grey_print_shows_two_m
     assert all(abs(a - b) > 0.1 for a, b in pairwise(values))
 
 
+@pytest.mark.slow
 def test_the_command_writes_every_kind(pair, tmp_path) -> None:
     app = typer.Typer()
     app.command()(plot_command)

@@ -53,7 +53,7 @@ class AgreementPage(View):
 
     def table(self) -> Table:
         """Return benchmarks by benchmarks, as correlations."""
-        rows = tuple((line.title, *line.correlations) for line in self.lines)
+        rows: list[tuple[str | float, ...]] = [(line.title, *line.correlations) for line in self.lines]
         return Table(title=self.title, rows=(("benchmark", *(line.title for line in self.lines)), *rows))
 
 
