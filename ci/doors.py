@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tellapart.benchmarks.refcoco import read_refcoco
-from tellapart.board.imported import read_imported
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.annotations import read_list
 from tellapart.data.images import pixel_hash
@@ -27,6 +26,7 @@ from tellapart.models.external import read_scores, write_scores
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.onnx.folder import CONFIG, FILES, read_folder
+from tellapart.records.imported import read_imported
 from tellapart.records.result import ModelRecord, Result, Sample
 from tellapart.records.run_folder import read_result, read_samples, write_result, write_samples
 from tellapart.report.interchange.foreign import read_foreign

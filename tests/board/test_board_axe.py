@@ -25,6 +25,7 @@ PAGES = (
     "/benchmarks/shapes/map/type/group_score",
     "/pareto/latency",
     "/ranks",
+    "/benchmarks/agree",
     "/models/nobody",
     "/benchmarks/shapes/items/first",
 )
@@ -36,7 +37,7 @@ GALLERY = (
     "/models/mine",
     "/ranks",
 )
-EMPTY = ("/", "/compare", "/pareto/parameters", "/ranks")
+EMPTY = ("/", "/compare", "/pareto/parameters", "/ranks", "/benchmarks/agree")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import event, text
 from sqlmodel import Session, select
 
-from tellapart.board.imported import read_imported
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import Store, database_url
@@ -22,6 +21,7 @@ from tellapart.board.views.leaderboard import by_tag, leaderboard
 from tellapart.board.views.overview import all_benchmarks
 from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
+from tellapart.records.imported import read_imported
 from tellapart.records.run_folder import read_result, read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellapart.board.imported import ImportedModel, read_imported
 from tellapart.metrics.generalisation import pearson
+from tellapart.records.imported import ImportedModel, read_imported
 
 ROOT = Path(__file__).parents[2]
 TEXT = (("coco-retrieval", "i2t_recall@1"), ("vlue-retrieval", "i2t_recall@1"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,17 @@ from tellapart.models.fusion.region_import import ImportedRegions
 from tellapart.models.fusion.region_import import import_regions as take_regions
 from tellapart.records.result import Result
 from tellapart.records.run_folder import read_result, write_text_file
+from tellapart.report.benchmark_agreement import Agreeing
 from tellapart.report.interchange.formats import convert as write_as
 from tellapart.report.interchange.imported import import_results as read_files
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
+from tellapart.report.plots.agreement import read_agreement
 from tellapart.report.plots.prepare import PlotSettings, prepare_plot
 from tellapart.report.plots.style import write_picture
 
 __all__ = [
+    "agreement",
     "convert",
     "convert_model",
     "export",
@@ -163,6 +166,22 @@ def plot(kind: str, runs: Run | str | Path | Sequence[Run | str | Path], out: st
     to = as_path(out, "out")
     write_picture(to, prepare_plot(kind, [as_path(run, "runs") for run in as_tuple(runs, "runs")], settings))
     return to
+
+
+def agreement(
+    runs: str | Path | Sequence[str | Path], *, benchmarks: Sequence[str] = (), labels: Mapping[str, str] | None = None
+) -> Agreeing:
+    """Return how alike benchmarks rank the models that all of them were measured on.
+
+    Args:
+        runs: run folders, or TOML files of imported numbers.
+        benchmarks: which; all if none.
+        labels: a model's name -> what to call it.
+
+    Raises:
+        TellapartError: a folder is no run, or no two benchmarks share five models.
+    """
+    return read_agreement([as_path(run, "runs") for run in as_tuple(runs, "runs")], tuple(benchmarks), labels)
 
 
 def gaps(runs: Sequence[str | Path]) -> Gaps:

@@ -13,13 +13,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, delete, select
 
 from tellapart.board.entries import HIDDEN, add_benchmark, add_entry, add_model, remove
-from tellapart.board.imported import Imported, ImportedModel, read_imported
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source
 from tellapart.board.tiering import rank
 from tellapart.catalog import REFERENCES
 from tellapart.errors import TellapartError, first_line
+from tellapart.records.imported import Imported, ImportedModel, read_imported
 from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Result, Value
 from tellapart.records.run_folder import RESULTS, file_name, read_result, read_samples
 from tellapart.records.timing_record import read_timings

@@ -4,7 +4,7 @@
 [board]
 title = "Minimal pairs at our lab"
 runs = ["runs"]                        # folders, relative to this file
-imported = ["records.toml"]            # see imported.py
+imported = ["records.toml"]            # see records/imported.py
 database = "postgresql://localhost/board"
 performance = ["vlue-nlvr2", "vlue-vqa"]    # benchmarks of the mean; all of them by default
 ```

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tellapart.board.links import PATTERNS
+from tellapart.board.views.agreement import AgreementPage, agreement_page
 from tellapart.board.views.comparison import ChoosePage, ComparisonPage, choose_page, comparison_page
 from tellapart.board.views.gallery import GalleryPage, gallery_page
 from tellapart.board.views.heat_map import HeatMap, heat_map
@@ -55,6 +56,7 @@ PAGES = {
         Page("compare", comparison_page, ComparisonPage, "comparison"),
         Page("compare_many", compare_many, ManyPage, "many"),
         Page("model", model_page, ModelPage, "model"),
+        Page("agreement", agreement_page, AgreementPage, "agreement"),
         Page("benchmark", leaderboard, Leaderboard, "leaderboard"),
         Page("by", by_tag, Leaderboard, "leaderboard"),
         Page("map", heat_map, HeatMap, "heat_map"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,11 +17,16 @@ __all__ = ["plot_command"]
 def plot_command(
     kind: Annotated[str, typer.Argument(help=f"{'; '.join(f'{name}: {what}' for name, what in KINDS.items())}.")],
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run folders; for cost, files of `tellapart time` or CSV.")
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Run folders; for cost, files of `tellapart time` or CSV; for agree, also TOML of imported numbers.",
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The file to write: .pdf, .svg or .png.")],
     benchmark: Annotated[
-        list[str] | None, typer.Option("-b", "--benchmark", help="Which; pareto takes the mean of several.")
+        list[str] | None,
+        typer.Option("-b", "--benchmark", help="Which; pareto takes the mean of several, agree compares several."),
     ] = None,
     metric: Annotated[
         list[str] | None,
@@ -41,7 +47,7 @@ def plot_command(
     as_json: Json = False,
 ) -> None:
     """Draw a picture for a paper: vector, legible in grey and to colour-blind eyes, the same bytes each time."""
-    from tellapart.api.interchange import plot
+    from tellapart.api.interchange import agreement, plot
 
     plot(
         kind,
@@ -58,6 +64,9 @@ def plot_command(
         sort=sort,
     )
     if as_json:
-        print_json({"kind": kind, "out": str(out)})
+        said: dict[str, Any] = {"kind": kind, "out": str(out)}
+        if kind == "agree":
+            said |= asdict(agreement(runs, benchmarks=tuple(benchmark or ()), labels=labels_of(label)))
+        print_json(said)
     else:
         print(f"picture: {out}")

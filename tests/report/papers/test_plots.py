@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -32,6 +33,10 @@ pytest.importorskip("matplotlib")
 @pytest.fixture
 def pair(save: Callable[..., Path]) -> list[Path]:
     return [save("strong", skill=2.5, seed=1, n=60), save("weak", skill=0.2, seed=2, n=60)]
+
+
+#: Published numbers of twelve checkpoints.
+RECORDS = Path(__file__).parents[3] / "examples" / "clip_zoo_board" / "records.toml"
 
 
 def figure(kind: str, paths: list[Path], **settings: object):
@@ -265,6 +270,7 @@ def test_neighbouring_colours_differ_in_lightness_so_that_grey_print_shows_two_m
     assert all(abs(a - b) > 0.1 for a, b in pairwise(values))
 
 
+@pytest.mark.slow
 def test_the_command_writes_every_kind(pair, tmp_path) -> None:
     app = typer.Typer()
     app.command()(plot_command)
@@ -276,10 +282,32 @@ def test_the_command_writes_every_kind(pair, tmp_path) -> None:
     options = {"matrix": ["--item", item], "pareto": ["--costs", str(costs)], "heatmap": ["--tag", "type"]}
     for kind in KINDS:
         out = tmp_path / f"{kind}.svg"
-        runs = [str(steps)] if kind == "cost" else list(map(str, pair))
+        runs = {"cost": [str(steps)], "agree": [str(RECORDS)]}.get(kind, list(map(str, pair)))
         done = CliRunner().invoke(app, [kind, *runs, "--out", str(out), *options.get(kind, [])])
         assert done.exit_code == 0, done.output
         assert done.output == f"picture: {out}\n" and out.read_text().startswith("<?xml")
+
+
+def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path) -> None:
+    app = typer.Typer()
+    app.command()(plot_command)
+    names = ("imagenet", "winoground", "aro-relation")
+    chosen = [part for name in names for part in ("-b", name)]
+    done = CliRunner().invoke(app, ["agree", str(RECORDS), "--out", str(tmp_path / "a.svg"), *chosen, "--json"])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.output)
+    assert said["models"] == 12
+    assert {one["name"] for one in said["benchmarks"]} == set(names)
+    drawn = prepare_plot("agree", [RECORDS], PlotSettings(benchmarks=names))().axes[0]
+    written = [[float(text.get_text()) for text in drawn.texts[row : row + 3]] for row in (0, 3, 6)]
+    assert written == [[float(f"{100 * value:.0f}") for value in row] for row in said["correlations"]]
+    # Runs stand beside published numbers; those of other benchmarks are no part of the comparison.
+    run = save("a", benchmark="imagenet")
+    assert prepare_plot("agree", [RECORDS, run], PlotSettings(benchmarks=names))().axes[0].texts
+    with pytest.raises(RunError, match="agree: no run measured 'x'; these have imagenet"):
+        prepare_plot("agree", [run], PlotSettings(benchmarks=("x",)))
+    with pytest.raises(RunError, match="no two benchmarks share 5 models; agreement needs 5 models or more"):
+        prepare_plot("agree", [run], PlotSettings())
 
 
 def test_runs_on_different_items_share_no_picture(save) -> None:

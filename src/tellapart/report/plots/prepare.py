@@ -24,6 +24,7 @@ KINDS = {
     "matrix": "one item: images, captions, each model's scores",
     "pareto": "performance against latency, parameters, FLOPs, or a cost of your own",
     "cost": "cost against batch size",
+    "agree": "how alike benchmarks rank models: Spearman's correlations, neighbours alike",
 }
 
 
@@ -32,7 +33,7 @@ class PlotSettings:
     """What is drawn of runs.
 
     Attributes:
-        benchmarks: one; several for `pareto`, which takes the mean over them.
+        benchmarks: one; several for `pareto`, which takes the mean over them, and for `agree`, which takes all if none.
         metrics: which; those of a first look if none.
         item: an id, for `matrix`.
         tag: for `heatmap`; the one of the benchmark's paper, or the only one, if not given.
@@ -59,21 +60,16 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
 
     Args:
         kind: one of `KINDS`.
-        paths: run folders; for `cost`, files of `tellapart time` or CSV.
+        paths: run folders; for `cost`, files of `tellapart time` or CSV; for `agree`, also files of imported numbers.
         settings: what of them.
 
     Raises:
         UnknownNameError: no such kind.
         RunError: the runs do not have what the picture shows, or an option is missing.
     """
-    from tellapart.report.measured import gather, sort_runs
-    from tellapart.report.plots.bars import draw_bars
+    from tellapart.report.plots.agreement import draw_agreement, read_agreement
     from tellapart.report.plots.batches import draw_batches
     from tellapart.report.plots.costs import read_batch_costs
-    from tellapart.report.plots.curves import draw_curves
-    from tellapart.report.plots.heatmap import draw_heatmap
-    from tellapart.report.plots.matrix import draw_matrix
-    from tellapart.report.plots.tier_chart import draw_tiers
 
     if kind not in KINDS:
         raise UnknownNameError(f"no picture {kind!r}{nearest(kind, KINDS) or ';'} the kinds are {', '.join(KINDS)}")
@@ -84,6 +80,20 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
         return lambda: draw_batches(costs)
     if kind == "pareto":
         return _prepare_pareto(paths, settings)
+    if kind == "agree":
+        found = read_agreement(paths, settings.benchmarks, settings.labels)
+        return lambda: draw_agreement(found)
+    return _prepare_one_benchmark(kind, paths, settings)
+
+
+def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
+    from tellapart.report.measured import gather, sort_runs
+    from tellapart.report.plots.bars import draw_bars
+    from tellapart.report.plots.curves import draw_curves
+    from tellapart.report.plots.heatmap import draw_heatmap
+    from tellapart.report.plots.matrix import draw_matrix
+    from tellapart.report.plots.tier_chart import draw_tiers
+
     runs = gather(paths, settings.labels)
     if len(settings.benchmarks) > 1:
         raise RunError(f"{kind} shows one benchmark; got {', '.join(settings.benchmarks)}")

@@ -1,0 +1,115 @@
+"""Write the board's records from vl_compo's `individual_results.csv`, which you download.
+
+    python -m examples.clip_zoo_board.build individual_results.csv --out examples/clip_zoo_board/records.toml
+
+Without `--only`, all 202 checkpoints; `--only` a name keeps that one, and can be repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from examples.clip_zoo_board.columns import COLUMNS, PARTS, Column
+
+__all__ = ["SOURCE", "build", "names_of"]
+
+SOURCE = "vl_compo (github.com/ytaek-oh/vl_compo, individual_results.csv at 43e2eae), read 2026-11-22"
+
+_HEAD = """\
+# Numbers that vl_compo (Oh and others) published of checkpoints of CLIP and its kin: facts, with their source.
+# Percentages stand as fractions. Whole benchmarks of several parts are computed from the parts, over all items where
+# their numbers are known; a metric that begins with macro_ is the plain mean of parts. The file is written by
+# examples/clip_zoo_board/build.py.
+"""
+
+
+def build(rows: list[dict[str, str]], only: Iterable[str] = ()) -> str:
+    """Return the TOML of imported numbers.
+
+    Args:
+        rows: of the file, a checkpoint each.
+        only: names of checkpoints to keep; all if none.
+    """
+    kept = set(only) or set(names_of(rows))
+    if unknown := sorted(kept - set(names_of(rows))):
+        raise SystemExit(f"the file has no checkpoint {unknown[0]!r}; its first is {names_of(rows)[0]!r}")
+    sizes: Counter[str] = Counter()
+    for benchmark, _, n in {(column.benchmark, column.part, column.n) for column in COLUMNS if _counts_items(column)}:
+        sizes[benchmark] += n or 0
+    lines = [_HEAD, f"source = {json.dumps(SOURCE)}", 'tie_rule = "not said"', "", "[items]"]
+    lines += [f"{_key(name)} = {n}" for name, n in sorted(sizes.items()) if n]
+    for name, row in zip(names_of(rows), rows, strict=True):
+        if name in kept:
+            lines += ["", "[[models]]", f"name = {json.dumps(name)}", f"note = {json.dumps(row['family'])}"]
+            lines += _tables(row)
+    return "\n".join(lines) + "\n"
+
+
+def names_of(rows: list[dict[str, str]]) -> list[str]:
+    """Return what each checkpoint is called: architecture and weights, and the family where two share these."""
+    names = [f"{row['arch']} {row['pretrained']}" for row in rows]
+    return [
+        f"{name} ({row['family']})" if names.count(name) > 1 else name for name, row in zip(names, rows, strict=True)
+    ]
+
+
+def _counts_items(column: Column) -> bool:
+    """Return whether a column's `n` counts the benchmark's items: texts that ask for an image are more."""
+    return not column.metric.startswith("t2i_")
+
+
+def _tables(row: Mapping[str, str]) -> list[str]:
+    """Return a model's numbers: a line for each benchmark, and for each part of one."""
+    scores: list[str] = ["[models.scores]"]
+    parts: dict[str, list[str]] = {}
+    for benchmark in dict.fromkeys(column.benchmark for column in COLUMNS):
+        own = [column for column in COLUMNS if column.benchmark == benchmark]
+        scores.append(f"{_key(benchmark)} = {_inline(_whole(row, own))}")
+        if benchmark in PARTS:
+            lines = parts.setdefault(PARTS[benchmark], [f"[models.by.{PARTS[benchmark]}]"])
+            for part in dict.fromkeys(column.part for column in own):
+                values = {column.metric: _share(row, column) for column in own if column.part == part}
+                lines.append(f"{_key(part)}.{_key(benchmark)} = {_inline(values)}")
+    return [*scores, *(line for lines in parts.values() for line in lines)]
+
+
+def _whole(row: Mapping[str, str], own: list[Column]) -> dict[str, float]:
+    found = {}
+    for metric in dict.fromkeys(column.metric for column in own):
+        parts = [column for column in own if column.metric == metric]
+        shares, sizes = [_share(row, column) for column in parts], [column.n for column in parts]
+        if len(parts) == 1:
+            found[metric] = shares[0]
+        if len(parts) > 1:
+            found[f"macro_{metric}"] = sum(shares) / len(shares)
+        if len(parts) > 1 and all(sizes):
+            weighed = [share * (n or 0) for share, n in zip(shares, sizes, strict=True)]
+            found[metric] = sum(weighed) / sum(n or 0 for n in sizes)
+    return found
+
+
+def _share(row: Mapping[str, str], column: Column) -> float:
+    return float(row[column.name]) / 100
+
+
+def _inline(values: Mapping[str, float]) -> str:
+    return "{ " + ", ".join(f"{_key(metric)} = {value:.10g}" for metric, value in values.items()) + " }"
+
+
+def _key(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else json.dumps(name)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="vl_compo's individual_results.csv")
+    parser.add_argument("--out", type=Path, required=True, help="the TOML file to write")
+    parser.add_argument("--only", action="append", default=[], help="a checkpoint's name; repeatable")
+    given = parser.parse_args()
+    with given.results.open(encoding="utf-8") as file:
+        given.out.write_text(build(list(csv.DictReader(file)), given.only), encoding="utf-8")

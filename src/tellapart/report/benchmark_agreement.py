@@ -1,0 +1,153 @@
+"""Do benchmarks agree? The models that several were measured on, and how alike those rank them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellapart.errors import RunError
+from tellapart.stats.benchmark_agreement import BenchmarkAgreement, agree, items_to_tell_apart
+
+__all__ = ["Agreeing", "AgreeingBenchmark", "Measured", "find_agreement"]
+
+#: Fewer models give no correlation worth a number.
+FEWEST_MODELS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One model's number on one benchmark.
+
+    Attributes:
+        value: higher is better.
+        n: items behind it; 0 where unknown.
+        metric: whose value it is.
+    """
+
+    value: float
+    n: int = 0
+    metric: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgreeingBenchmark:
+    """What one benchmark says of models, beside the others.
+
+    Attributes:
+        metric: that ranks its models.
+        n: items; 0 where unknown.
+        mean: of its rank correlations with the other benchmarks.
+        nearest: the benchmark that ranks models most like it.
+        nearest_correlation: with that one.
+        items_needed: so many of its items would rank these models with a reliability of 0.9; None where unknown.
+    """
+
+    name: str
+    metric: str
+    n: int
+    mean: float
+    nearest: str
+    nearest_correlation: float
+    items_needed: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Agreeing:
+    """How alike benchmarks rank the models that all of them were measured on.
+
+    Attributes:
+        models: how many.
+        benchmarks: in the order of the clustering, neighbours alike.
+        correlations: Spearman's, rows and columns in that order.
+        shares: of the variance of ranks, what each principal component holds.
+        dimensions: components above those of shuffled tables.
+        left_out: benchmarks that too few of these models were measured on, or on which all are equal.
+    """
+
+    models: int
+    benchmarks: tuple[AgreeingBenchmark, ...]
+    correlations: tuple[tuple[float, ...], ...]
+    shares: tuple[float, ...]
+    dimensions: int
+    left_out: tuple[str, ...]
+
+
+def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
+    """Compare benchmarks over the models that all of them were measured on.
+
+    Of benchmarks that lack models, as many are left out as keeps the most numbers.
+
+    Args:
+        table: model -> benchmark -> its number.
+
+    Raises:
+        RunError: no two benchmarks share five models.
+
+    >>> table = {f"m{k}": {"a": Measured(k / 9), "b": Measured(k / 5), "c": Measured(1 - k / 9)} for k in range(5)}
+    >>> found = find_agreement(table)
+    >>> found.models, [one.name for one in found.benchmarks], found.benchmarks[0].mean
+    (5, ['c', 'b', 'a'], -1.0)
+    """
+    benchmarks, models = _complete(table)
+    left_out = sorted({name for row in table.values() for name in row} - set(benchmarks))
+    values = np.array([[table[model][name].value for name in benchmarks] for model in models])
+    if len(benchmarks) < 2 or len(models) < FEWEST_MODELS:
+        raise RunError(
+            f"no two benchmarks share {FEWEST_MODELS} models; agreement needs {FEWEST_MODELS} models or more that were "
+            "measured on the same benchmarks: name more runs"
+        )
+    found = agree(values)
+    sizes = {name: max(table[model][name].n for model in models) for name in benchmarks}
+    rows = [
+        AgreeingBenchmark(
+            name=benchmarks[k],
+            metric=table[models[0]][benchmarks[k]].metric,
+            n=sizes[benchmarks[k]],
+            mean=found.mean(k),
+            nearest=benchmarks[found.nearest(k)],
+            nearest_correlation=float(found.spearman[k, found.nearest(k)]),
+            items_needed=_needed(values[:, k], sizes[benchmarks[k]]),
+        )
+        for k in found.order
+    ]
+    return Agreeing(
+        models=len(models),
+        benchmarks=tuple(rows),
+        correlations=_ordered(found),
+        shares=tuple(float(share) for share in found.shares),
+        dimensions=found.dimensions,
+        left_out=tuple(left_out),
+    )
+
+
+def _complete(table: Mapping[str, Mapping[str, Measured]]) -> tuple[list[str], list[str]]:
+    """Return benchmarks and models of the largest table without gaps; benchmarks of most models come first."""
+    counts: dict[str, int] = {}
+    for row in table.values():
+        for name in row:
+            counts[name] = counts.get(name, 0) + 1
+    names = sorted((name for name in counts if _differs(table, name)), key=lambda name: -counts[name])
+    best: tuple[int, list[str], list[str]] = (0, [], [])
+    for k in range(2, len(names) + 1):
+        models = [model for model, row in table.items() if row.keys() >= set(names[:k])]
+        differing = [name for name in names[:k] if _differs({model: table[model] for model in models}, name)]
+        if len(models) >= FEWEST_MODELS and len(differing) * len(models) > best[0]:
+            best = (len(differing) * len(models), differing, models)
+    return best[1], best[2]
+
+
+def _differs(table: Mapping[str, Mapping[str, Measured]], name: str) -> bool:
+    return len({row[name].value for row in table.values() if name in row}) > 1
+
+
+def _needed(values: np.ndarray, n: int) -> float | None:
+    if not n or values.min() < 0 or values.max() > 1:
+        return None
+    return items_to_tell_apart(values, n)
+
+
+def _ordered(found: BenchmarkAgreement) -> tuple[tuple[float, ...], ...]:
+    matrix = found.spearman[np.ix_(found.order, found.order)]
+    return tuple(tuple(float(one) for one in row) for row in matrix)

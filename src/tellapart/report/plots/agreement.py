@@ -1,0 +1,104 @@
+"""A heat map of how alike benchmarks rank models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tellapart.errors import RunError
+from tellapart.records.imported import read_imported
+from tellapart.records.result import BenchmarkResult
+from tellapart.report.benchmark_agreement import Agreeing, Measured, find_agreement
+from tellapart.report.measured import gather
+from tellapart.report.numbers import is_deviation
+from tellapart.report.plots.style import PAGE, axes_of, fold, write_title
+from tellapart.tasks.registry import headline, main_metric
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_agreement", "read_agreement"]
+
+#: With more benchmarks than this, cells have no room for their numbers.
+_MOST_NUMBERS = 24
+
+
+def read_agreement(
+    paths: Sequence[Path], benchmarks: Sequence[str] = (), labels: Mapping[str, str] | None = None
+) -> Agreeing:
+    """Read runs, and files of imported numbers (`.toml`), and compare their benchmarks.
+
+    Args:
+        paths: run folders, or TOML files of numbers that a paper reports.
+        benchmarks: which; all if none.
+        labels: a model's name -> what to call it.
+
+    Raises:
+        RunError: a folder is no run, a benchmark was not measured, or no two benchmarks share five models.
+        DataError: a file of imported numbers is malformed.
+    """
+    table: dict[str, dict[str, Measured]] = {}
+    for path in (path for path in paths if path.suffix == ".toml"):
+        imported = read_imported(path)
+        for model in imported.models:
+            if model.kind == "model":
+                row = table.setdefault(model.name, {})
+                row |= {
+                    name: Measured(scores[main], imported.items.get(name, 0), main)
+                    for name, scores in model.scores.items()
+                    if (main := main_metric(headline(scores) or sorted(scores)))
+                }
+    if folders := [path for path in paths if path.suffix != ".toml"]:
+        for system in gather(folders, labels or {}):
+            row = table.setdefault(system.label, {})
+            row |= {name: one for name, record in system.result.benchmarks.items() if (one := _measured(record))}
+    known = {name for row in table.values() for name in row}
+    if unknown := [name for name in benchmarks if name not in known]:
+        raise RunError(f"agree: no run measured {unknown[0]!r}; these have {', '.join(sorted(known)) or 'nothing'}")
+    wanted = set(benchmarks) or known
+    return find_agreement(
+        {model: {name: one for name, one in row.items() if name in wanted} for model, row in table.items()}
+    )
+
+
+def _measured(record: BenchmarkResult) -> Measured | None:
+    """Return the number that ranks a record's benchmark; None for a part of the items, or where no share does."""
+    shares = {name: value for name, value in record.metrics.items() if not is_deviation(value)}
+    main = main_metric(headline(shares) or sorted(shares))
+    if not main or record.limited_from is not None:
+        return None
+    return Measured(shares[main].value, shares[main].n, main)
+
+
+def draw_agreement(found: Agreeing) -> Figure:
+    """Draw rank correlations of benchmarks, neighbours alike: purple agrees, orange disagrees."""
+    names = [one.name for one in found.benchmarks]
+    size = len(names)
+    labels = [fold(name, 28) for name in names]
+    figure, axes = axes_of(PAGE, min(9.0, 1.9 + 0.19 * size))
+    matrix = np.array(found.correlations)
+    image = axes.imshow(matrix, cmap="PuOr", vmin=-1.4, vmax=1.4, aspect="auto")
+    axes.set_yticks(range(size), labels)
+    axes.set_xticks(range(size), labels, rotation=90)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, labelsize=7 if size <= 40 else 5)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if size <= _MOST_NUMBERS:
+        for (down, across), value in np.ndenumerate(matrix):
+            axes.text(across, down, f"{100 * value:.0f}", ha="center", va="center", size=6)
+    else:
+        figure.colorbar(image, ax=axes, boundaries=np.linspace(-1, 1, 101), ticks=[-1, -0.5, 0, 0.5, 1])
+    first = ", ".join(f"{100 * share:.0f}" for share in found.shares[:3])
+    unit = "times 100" if size <= _MOST_NUMBERS else "shade"
+    axes.set_xlabel(
+        f"Spearman's correlation over {found.models} models ({unit}); principal components of ranks: {first} % of the "
+        f"variance, {found.dimensions} above shuffled tables",
+        fontsize=7,
+        wrap=True,
+    )
+    write_title(figure, f"Do {size} benchmarks rank {found.models} models alike?")
+    return figure

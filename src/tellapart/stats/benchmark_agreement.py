@@ -1,0 +1,141 @@
+"""Whether benchmarks agree: rank correlations over models, in clusters, and how many things they measure.
+
+Source: VLUE Figure 2 and EqBen Figure 1 ask it of two benchmarks; Horn, Psychometrika 30 (1965), of the dimensions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.errors import MetricError
+
+__all__ = ["BenchmarkAgreement", "agree", "items_to_tell_apart"]
+
+#: Shuffled tables behind the number of dimensions.
+_SHUFFLES = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BenchmarkAgreement:
+    """How alike benchmarks rank the same models.
+
+    Attributes:
+        spearman: rank correlation of each two benchmarks: float64 `(benchmark, benchmark)`.
+        order: benchmarks in the order of a clustering (average linkage of 1 - correlation): neighbours are alike.
+        shares: of the variance of ranks, what each principal component holds, the greatest first: `(benchmark,)`.
+        dimensions: components that hold more than in 95 of 100 tables whose columns were shuffled, counted from the
+            first.
+
+    >>> agree([[0.1, 0.2], [0.2, 0.4], [0.3, 0.5]]).mean(0)
+    1.0
+    """
+
+    spearman: NDArray[np.float64]
+    order: tuple[int, ...]
+    shares: NDArray[np.float64]
+    dimensions: int
+
+    def nearest(self, benchmark: int) -> int:
+        """Return the benchmark that ranks models most like this one."""
+        own = self.spearman[benchmark].copy()
+        own[benchmark] = -np.inf
+        return int(np.argmax(own))
+
+    def mean(self, benchmark: int) -> float:
+        """Return a benchmark's mean correlation with the others."""
+        return float((self.spearman[benchmark].sum() - 1) / (len(self.spearman) - 1))
+
+
+def agree(values: ArrayLike, *, seed: int = 0) -> BenchmarkAgreement:
+    """Correlate the ranks that benchmarks give the same models.
+
+    Args:
+        values: of every model on every benchmark, higher is better: `(model, benchmark)`.
+        seed: of the shuffled tables.
+
+    Raises:
+        MetricError: fewer than three models or two benchmarks, a value that is not finite, or a benchmark on which all
+            models are equal.
+
+    >>> found = agree([[0.1, 0.2, 0.9], [0.2, 0.4, 0.5], [0.3, 0.5, 0.7], [0.4, 0.9, 0.1]])
+    >>> found.spearman.round(1)
+    array([[ 1. ,  1. , -0.8],
+           [ 1. ,  1. , -0.8],
+           [-0.8, -0.8,  1. ]])
+    >>> found.nearest(0), found.shares.round(2)
+    (1, array([0.91, 0.09, 0.  ]))
+    """
+    from scipy import stats
+
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or table.shape[0] < 3 or table.shape[1] < 2:
+        raise MetricError(f"agree needs three models or more on two benchmarks or more; got {table.shape}")
+    if not np.isfinite(table).all():
+        model, benchmark = np.argwhere(~np.isfinite(table))[0]
+        raise MetricError(f"agree: model {model} has no finite value on benchmark {benchmark}; leave one of them out")
+    ranks = stats.rankdata(table, axis=0)
+    if len(equal := np.flatnonzero(np.ptp(ranks, axis=0) == 0)):
+        raise MetricError(f"agree: all models are equal on benchmark {equal[0]}; leave it out")
+    spearman = np.corrcoef(ranks, rowvar=False)
+    eigenvalues = _eigenvalues(spearman)
+    return BenchmarkAgreement(
+        spearman, _cluster(spearman), eigenvalues / eigenvalues.sum(), _dimensions(ranks, eigenvalues, seed)
+    )
+
+
+def items_to_tell_apart(values: ArrayLike, n: int, *, reliability: float = 0.9) -> float | None:
+    """Return how many of a benchmark's items would rank these models that reliably; few is good.
+
+    The variance of models' shares is that between models and that of drawing `n` items; Spearman and Brown's rule turns
+    their ratio into the number of items at which the first is so great a part of both. Items count as independent.
+
+    Args:
+        values: share of right answers of each model: `(model,)`.
+        n: of items.
+        reliability: the part wanted.
+
+    Returns:
+        The number of items; None where models differ no more than chance makes them.
+
+    Raises:
+        MetricError: fewer than two models, a value that is no share, no item, or a reliability outside 0 to 1.
+
+    >>> items_to_tell_apart([0.2, 0.5, 0.8], 1000) < items_to_tell_apart([0.45, 0.5, 0.55], 1000)
+    True
+    >>> items_to_tell_apart([0.5, 0.5, 0.51], 100) is None
+    True
+    """
+    shares = np.asarray(values, dtype=np.float64)
+    if shares.ndim != 1 or len(shares) < 2 or not ((shares >= 0) & (shares <= 1)).all():
+        raise MetricError(f"items_to_tell_apart needs the shares of two or more models, 0 to 1; got {shares}")
+    if n < 1 or not 0 < reliability < 1:
+        raise MetricError(
+            f"items_to_tell_apart: {n} items, reliability {reliability}; say one item or more, and 0 to 1"
+        )
+    noise = float((shares * (1 - shares)).mean())
+    between = float(shares.var(ddof=1)) - noise / n
+    return None if between <= 0 else noise / between * reliability / (1 - reliability)
+
+
+def _cluster(spearman: NDArray[np.float64]) -> tuple[int, ...]:
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    distance = np.clip(1 - spearman, 0, 2)
+    np.fill_diagonal(distance, 0)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
+    return tuple(int(leaf) for leaf in leaves_list(tree))
+
+
+def _eigenvalues(correlations: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.clip(np.linalg.eigvalsh(correlations)[::-1], 0, None)
+
+
+def _dimensions(ranks: NDArray[np.float64], eigenvalues: NDArray[np.float64], seed: int) -> int:
+    rng = np.random.default_rng(seed)
+    drawn = [_eigenvalues(np.corrcoef(rng.permuted(ranks, axis=0), rowvar=False)) for _ in range(_SHUFFLES)]
+    above = eigenvalues > np.quantile(drawn, 0.95, axis=0)
+    return int(np.argmin(above)) if not above.all() else len(above)
