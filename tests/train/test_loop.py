@@ -26,6 +26,7 @@ from tellapart.train.config import read_config
 from tellapart.train.load_start import open_dual
 from tellapart.train.loop import rate
 from tellapart.train.new_model import write_new_model
+from tellapart.train.record import read_record
 from tellapart.train.rows import read_rows
 from tellapart.train.training_run import run_training
 
@@ -297,3 +298,30 @@ def test_what_has_no_gradients_cannot_be_trained(tmp_path: Path) -> None:
         run_training(config(tmp_path, model="constant"), tmp_path, tmp_path / "run")
     with pytest.raises(ModelError, match=r"new:.*expected a folder with open_clip_config.json"):
         run_training(config(tmp_path, model="new:train"), tmp_path, tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_run_stops_when_nothing_is_better_beyond_doubt_and_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    still = {"learning_rate": 1e-12, "steps": 9}
+    settings = config(
+        tmp_path,
+        data={"validation": f"folder:{squares(tmp_path / 'valid', 6, seed=9)}"},
+        optimiser=still,
+        validation={"every": 2, "patience": 2},
+    )
+    finished = run_training(settings, tmp_path, tmp_path / "run")
+    # The first measurement is what the others are compared with; nothing moves at this rate.
+    assert [step for step, _ in finished.state.history] == [2, 4, 6]
+    assert (finished.state.stopped, finished.state.step) == (True, 6)
+    assert read_record(tmp_path / "run").steps == 6
+
+    def stop(stage: str, done: int, _total: int, _note: str = "") -> None:
+        if (stage, done) == ("steps", 5):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_training(settings, tmp_path, tmp_path / "stopped", progress=stop)
+    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).state == finished.state
+    assert (tmp_path / "run" / "log.jsonl").read_bytes() == (tmp_path / "stopped" / "log.jsonl").read_bytes()
+    # A run that has stopped takes no further step.
+    assert run_training(settings, tmp_path, tmp_path / "run", resume=True).state == finished.state

@@ -143,6 +143,7 @@ class ValidationConfig(_Table):
     every: int = Field(default=500, ge=1)
     metric: str | None = None
     keep: int = Field(default=1, ge=1)
+    patience: int | None = Field(default=None, ge=1)
 
 
 class ReportConfig(_Table):

@@ -17,6 +17,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError
 from tellapart.models.torch_backend import import_torch
+from tellapart.stats.intervals import wilson_in_clusters
 from tellapart.train.augmentation import find_augmentation
 from tellapart.train.batch_order import BatchOrder
 from tellapart.train.checkpoint import (
@@ -36,7 +37,7 @@ from tellapart.train.rows import TrainingRows
 from tellapart.train.run_files import RunFiles
 from tellapart.train.step import TrainingStep
 from tellapart.train.trainable import Trainable
-from tellapart.train.validation import metric_of, value_of
+from tellapart.train.validation import better_beyond_doubt, items_right, metric_of
 
 __all__ = ["Training", "rate", "train"]
 
@@ -87,6 +88,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     total = min(total, limit) if limit else total
     optimiser = _make_optimiser(trainable.module, config)
     state = _begin(training, optimiser)
+    total = state.step if state.stopped else total
     trainable.module.train()
     module = ranks.accelerator.prepare(trainable.module)
     steps = training.step(config, trainable, training.rows, ranks.accelerator, module)
@@ -116,6 +118,8 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
                     _finish_step(training, optimiser, state, numbers, last=state.step == total)
                     if progress is not None:
                         progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
+            if config.validation.patience and ranks.first(lambda: state.stopped):
+                break
     finally:
         loader.close()
     with ranks.together():
@@ -285,10 +289,18 @@ def _validate(training: Training, state: TrainingState) -> None:
     else:
         trainable.module.eval()
         metric = metric_of(training.config, pairs.shape)
-        value = value_of(metric, trainable.model(), pairs)
+        right = items_right(metric, trainable.model(), pairs)
         trainable.module.train()
+        value, interval = float(right.mean()), wilson_in_clusters(right, pairs.outline.clusters)
         state.history.append((state.step, value))
-        training.files.log(state.step, {f"validation_{metric}": value})
+        ends = {"validation_low": interval.low, "validation_high": interval.high}
+        known = {name: end for name, end in ends.items() if end is not None}
+        training.files.log(state.step, {f"validation_{metric}": value} | known)
+        if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs):
+            state.right, state.unmoved = right.tolist(), 0
+        else:
+            state.unmoved += 1
+        state.stopped = state.unmoved >= (training.config.validation.patience or math.inf)
         if state.best is None or value > state.best:
             state.best, state.best_step = value, state.step
     if state.best_step == state.step:
