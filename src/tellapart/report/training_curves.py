@@ -26,7 +26,7 @@ _LETTER, _SWATCH, _ROW = 6.7, 30.0, 18
 #: Ends of the interval of a validation value.
 _ENDS = ("validation_low", "validation_high")
 #: Fields of a log's line that are no part of the loss.
-_NO_LOSS = {"step", "gradient_norm", "learning_rate", "scale", *_ENDS}
+_NO_LOSS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", *_ENDS}
 
 #: The report's colours, by number and mode, so that a curve looks the same everywhere.
 _STYLE = """

@@ -184,6 +184,7 @@ class TrainConfig(_Table):
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     device: Literal["cpu", "cuda", "mps"] = "cpu"
     precision: Literal["float32", "bfloat16"] = "float32"
+    compile: Literal["inductor", "aot_eager"] | None = None
     reading: str | None = None
     image_size: int | None = Field(default=None, ge=1)
     dropout: dict[str, Annotated[float, Field(ge=0, lt=1)]] = {}

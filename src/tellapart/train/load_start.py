@@ -53,6 +53,11 @@ def draw_start(name: str, config: TrainConfig, folder: Path, ranks: RankGroup) -
 def _open(name: str, config: TrainConfig) -> Trainable:
     """Open a fusion encoder or a dual one, as the loss needs it."""
     if isinstance(config.find_loss(), FusionLoss):
+        if config.compile is not None:
+            raise DataError(
+                f"compile: {config.compile!r} is for dual encoders; a step of a fusion encoder draws its pairs inside "
+                "the pass, which leaves nothing to compile; leave it out"
+            )
         contrast = config.matching is None or config.matching.contrast
         heads = (term.reading for term in config.loss_terms())
         also = [head for head in dict.fromkeys(heads) if head not in {None, config.reading or "itm"}]

@@ -32,6 +32,7 @@ from tellapart.train.checkpoint import (
 from tellapart.train.config import TrainConfig
 from tellapart.train.image_loader import ImageLoader
 from tellapart.train.losses.batch import LossParts
+from tellapart.train.numerics import measure_moves
 from tellapart.train.ranks import RankGroup
 from tellapart.train.rows import TrainingRows
 from tellapart.train.run_files import RunFiles
@@ -90,8 +91,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     state = _begin(training, optimiser)
     total = state.step if state.stopped else total
     trainable.module.train()
-    module = ranks.accelerator.prepare(trainable.module)
-    steps = training.step(config, trainable, training.rows, ranks.accelerator, module)
+    steps, plain = _make_steps(training)
     augment = find_augmentation(config.data.augment, config.seed, trainable)
     loader = ImageLoader(
         training.rows, trainable.image, keep=config.data.keep_images, threads=_READERS, augment=augment
@@ -102,6 +102,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
         return drawn, loader.read(drawn.rows, number)
 
     try:
+        moved = _measure_moves(steps, plain, read(0), ranks) if plain is not None and state.step == 0 < total else {}
         feed = _read_ahead(read, range(state.step * count, total * count))
         for step in range(state.step, total):
             now = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
@@ -111,14 +112,15 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             parts = _accumulate(training, steps, feed, step, order)
             batch = _name_rows(training.rows, order.batch(step))
             norm = _update(trainable, optimiser, config, batch)
-            numbers = _numbers(parts, norm, now, trainable)
+            numbers = _numbers(parts, norm, now, trainable) | (moved if step == 0 else {})
             state.step = step + 1
             with ranks.together():
                 if ranks.leads:
                     _finish_step(training, optimiser, state, numbers, last=state.step == total)
                     if progress is not None:
                         progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
-            if config.validation.patience and ranks.first(lambda: state.stopped):
+            measured = state.step % config.validation.every == 0
+            if config.validation.patience and measured and ranks.first(lambda: state.stopped):
                 break
     finally:
         loader.close()
@@ -127,6 +129,24 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             read_weights(training.files.best, trainable.module)
             trainable.module.eval()
     return state
+
+
+def _make_steps(training: Training) -> tuple[TrainingStep, TrainingStep | None]:
+    """Make the run's steps, and if they are not in plain float32, steps that are."""
+    config, accelerator = training.config, training.ranks.accelerator
+    module = accelerator.prepare(training.trainable.module)
+    wrapped = module if config.compile is None else import_torch().compile(module, backend=config.compile)
+    steps = training.step(config, training.trainable, training.rows, accelerator, wrapped)
+    if config.compile is None and config.precision == "float32":
+        return steps, None
+    as_it_is = config.model_copy(update={"precision": "float32", "compile": None})
+    return steps, training.step(as_it_is, training.trainable, training.rows, accelerator, module)
+
+
+def _measure_moves(steps: TrainingStep, plain: TrainingStep, part: _Part, ranks: RankGroup) -> dict[str, float]:
+    with ranks.together():
+        images = [image.result() for image in part[1]]
+    return measure_moves(steps, plain, part[0], images)
 
 
 def _read_ahead(read: Callable[[int], _Part], numbers: range) -> Iterator[_Part]:
