@@ -316,11 +316,11 @@ def _validate(training: Training, state: TrainingState) -> None:
         ends = {"validation_low": interval.low, "validation_high": interval.high}
         known = {name: end for name, end in ends.items() if end is not None}
         training.files.log(state.step, {f"validation_{metric}": value} | known)
-        if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs):
-            state.right, state.unmoved = right.tolist(), 0
-        else:
+        if (patience := training.config.validation.patience) is not None:
+            if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs):
+                state.right, state.unmoved = right.tolist(), -1
             state.unmoved += 1
-        state.stopped = state.unmoved >= (training.config.validation.patience or math.inf)
+            state.stopped = state.unmoved >= patience
         if state.best is None or value > state.best:
             state.best, state.best_step = value, state.step
     if state.best_step == state.step:
