@@ -112,7 +112,7 @@ def steps_of(
         def take(step: int) -> None:
             drawn = steps.draw([(step * size + k) % len(rows) for k in range(size)], step)
             optimiser.zero_grad(set_to_none=True)
-            steps.backward(drawn, [image.result() for image in images.read(drawn.rows)], step)
+            steps.backward(drawn, [image.result() for image in images.read(drawn.rows, step)], step)
             optimiser.step()
 
         return take

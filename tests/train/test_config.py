@@ -69,7 +69,10 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: 
         ({"device": "tpu"}, r"key 'device': .*'cpu', 'cuda' or 'mps', got 'tpu'"),
         ({"name": "a/b"}, r"key 'name'"),
         ({"seed": -1}, r"key 'seed'"),
-        ({"preset": "eqsim"}, r"no preset 'eqsim'; did you mean 'eqsim-f30k'\? the presets are eqsim-f30k, negclip"),
+        (
+            {"preset": "eqsim"},
+            r"no preset 'eqsim'; did you mean 'eqsim-f30k'\? the presets are eqsim-f30k, eqsim-f",
+        ),
         ({"loss": {"margin": 1}}, r"\[loss\]: 'eqsim' has no option 'margin'.*its options are alpha, beta, k"),
         ({"loss": {"name": "itc"}}, r"\[loss\]: 'itc' has no option 'k'; it has none"),
         ({"loss": {"name": 3}}, r"\[loss\]: key 'name' is missing"),

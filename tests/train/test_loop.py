@@ -21,10 +21,13 @@ from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
 from tellapart.train import openclip_encoder
+from tellapart.train.batch_order import BatchOrder
 from tellapart.train.config import read_config
 from tellapart.train.load_start import open_dual
 from tellapart.train.loop import rate
 from tellapart.train.new_model import write_new_model
+from tellapart.train.record import read_record
+from tellapart.train.rows import read_rows
 from tellapart.train.training_run import run_training
 
 torch = import_torch()
@@ -170,9 +173,15 @@ def test_other_data_or_options_are_another_run(tmp_path: Path) -> None:
         run_training(config(tmp_path), tmp_path, tmp_path / "train")
 
 
-def test_a_run_that_diverges_says_so_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"training has diverged; lower optimiser.learning_rate"):
-        run_training(config(tmp_path, optimiser={"learning_rate": 1e30, "steps": 6}), tmp_path, tmp_path / "run")
+def test_a_run_that_diverges_names_the_batch_and_overwrites_nothing(tmp_path: Path) -> None:
+    settings = config(tmp_path, optimiser={"learning_rate": 1e30, "steps": 6}, validation={"every": 1})
+    rows = BatchOrder(read_rows(["folder:train"], tmp_path), 8, 0).batch(1)
+    named = ", ".join(rf"{row} \({row // 2}_{row % 2}\.png\)" for row in rows)
+    with pytest.raises(RunError, match=rf"is nan in step 2: training has diverged; lower .*: rows {named}\. Not"):
+        run_training(settings, tmp_path, tmp_path / "run")
+    assert [line["step"] for line in logged(tmp_path / "run")] == [1]
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000001"]
+    assert not (tmp_path / "run" / "model").exists()
 
 
 def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Path) -> None:
@@ -289,3 +298,30 @@ def test_what_has_no_gradients_cannot_be_trained(tmp_path: Path) -> None:
         run_training(config(tmp_path, model="constant"), tmp_path, tmp_path / "run")
     with pytest.raises(ModelError, match=r"new:.*expected a folder with open_clip_config.json"):
         run_training(config(tmp_path, model="new:train"), tmp_path, tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_run_stops_when_nothing_is_better_beyond_doubt_and_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    still = {"learning_rate": 1e-12, "steps": 9}
+    settings = config(
+        tmp_path,
+        data={"validation": f"folder:{squares(tmp_path / 'valid', 6, seed=9)}"},
+        optimiser=still,
+        validation={"every": 2, "patience": 2},
+    )
+    finished = run_training(settings, tmp_path, tmp_path / "run")
+    # The first measurement is what the others are compared with; nothing moves at this rate.
+    assert [step for step, _ in finished.state.history] == [2, 4, 6]
+    assert (finished.state.stopped, finished.state.step) == (True, 6)
+    assert read_record(tmp_path / "run").steps == 6
+
+    def stop(stage: str, done: int, _total: int, _note: str = "") -> None:
+        if (stage, done) == ("steps", 5):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_training(settings, tmp_path, tmp_path / "stopped", progress=stop)
+    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).state == finished.state
+    assert (tmp_path / "run" / "log.jsonl").read_bytes() == (tmp_path / "stopped" / "log.jsonl").read_bytes()
+    # A run that has stopped takes no further step.
+    assert run_training(settings, tmp_path, tmp_path / "run", resume=True).state == finished.state

@@ -35,6 +35,18 @@ def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
     assert (options.alpha, options.beta, options.k) == (0.1, 0.5, 8)
     assert (eqsim.batch.size, eqsim.optimiser.epochs, eqsim.optimiser.learning_rate) == (1024, 10, 2e-5)
     assert eqsim.optimiser.warm_up == round(0.1 * 10 * (29_000 * 5 // 1024))
+    assert (eqsim.batch.accumulate, eqsim.batch.part) == (16, 64)  # 8 pairs on each of 8 GPUs, 16 times
+    fiber, meter = settings(tmp_path, "eqsim-fiber-f30k"), settings(tmp_path, "eqsim-meter-f30k")
+    itm, on_contrast = fiber.loss_terms()
+    assert (itm.name, on_contrast.name, on_contrast.options.as_released) == ("itm", "eqsim", True)
+    assert (on_contrast.options.alpha, on_contrast.options.beta, on_contrast.factor) == (0.1, 0.5, 1.0)
+    assert (fiber.batch.part, fiber.image_size, fiber.data.augment, fiber.reading) == (64, 288, "fiber", "itm")
+    assert fiber.optimiser.groups == dict.fromkeys(("*cross_modal*", "*i2t*", "*t2i*", "*itm_score*"), 5.0)
+    ranking, itm = meter.loss_terms()
+    assert (ranking.name, itm.name, itm.reading, itm.factor) == ("eqsim-ranking", "itm", "itm", 1.0)
+    assert (meter.batch.size, meter.optimiser.learning_rate, meter.image_size) == (512, 5e-6, 288)
+    assert meter.optimiser.warm_up == round(0.1 * 10 * (29_000 * 5 // 512))
+    assert meter.matching is not None and (meter.matching.negatives, meter.matching.close) == (15, 8)
     # BiVLC, appendix: the same optimiser for both; the negatives come on top of 200 pairs.
     for preset, images in (("trohn-text", "none"), ("trohn-img", "mate")):
         bivlc = settings(tmp_path, preset)
@@ -57,6 +69,8 @@ def test_the_file_has_the_last_word(tmp_path: Path) -> None:
     other = settings(tmp_path, "eqsim-f30k", loss={"name": "itc"})
     assert other.loss == {"name": "itc"}
     assert settings(tmp_path, "eqsim-f30k", loss={"alpha": 0.04}).loss["k"] == 8
+    changed = settings(tmp_path, "eqsim-fiber-f30k", loss={"also.eqsim.alpha": 0.04}).loss_terms()[1].options
+    assert (changed.alpha, changed.k, changed.as_released) == (0.04, 8, True)
 
 
 def test_merging_changes_no_preset() -> None:

@@ -15,6 +15,7 @@ from training_sets import config, logged, squares
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.report.training_curves import TrainingChart, log_charts, svg, sweep_chart, write_curves
+from tellapart.stats.intervals import wilson
 from tellapart.train.leaks import Leak
 from tellapart.train.model_card import model_card
 from tellapart.train.record import TrainRecord, read_record, write_record
@@ -192,12 +193,19 @@ def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, Finished
     folder, finished = run
     written = write_curves(RunFiles(folder / "run"), finished.sweep)
     assert [path.relative_to(folder / "run").as_posix() for path in written] == ["log.svg", "wise/curve.svg"]
-    loss, chosen = log_charts(folder / "run" / "log.jsonl")
+    loss, chosen, rate = log_charts(folder / "run" / "log.jsonl")
     steps = [line for line in logged(folder / "run") if "total" in line]
     assert loss.lines["total"] == [(line["step"], line["total"]) for line in steps]
     assert finished.record is not None
     assert chosen.lines == {"group_score": [(step, 100 * value) for step, value in finished.record.history]}
-    for path, lines in zip(written, (len(loss.lines) + 1, 1), strict=True):
+    measured = finished.record.data.validation
+    assert measured is not None
+    for (step, low, high), (at, value) in zip(chosen.ranges, finished.record.history, strict=True):
+        expected = wilson(round(value * measured), measured)
+        assert (step, low, high) == (at, pytest.approx(100 * expected.low), pytest.approx(100 * expected.high))
+    assert rate.lines["learning_rate"] == [(line["step"], line["learning_rate"]) for line in steps]
+    assert written[0].read_text(encoding="utf-8").count('class="range s0"') == len(chosen.ranges) > 0
+    for path, lines in zip(written, (len(loss.lines) + 2, 1), strict=True):
         drawn = ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314  (written here)
         assert len(drawn.findall(f".//{SVG}polyline")) == lines
         assert not drawn.findall(f".//{SVG}script")

@@ -23,8 +23,10 @@ _WIDTH, _HEIGHT = 640.0, 280.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 18.0, 40.0, 44.0
 _POINTS = 200
 _LETTER, _SWATCH, _ROW = 6.7, 30.0, 18
+#: Ends of the interval of a validation value.
+_ENDS = ("validation_low", "validation_high")
 #: Fields of a log's line that are no part of the loss.
-_NO_LOSS = {"step", "gradient_norm", "learning_rate", "scale"}
+_NO_LOSS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", *_ENDS}
 
 #: The report's colours, by number and mode, so that a curve looks the same everywhere.
 _STYLE = """
@@ -34,7 +36,7 @@ text { fill: #5a6370; } .title { fill: #16191d; font-weight: 600; font-size: 13p
 .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .s0 { --s: #0072b2 } .s1 { --s: #d55e00 } .s2 { --s: #009e73 } .s3 { --s: #b0578d }
 .s4 { --s: #a07800 } .s5 { --s: #2b8cbe } .s6 { --s: #44494f } .s7 { --s: #7a5195 }
-.line, .swatch { stroke: var(--s) } .point { fill: var(--s) }
+.line, .swatch, .range { stroke: var(--s) } .range { stroke-width: 1.5; opacity: 0.6; } .point { fill: var(--s) }
 @media (prefers-color-scheme: dark) {
   svg { background: #181b20 } text { fill: #a3acb8 } .title, .key { fill: #e8eaed } .grid { stroke: #2f353d }
   .best { stroke: #ff9d57 }
@@ -55,6 +57,7 @@ class TrainingChart:
         lines: name -> points, by growing x.
         mark: x of a vertical line, and its name in the legend.
         span: of x; that of the points if None.
+        ranges: intervals of the first line's points, each x with its ends.
     """
 
     title: str
@@ -62,6 +65,7 @@ class TrainingChart:
     lines: Mapping[str, Sequence[tuple[float, float]]]
     mark: tuple[float, str] | None = None
     span: tuple[float, float] | None = None
+    ranges: Sequence[tuple[float, float, float]] = ()
 
 
 def sweep_chart(sweep: Sweep) -> TrainingChart:
@@ -82,17 +86,24 @@ def sweep_chart(sweep: Sweep) -> TrainingChart:
 
 
 def log_charts(path: Path) -> list[TrainingChart]:
-    """Draw a log's losses and its validation values, which are in percent.
+    """Draw a log's losses, its validation values, which are in percent, and its learning rate.
 
-    A point of a loss is the mean of as many steps as leave 200 points.
+    A point of a loss is the mean of as many steps as leave 200 points. A validation value has its 95 % interval.
 
     Raises:
         RunError: the log cannot be read, or is damaged.
     """
     losses: dict[str, list[tuple[float, float]]] = {}
     values: dict[str, list[tuple[float, float]]] = {}
+    rates: list[tuple[float, float]] = []
+    ranges: list[tuple[float, float, float]] = []
     try:
         for _, record in read_jsonl(path):
+            if "learning_rate" in record:
+                rates.append((float(record["step"]), float(record["learning_rate"])))
+            if all(end in record for end in _ENDS):
+                low, high = (100 * float(record[end]) for end in _ENDS)
+                ranges.append((float(record["step"]), low, high))
             for name in record.keys() - _NO_LOSS:
                 of_validation = name.startswith("validation_")
                 curves, factor = (values, 100) if of_validation else (losses, 1)
@@ -104,8 +115,13 @@ def log_charts(path: Path) -> list[TrainingChart]:
     # The total first, then its parts by name: sets have no order.
     ordered = {name: _thin(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
     last = max((line[-1][0] for line in [*losses.values(), *values.values()]), default=0.0)
-    charts = (("Loss and its parts", ordered), ("Validation set, %", dict(sorted(values.items()))))
-    return [TrainingChart(title, "step", lines, span=(0.0, last)) for title, lines in charts if lines]
+    chosen = "Validation set, %" + (", and its 95 % interval" if ranges else "")
+    charts = (
+        TrainingChart("Loss and its parts", "step", ordered, span=(0.0, last)),
+        TrainingChart(chosen, "step", dict(sorted(values.items())), span=(0.0, last), ranges=ranges),
+        TrainingChart("Learning rate", "step", {"learning_rate": _thin(rates)} if rates else {}, span=(0.0, last)),
+    )
+    return [chart for chart in charts if chart.lines]
 
 
 def write_curves(files: RunFiles, sweep: Sweep | None) -> list[Path]:
@@ -139,7 +155,7 @@ def svg(charts: Sequence[TrainingChart]) -> str:
 def _draw(chart: TrainingChart, height: float) -> str:
     points = [point for line in chart.lines.values() for point in line]
     x_low, x_high = _widen(chart.span or [x for x, _ in points], 0.0)
-    y_low, y_high = _widen([y for _, y in points], 0.06)
+    y_low, y_high = _widen([y for _, y in points] + [end for _, *ends in chart.ranges for end in ends], 0.06)
     top, bottom = _TOP + _ROW * len(_keys(chart)), height - _BOTTOM
 
     def across(x: float) -> float:
@@ -160,6 +176,8 @@ def _draw(chart: TrainingChart, height: float) -> str:
     parts.append(f'<text x="{middle:g}" y="{bottom + 36:g}" text-anchor="middle">{escape(chart.x)}</text>')
     if chart.mark is not None:
         parts.append(f'<path class="best" d="M{across(chart.mark[0])} {top:g}V{bottom:g}"/>')
+    for x, low, high in chart.ranges:
+        parts.append(f'<path class="range s0" d="M{across(x)} {down(low)}V{down(high)}"/>')
     for number, line in enumerate(chart.lines.values()):
         places = [(across(x), down(y)) for x, y in line]
         joined = " ".join(f"{x},{y}" for x, y in places)

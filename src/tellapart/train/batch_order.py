@@ -61,12 +61,17 @@ class BatchOrder:
         """Whole batches; the rows that are left over wait for the next permutation."""
         return len(self.rows) // self.size
 
-    def batch(self, step: int, rank: int = 0, ranks: int = 1) -> list[int]:
-        """Return the rows of a step, in order; on several ranks each gets an equal part of the same batch."""
+    def batch(self, step: int, rank: int = 0, ranks: int = 1, *, parts: int = 1) -> list[int]:
+        """Return the rows of a step, in order; on several ranks each gets an equal part of the same batch.
+
+        With `parts`, a step's rows are cut into so many, which are numbered through all steps: part `p` of step `s` is
+        `s * parts + p`.
+        """
+        step, part = divmod(step, parts)
         epoch, number = divmod(step, self.steps_per_epoch)
-        whole = self._permutation(epoch)[number * self.size : (number + 1) * self.size]
-        part = self.size // ranks
-        return whole[rank * part : (rank + 1) * part]
+        size, own = self.size // parts, self.size // parts // ranks
+        start = number * self.size + part * size + rank * own
+        return self._permutation(epoch)[start : start + own]
 
     def _permutation(self, epoch: int) -> list[int]:
         if epoch not in self._permutations:

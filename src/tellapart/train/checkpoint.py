@@ -48,12 +48,18 @@ class TrainingState:
         best: the highest value of the validation set so far.
         best_step: after which step it was reached.
         history: steps, with the validation set's values after them.
+        right: the items that were right, 0 or 1, at the last measurement that was better beyond doubt.
+        unmoved: measurements since then.
+        stopped: whether those are as many as `validation.patience` allows.
     """
 
     step: int = 0
     best: float | None = None
     best_step: int | None = None
     history: list[tuple[int, float]] = field(default_factory=list)
+    right: list[float] = field(default_factory=list)
+    unmoved: int = 0
+    stopped: bool = False
 
 
 def weights_of(module: nn.Module) -> Weights:
@@ -178,7 +184,7 @@ def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -
     try:
         values = read_object(checkpoint / "state.json")
         history = [(int(step), float(value)) for step, value in values["history"]]
-        return TrainingState(values["step"], values["best"], values["best_step"], history)
+        return TrainingState(**{**values, "history": history})
     except (DataError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise RunError(
             f"{checkpoint / 'state.json'}: is damaged ({first_line(error)}); delete {checkpoint} and go on"

@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from tellapart.catalog import nearest
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
-from tellapart.errors import DataError, UnknownNameError
+from tellapart.errors import DataError
 from tellapart.train.losses.loss import Loss, find_loss
+from tellapart.train.losses.terms import LossTerm, loss_options, read_terms
 from tellapart.train.presets import PRESETS, merge_preset
 
 __all__ = [
@@ -50,8 +51,15 @@ class DataConfig(_Table):
     negative_captions: int | None = Field(default=None, ge=0, le=64)
     negative_images: Literal["none", "pairs", "mate"] | None = None
     keep_images: bool = False
+    augment: Literal["none", "meter", "fiber", "open-clip"] = "none"
     share: float = Field(default=1.0, gt=0, le=1)
     take: list[Annotated[float, Field(gt=0, le=1)]] = []
+
+    @model_validator(mode="after")
+    def _fresh(self) -> DataConfig:
+        if self.keep_images and self.augment != "none":
+            raise ValueError("keep_images keeps what augment draws anew at each step; leave one of them out")
+        return self
 
 
 class OptimiserConfig(_Table):
@@ -80,8 +88,22 @@ class BatchConfig(_Table):
     """The pairs of a step, and how many of them are in memory at a time."""
 
     size: int = Field(ge=2)
+    accumulate: int = Field(default=1, ge=1)
     micro: int | None = Field(default=None, ge=1)
     chunk: int | None = Field(default=None, ge=1)
+
+    @property
+    def part(self) -> int:
+        """Pairs of one similarity matrix, over all ranks: a step's gradient is the mean of its parts' gradients."""
+        return self.size // self.accumulate
+
+    @model_validator(mode="after")
+    def _parts(self) -> BatchConfig:
+        if self.size % self.accumulate or self.part < 2:
+            raise ValueError(
+                f"accumulate = {self.accumulate} does not cut {self.size} pairs into equal parts of two or more"
+            )
+        return self
 
 
 class MatchingConfig(_Table):
@@ -121,6 +143,7 @@ class ValidationConfig(_Table):
     every: int = Field(default=500, ge=1)
     metric: str | None = None
     keep: int = Field(default=1, ge=1)
+    patience: int | None = Field(default=None, ge=1)
 
 
 class ReportConfig(_Table):
@@ -161,8 +184,10 @@ class TrainConfig(_Table):
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     device: Literal["cpu", "cuda", "mps"] = "cpu"
     precision: Literal["float32", "bfloat16"] = "float32"
+    compile: Literal["inductor", "aot_eager"] | None = None
     reading: str | None = None
     image_size: int | None = Field(default=None, ge=1)
+    dropout: dict[str, Annotated[float, Field(ge=0, lt=1)]] = {}
     data: DataConfig
     loss: dict[str, JsonValue]
     optimiser: OptimiserConfig
@@ -180,6 +205,14 @@ class TrainConfig(_Table):
             UnknownNameError: no such loss.
         """
         return find_loss(str(self.loss["name"]))
+
+    def loss_terms(self) -> tuple[LossTerm, ...]:
+        """Return the losses that are added up, the one that `find_loss` returns first.
+
+        Raises:
+            TellapartError: as `read_terms`.
+        """
+        return read_terms(self.loss)
 
     def fingerprint(self, *facts: str) -> str:
         """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights.
@@ -213,31 +246,5 @@ def read_config(path: Path) -> TrainConfig:
         if table is not None and isinstance(values.get(key), Mapping):
             validate_table(table, values[key], f"{path}: [{key}]")
     config = validate_table(TrainConfig, values, str(path))
-    loss_options(config.loss, f"{path}: [loss]")
+    read_terms(config.loss, f"{path}: [loss]")
     return config
-
-
-def loss_options(table: Mapping[str, JsonValue], where: str = "[loss]") -> Any:
-    """Return a loss's options as it takes them, or None if it takes none.
-
-    Args:
-        table: the loss's `name`, and options.
-        where: the place that an error names.
-
-    Raises:
-        DataError: there is no name, or the loss has no such option.
-        UnknownNameError: no such loss.
-        ModelError: an option is out of range.
-
-    >>> loss_options({"name": "eqsim", "k": 4}).k
-    4
-    """
-    name = table.get("name")
-    if not isinstance(name, str):
-        raise DataError(f"{where}: key 'name' is missing; `tellapart ls losses` lists the losses")
-    options = {key: value for key, value in table.items() if key != "name"}
-    try:
-        loss = find_loss(name)
-    except UnknownNameError as error:
-        raise UnknownNameError(f"{where}: {error}") from error
-    return loss.read_options(options, f"{where}: {name!r}")

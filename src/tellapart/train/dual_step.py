@@ -95,7 +95,7 @@ class DualStep(TrainingStep):
         pieces = list(self._pieces(images, texts))
         if len(pieces) > 1:
             return self._backward_in_pieces(drawn, pieces, step)
-        parts = self._loss(self._batch(drawn, self._encode(pieces[0], step, 0), step), self._options)
+        parts = self._sum([self._batch(drawn, self._encode(pieces[0], step, 0), step)] * len(self._terms))
         self.accelerator.backward(parts["total"])
         return parts
 
@@ -127,7 +127,7 @@ class DualStep(TrainingStep):
         texts = torch.cat([one.texts for one in first]).requires_grad_()
         scale = first[0].scale.detach().clone().requires_grad_()
         bias = None if first[0].bias is None else first[0].bias.detach().clone().requires_grad_()
-        parts = self._loss(self._batch(drawn, Encoded(images, texts, scale, bias), step), self._options)
+        parts = self._sum([self._batch(drawn, Encoded(images, texts, scale, bias), step)] * len(self._terms))
         torch.autograd.backward(parts["total"])
         image = text = 0
         for number, piece in enumerate(pieces):

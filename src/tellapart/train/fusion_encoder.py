@@ -30,7 +30,13 @@ __all__ = ["TrainableFusion", "open_fusion"]
 
 
 def open_fusion(
-    name: str, device: str, reading: str | None = None, *, contrast: bool = True, image_size: int | None = None
+    name: str,
+    device: str,
+    reading: str | None = None,
+    *,
+    contrast: bool = True,
+    image_size: int | None = None,
+    also: Sequence[str] = (),
 ) -> TrainableFusion:
     """Open a fusion encoder to train its matching head and all below it.
 
@@ -41,6 +47,7 @@ def open_fusion(
             that is trained, too (`rank`).
         contrast: train the projections to unimodal vectors, too; else they are frozen.
         image_size: side of the images of an authors' file, in pixels; its own if None.
+        also: readings of further matching heads of an authors' file, which are trained beside.
 
     Raises:
         ModelError: it has no matching head that can be trained, or its files are not what they must be.
@@ -49,7 +56,12 @@ def open_fusion(
     where = runtime(ModelOptions(device=device))
     model_type, _, file = name.partition(":")
     if model_type in NATIVE:
-        return _open_native(model_type, file, where, reading or "itm", contrast=contrast, image_size=image_size)
+        readings = [reading or "itm", *also]
+        return _open_native(model_type, file, where, readings, contrast=contrast, image_size=image_size)
+    if also:
+        raise ModelError(
+            f"{name}: has one matching head, and a loss names another, {also[0]!r}; leave out `reading` of that loss"
+        )
     if image_size is not None:
         raise ModelError(
             f"{name}: image_size is for models in their authors' files ({', '.join(NATIVE)}); leave it out"
@@ -82,9 +94,9 @@ def open_fusion(
 
 
 def _open_native(
-    model_type: str, file: str, where: Runtime, reading: str, *, contrast: bool, image_size: int | None
+    model_type: str, file: str, where: Runtime, readings: Sequence[str], *, contrast: bool, image_size: int | None
 ) -> TrainableFusion:
-    """Open an authors' file, and freeze what the reading does not depend on."""
+    """Open an authors' file, and freeze what the readings do not depend on; the first one is that of `model()`."""
     from tellapart.models.native.load import choose_reading, open_model, prepare
     from tellapart.models.native.save import save_native
 
@@ -92,10 +104,14 @@ def _open_native(
     family, module = opened.family, opened.module
     if family.begin_training is None:
         raise ModelError(f"{model_type}:{file}: {family.title} cannot be trained here; METER and FIBER can")
-    family.begin_training(module, reading)
-    chosen = choose_reading(opened, reading)
-    if chosen.read == "cosine":
-        raise ModelError(f"{model_type}:{file}: a matching loss trains a matching head; reading {reading!r} is none")
+    chosen = []
+    for reading in readings:
+        family.begin_training(module, reading)
+        chosen.append(choose_reading(opened, reading))
+        if chosen[-1].read not in {"itm", "itm_logit"}:
+            raise ModelError(
+                f"{model_type}:{file}: a matching loss trains a matching head; reading {reading!r} is none"
+            )
     preparation, tokenizer = prepare(opened, ModelOptions(device=where.device))
 
     def save(folder: Path) -> str:
@@ -103,8 +119,9 @@ def _open_native(
         save_native(module, tokenizer, folder)
         return f"{model_type}:{folder}"
 
-    parts = OpenedFusion(f"{model_type}:{file}", chosen.halves(module), preparation, family.contrast, save)
-    trainable = TrainableFusion(parts, where, chosen.read)
+    halves = tuple(one.halves(module) for one in chosen)
+    parts = OpenedFusion(f"{model_type}:{file}", halves[0], preparation, family.contrast, save, halves[1:])
+    trainable = TrainableFusion(parts, where, chosen[0].read, tuple(readings))
     _freeze_unread(trainable, where.device, contrast=contrast)
     return trainable
 
@@ -139,6 +156,7 @@ class OpenedFusion:
         preparation: of its images and texts.
         contrast: its unimodal vectors; None if it has none.
         save: writes the model to a new folder and returns the name that `tellapart run -m` takes.
+        others: the same model with other heads.
     """
 
     name: str
@@ -146,6 +164,7 @@ class OpenedFusion:
     preparation: Preparation
     contrast: Contrast | None
     save: Callable[[Path], str]
+    others: tuple[Halves, ...] = ()
 
 
 class TrainableFusion:
@@ -155,16 +174,18 @@ class TrainableFusion:
         parts: the opened model.
         where: device and dtype.
         reading: of the head in `model()`; `itm` if None.
+        heads: readings of the matching heads, that one's first.
 
     Attributes:
         module: the model in its wrapper; called with a function, it calls that with itself: one forward of a whole
-            step.
+            step. Its `heads` are the readings of the columns that `join` returns.
     """
 
-    def __init__(self, parts: OpenedFusion, where: Runtime, reading: str | None) -> None:
+    def __init__(self, parts: OpenedFusion, where: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
         self._parts, self._where, self._reading = parts, where, reading or "itm"
         parts.halves.module.requires_grad_(True)
-        self.module: nn.Module = _matcher()(parts.halves, parts.contrast)
+        self.module: nn.Module = _matcher()(parts.halves, parts.contrast, parts.others)
+        self.module.heads = heads or (self._reading,)
 
     @property
     def log_scale(self) -> Tensor | None:
@@ -205,9 +226,10 @@ def _matcher() -> Any:
     class Matcher(torch.nn.Module):  # type: ignore[name-defined,misc]
         """`model` is the library's or the authors'."""
 
-        def __init__(self, halves: Halves, contrast: Contrast | None) -> None:
+        def __init__(self, halves: Halves, contrast: Contrast | None, others: Sequence[Halves]) -> None:
             super().__init__()
             self.model, self._halves, self._contrast = halves.module, halves, contrast
+            self._others = tuple(others)
 
         @property
         def scale(self) -> Any:
@@ -247,8 +269,18 @@ def _matcher() -> Any:
             return unit(image.float()), unit(text.float())
 
         def join(self, images: Tensors, texts: Tensors) -> Any:
-            """The logit of a match less that of none, float32 `(n,)`."""
-            logits, match = self._halves.join(images, texts).float(), self._halves.match
-            return logits[:, 0] if match is None else logits[:, match] - logits[:, 1 - match]
+            """The logit of a match less that of none, float32 `(n, heads)`."""
+            if not self._others:
+                return _of_match(self._halves, self._halves.join(images, texts))[:, None]
+            pooled = self._halves.pool(images, texts)  # type: ignore[attr-defined]
+            return torch.stack(
+                [_of_match(halves, halves.head(pooled)) for halves in (self._halves, *self._others)],  # type: ignore[attr-defined]
+                dim=1,
+            )
 
     return Matcher
+
+
+def _of_match(halves: Halves, logits: Any) -> Any:
+    logits, match = logits.float(), halves.match
+    return logits[:, 0] if match is None else logits[:, match] - logits[:, 1 - match]

@@ -20,6 +20,7 @@ from tellapart.train.losses.itc import itc
 from tellapart.train.losses.loss import FusionLoss
 from tellapart.train.losses.matches import Matches, NegativePairs, counterparts, hard_negatives
 from tellapart.train.losses.ranks import gather, own_rank, rank_count
+from tellapart.train.losses.terms import LossTerm
 from tellapart.train.rows import TrainingRows
 from tellapart.train.step import TrainingStep
 from tellapart.train.trainable import Inputs, autocast
@@ -53,9 +54,9 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
     Raises:
         DataError: the batch or a row has too few negatives, or the configuration asks for what only dual encoders have.
     """
-    name, loss, matching = config.loss["name"], config.find_loss(), config.matching or MatchingConfig()
-    assert isinstance(loss, FusionLoss)  # noqa: S101  (for the type checker)
-    count = matching.negatives or loss.negatives
+    name, matching = config.loss["name"], config.matching or MatchingConfig()
+    count = matching.negatives or max(loss.negatives for loss in _matching_losses(config.loss_terms()))
+    part = config.batch.part
     if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
         raise DataError(
             f"loss {name!r} matches whole pairs: leave out data.negative_captions and data.negative_images, and set "
@@ -65,10 +66,10 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
         raise DataError(
             f"batch.chunk: loss {name!r} has no matrix of similarities to cut; set batch.micro to save memory"
         )
-    if matching.source == "batch" and count >= config.batch.size:
+    if matching.source == "batch" and count >= part:
         raise DataError(
-            f"matching.negatives: {count} for each pair, and a batch of {config.batch.size} pairs has "
-            f"{config.batch.size - 1} others; raise batch.size, lower matching.negatives, or take mined ones with "
+            f"matching.negatives: {count} for each pair, and a batch of {part} pairs has {part - 1} others; raise "
+            "batch.size, or lower batch.accumulate or matching.negatives, or take mined ones with "
             'matching.source = "rows"'
         )
     for number, row in enumerate(rows.rows if matching.source == "rows" else ()):
@@ -81,22 +82,35 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
     return matching.model_copy(update={"negatives": count})
 
 
+def _matching_losses(terms: Sequence[LossTerm]) -> list[FusionLoss]:
+    return [term.loss for term in terms if isinstance(term.loss, FusionLoss)]
+
+
 class FusionStep(TrainingStep):
     """Training steps of a fusion encoder.
 
     Raises:
         DataError: as `matching_settings`.
-        ModelError: negatives are to be the hardest, and the model has no towers to find those.
+        ModelError: negatives are to be the hardest, or a loss is contrastive, and the model has no towers for that.
     """
-
-    _loss: FusionLoss
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._matching = matching_settings(self.config, self.rows)
         self._count = self._matching.negatives or 1
-        self._contrast = self._matching.contrast and self.trainable.module.scale is not None
-        if self._matching.hardest and self.trainable.module.scale is None:
+        losses, towers = _matching_losses(self._terms), self.trainable.module.scale is not None
+        self._wrong_images = any(loss.wrong_images for loss in losses)
+        self._counterparts = any(loss.counterparts for loss in losses)
+        contrasts = [term.name for term in self._terms if not isinstance(term.loss, FusionLoss)]
+        # A contrastive loss that is named takes the place of the plain one.
+        self._itc = self._matching.contrast and towers and not contrasts
+        self._contrast = self._itc or bool(contrasts)
+        if contrasts and not (towers and self._matching.contrast):
+            raise ModelError(
+                f"loss.also.{contrasts[0]}: a contrastive loss needs matching.contrast and a model with unimodal "
+                "towers; leave it out"
+            )
+        if self._matching.hardest and not towers:
             raise ModelError(
                 "matching.hardest: the model has no unimodal towers whose similarities say what is hardest; leave it "
                 'out, or mine negatives and set matching.source = "rows"'
@@ -126,8 +140,12 @@ class FusionStep(TrainingStep):
         self._seed_dropout(step)
         with autocast(self.config.precision, device.type):
             joined = self.module(lambda fusion: self._join(fusion, drawn, inputs, tokens, step))
-        parts, batch = dict(self._loss(joined["matches"], self._options)), joined["batch"]
-        if batch is not None:
+        names: Any = self.trainable.module.heads
+        batch, heads = joined["batch"], dict(zip(names, joined["matches"], strict=True))
+        parts = self._sum(
+            [heads[term.reading or names[0]] if isinstance(term.loss, FusionLoss) else batch for term in self._terms]
+        )
+        if self._itc:
             parts["itc"] = itc(batch)["total"]
             parts["total"] = parts["total"] + parts["itc"]
         self.accelerator.backward(parts["total"])
@@ -135,7 +153,7 @@ class FusionStep(TrainingStep):
 
     def _join(
         self, fusion: Any, drawn: DrawnPairs, inputs: Sequence[Inputs], tokens: Inputs, step: int
-    ) -> dict[str, Matches | Batch | None]:
+    ) -> dict[str, Any]:
         """Encode, choose negatives, and join, in one forward pass of the module, as DDP requires."""
         import torch
 
@@ -149,7 +167,7 @@ class FusionStep(TrainingStep):
             batch = Batch(image, text, scale, ids[:own], step=step)
         if drawn.negatives is None:
             assert batch is not None  # noqa: S101  (for the type checker)
-            hardest, shared = self._matching.hardest, self._loss.counterparts
+            hardest, shared = self._matching.hardest, self._counterparts
             pairs = hard_negatives(batch, self._count, shared=shared, hardest=hardest)
             images, texts, ids, start = _gather_states(images), _gather_states(texts), gather(ids), own_rank() * own
         else:
@@ -159,34 +177,38 @@ class FusionStep(TrainingStep):
         matches = self._matches(join, pairs, ids, range(start, start + own), drawn)
         return {"matches": matches, "batch": batch if self._contrast else None}
 
-    def _matches(self, join: _Join, pairs: NegativePairs, ids: Tensor, own: range, drawn: DrawnPairs) -> Matches:
-        """Join own pairs, crossed pairs, and mined pairs that are no own ones, in one go."""
+    def _matches(self, join: _Join, pairs: NegativePairs, ids: Tensor, own: range, drawn: DrawnPairs) -> list[Matches]:
+        """Join own pairs, crossed pairs, and mined pairs that are no own ones, in one go: for each head its logits."""
         import torch
 
-        mined, needed = drawn.negatives is not None, self._loss
+        mined = drawn.negatives is not None
         device, (b, m) = ids.device, pairs.texts.shape
         mine = torch.arange(own.start, own.stop, device=device)
         repeated = mine.repeat_interleave(m)
         wrong_texts, wrong_images = (side.clamp(min=0).flatten() for side in (pairs.texts, pairs.images))
         calls = [(mine, mine), (repeated, wrong_texts)]
-        calls += [(wrong_images, repeated)] if needed.wrong_images else []
-        calls += [(torch.arange(b, len(drawn.rows), device=device),) * 2] if mined and needed.counterparts else []
+        calls += [(wrong_images, repeated)] if self._wrong_images else []
+        calls += [(torch.arange(b, len(drawn.rows), device=device),) * 2] if mined and self._counterparts else []
         logits = join(*(torch.cat(side) for side in zip(*calls, strict=True)))
-        true, crossed, *rest = torch.split(logits, [len(side) for side, _ in calls])
-        other = rest[0] if needed.wrong_images else crossed
-        fourth = None
-        if needed.counterparts:
-            fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
-        return Matches(
-            true=true,
-            wrong_texts=crossed.reshape(b, m),
-            wrong_images=other.reshape(b, m),
-            counterparts=fourth,
-            image_ids=ids[mine],
-            negative_text_ids=_ids(ids, pairs.texts),
-            negative_image_ids=_ids(ids, pairs.images),
-            close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
-        )
+        sizes, heads = [len(side) for side, _ in calls], []
+        for of_head in logits.unbind(1):
+            true, crossed, *rest = torch.split(of_head, sizes)
+            fourth = None
+            if self._counterparts:
+                fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
+            heads.append(
+                Matches(
+                    true=true,
+                    wrong_texts=crossed.reshape(b, m),
+                    wrong_images=(rest[0] if self._wrong_images else crossed).reshape(b, m),
+                    counterparts=fourth,
+                    image_ids=ids[mine],
+                    negative_text_ids=_ids(ids, pairs.texts),
+                    negative_image_ids=_ids(ids, pairs.images),
+                    close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
+                )
+            )
+        return heads
 
 
 @dataclass(frozen=True, slots=True, eq=False)

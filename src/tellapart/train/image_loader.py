@@ -9,7 +9,10 @@ from tellapart.models.protocols import Pixels
 from tellapart.train.rows import TrainingRows
 from tellapart.train.trainable import Inputs
 
-__all__ = ["ImageLoader"]
+__all__ = ["Augment", "ImageLoader"]
+
+#: Changes a picture, by the step's number and the row's.
+Augment = Callable[[Pixels, int, int], Pixels]
 
 
 class ImageLoader:
@@ -20,21 +23,31 @@ class ImageLoader:
         prepare: the model's own preprocessing of one image, uint8 `(height, width, 3)`.
         keep: keep prepared images in memory, for sets that fit.
         threads: that read.
+        augment: changes pictures before they are prepared; None leaves them as they are.
     """
 
-    def __init__(self, rows: TrainingRows, prepare: Callable[[Pixels], Inputs], *, keep: bool, threads: int) -> None:
-        self._rows, self._prepare, self._keep = rows, prepare, keep
+    def __init__(
+        self,
+        rows: TrainingRows,
+        prepare: Callable[[Pixels], Inputs],
+        *,
+        keep: bool,
+        threads: int,
+        augment: Augment | None = None,
+    ) -> None:
+        self._rows, self._prepare, self._keep, self._augment = rows, prepare, keep, augment
         self._prepared: dict[int, Inputs] = {}
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="images")
 
-    def read(self, numbers: Sequence[int]) -> list[Future[Inputs]]:
-        """Begin to read and prepare the images of rows, by number."""
-        return [self._pool.submit(self._image, number) for number in numbers]
+    def read(self, numbers: Sequence[int], step: int) -> list[Future[Inputs]]:
+        """Begin to read and prepare the images of rows, by number, for a step."""
+        return [self._pool.submit(self._image, number, step) for number in numbers]
 
-    def _image(self, number: int) -> Inputs:
+    def _image(self, number: int, step: int) -> Inputs:
         if number in self._prepared:
             return self._prepared[number]
-        prepared = self._prepare(self._rows.pixels(number))
+        pixels = self._rows.pixels(number)
+        prepared = self._prepare(pixels if self._augment is None else self._augment(pixels, step, number))
         if self._keep:
             self._prepared[number] = prepared
         return prepared

@@ -53,8 +53,17 @@ def draw_start(name: str, config: TrainConfig, folder: Path, ranks: RankGroup) -
 def _open(name: str, config: TrainConfig) -> Trainable:
     """Open a fusion encoder or a dual one, as the loss needs it."""
     if isinstance(config.find_loss(), FusionLoss):
+        if config.compile is not None:
+            raise DataError(
+                f"compile: {config.compile!r} is for dual encoders; a step of a fusion encoder draws its pairs inside "
+                "the pass, which leaves nothing to compile; leave it out"
+            )
         contrast = config.matching is None or config.matching.contrast
-        return open_fusion(name, config.device, config.reading, contrast=contrast, image_size=config.image_size)
+        heads = (term.reading for term in config.loss_terms())
+        also = [head for head in dict.fromkeys(heads) if head not in {None, config.reading or "itm"}]
+        return open_fusion(
+            name, config.device, config.reading, contrast=contrast, image_size=config.image_size, also=also
+        )
     if config.image_size is not None:
         raise DataError(
             f"image_size: {config.image_size} pixels are for a fusion encoder in its authors' file; leave it out"

@@ -6,14 +6,19 @@ A run is a folder. Killed anywhere, it goes on from its last checkpoint with the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any
 
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError
 from tellapart.models.torch_backend import import_torch
+from tellapart.stats.intervals import wilson_in_clusters
+from tellapart.train.augmentation import find_augmentation
 from tellapart.train.batch_order import BatchOrder
 from tellapart.train.checkpoint import (
     TrainingState,
@@ -27,17 +32,24 @@ from tellapart.train.checkpoint import (
 from tellapart.train.config import TrainConfig
 from tellapart.train.image_loader import ImageLoader
 from tellapart.train.losses.batch import LossParts
+from tellapart.train.numerics import measure_moves
 from tellapart.train.ranks import RankGroup
 from tellapart.train.rows import TrainingRows
 from tellapart.train.run_files import RunFiles
 from tellapart.train.step import TrainingStep
 from tellapart.train.trainable import Trainable
-from tellapart.train.validation import metric_of, value_of
+from tellapart.train.validation import better_beyond_doubt, items_right, metric_of
 
 __all__ = ["Training", "rate", "train"]
 
 #: Threads that read and prepare a step's images while another step is computed.
 _READERS = 2
+
+#: Rows of a batch that an error names.
+_NAMED = 8
+
+#: What one rank encodes of a part of a step, and the images that are being read for it.
+_Part = tuple[Any, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -67,40 +79,49 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     """
     config, trainable, ranks = training.config, training.trainable, training.ranks
     order = BatchOrder(training.rows, config.batch.size, config.seed, config.data.together)
-    if config.batch.size % ranks.of:
-        raise DataError(f"batch.size: {config.batch.size} pairs cannot be shared by {ranks.of} ranks")
-    settings = config.optimiser
+    settings, count = config.optimiser, config.batch.accumulate
+    if config.batch.part % ranks.of:
+        raise DataError(
+            f"batch.size: {config.batch.part} pairs {'' if count == 1 else 'of a part '}cannot be shared by "
+            f"{ranks.of} ranks"
+        )
     total = settings.steps or (settings.epochs or 0) * order.steps_per_epoch
     total = min(total, limit) if limit else total
     optimiser = _make_optimiser(trainable.module, config)
     state = _begin(training, optimiser)
+    total = state.step if state.stopped else total
     trainable.module.train()
-    module = ranks.accelerator.prepare(trainable.module)
-    steps = training.step(config, trainable, training.rows, ranks.accelerator, module)
-    loader = ImageLoader(training.rows, trainable.image, keep=config.data.keep_images, threads=_READERS)
+    steps, plain = _make_steps(training)
+    augment = find_augmentation(config.data.augment, config.seed, trainable)
+    loader = ImageLoader(
+        training.rows, trainable.image, keep=config.data.keep_images, threads=_READERS, augment=augment
+    )
 
-    def read_ahead(step: int) -> tuple[Any, list[Any]]:
-        drawn = steps.draw(order.batch(step, ranks.number, ranks.of), step)
-        return drawn, loader.read(drawn.rows)
+    def read(number: int) -> _Part:
+        drawn = steps.draw(order.batch(number, ranks.number, ranks.of, parts=count), number)
+        return drawn, loader.read(drawn.rows, number)
 
     try:
-        ahead = [read_ahead(state.step)] if state.step < total else []
+        moved = _measure_moves(steps, plain, read(0), ranks) if plain is not None and state.step == 0 < total else {}
+        feed = _read_ahead(read, range(state.step * count, total * count))
         for step in range(state.step, total):
-            (drawn, futures), ahead = ahead[0], [read_ahead(step + 1)] if step + 1 < total else []
-            with ranks.together():
-                images = [image.result() for image in futures]
             now = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
             for group in optimiser.param_groups:
                 group["lr"] = group["factor"] * now
             optimiser.zero_grad(set_to_none=True)
-            parts = steps.backward(drawn, images, step)
-            numbers = _numbers(parts, _update(trainable, optimiser, config), now, trainable)
+            parts = _accumulate(training, steps, feed, step, order)
+            batch = _name_rows(training.rows, order.batch(step))
+            norm = _update(trainable, optimiser, config, batch)
+            numbers = _numbers(parts, norm, now, trainable) | (moved if step == 0 else {})
             state.step = step + 1
             with ranks.together():
                 if ranks.leads:
                     _finish_step(training, optimiser, state, numbers, last=state.step == total)
                     if progress is not None:
                         progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
+            measured = state.step % config.validation.every == 0
+            if config.validation.patience and measured and ranks.first(lambda: state.stopped):
+                break
     finally:
         loader.close()
     with ranks.together():
@@ -108,6 +129,68 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             read_weights(training.files.best, trainable.module)
             trainable.module.eval()
     return state
+
+
+def _make_steps(training: Training) -> tuple[TrainingStep, TrainingStep | None]:
+    """Make the run's steps, and if they are not in plain float32, steps that are."""
+    config, accelerator = training.config, training.ranks.accelerator
+    module = accelerator.prepare(training.trainable.module)
+    wrapped = module if config.compile is None else import_torch().compile(module, backend=config.compile)
+    steps = training.step(config, training.trainable, training.rows, accelerator, wrapped)
+    if config.compile is None and config.precision == "float32":
+        return steps, None
+    as_it_is = config.model_copy(update={"precision": "float32", "compile": None})
+    return steps, training.step(as_it_is, training.trainable, training.rows, accelerator, module)
+
+
+def _measure_moves(steps: TrainingStep, plain: TrainingStep, part: _Part, ranks: RankGroup) -> dict[str, float]:
+    with ranks.together():
+        images = [image.result() for image in part[1]]
+    return measure_moves(steps, plain, part[0], images)
+
+
+def _read_ahead(read: Callable[[int], _Part], numbers: range) -> Iterator[_Part]:
+    """Give a part of a step when the next one's images are being read."""
+    ahead = read(numbers[0]) if numbers else None
+    for number in numbers:
+        part, ahead = ahead, read(number + 1) if number + 1 in numbers else None
+        assert part is not None  # noqa: S101  (for the type checker)
+        yield part
+
+
+def _accumulate(
+    training: Training, steps: TrainingStep, feed: Iterator[_Part], step: int, order: BatchOrder
+) -> LossParts:
+    """Leave the mean gradient of a step's parts in the parameters, and return the mean of their losses.
+
+    Each part has its own similarity matrix, of the pairs of all ranks, which add up their gradients with the last.
+    """
+    ranks, count, means = training.ranks, training.config.batch.accumulate, dict[str, Any]()
+    for part, (drawn, futures) in enumerate(islice(feed, count)):
+        with ranks.together():
+            images = [image.result() for image in futures]
+        number = step * count + part
+        with nullcontext() if part == count - 1 else ranks.accelerator.no_sync(steps.module):
+            found = steps.backward(drawn, images, number)
+        bad = next((name for name, value in found.items() if not abs(float(value)) < float("inf")), None)
+        if bad is not None:
+            raise RunError(
+                f"the loss's part {bad!r} is {float(found[bad])} in step {step + 1}: training has diverged; lower "
+                "optimiser.learning_rate, or look at what the batch holds: "
+                f"{_name_rows(training.rows, order.batch(number, parts=count))}. Nothing was written after the last "
+                "checkpoint"
+            )
+        means = {name: means.get(name, 0.0) + value / count for name, value in found.items()}
+    for parameter in training.trainable.module.parameters() if count > 1 else ():
+        if parameter.grad is not None:
+            parameter.grad.div_(count)
+    return means
+
+
+def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
+    """Name rows by number and image, the first few of many."""
+    named = ", ".join(f"{number} ({rows.rows[number].image.name})" for number in numbers[:_NAMED])
+    return f"rows {named}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
 
 
 def _make_optimiser(module: Any, config: TrainConfig) -> Any:
@@ -174,8 +257,12 @@ def _begin(training: Training, optimiser: Any) -> TrainingState:
     return state
 
 
-def _update(trainable: Trainable, optimiser: Any, config: TrainConfig) -> float:
-    """Take the optimiser's step and keep the scale in bounds; return the gradient's norm."""
+def _update(trainable: Trainable, optimiser: Any, config: TrainConfig, batch: str) -> float:
+    """Take the optimiser's step and keep the scale in bounds; return the gradient's norm.
+
+    Raises:
+        RunError: the norm is not finite; `batch` names the rows.
+    """
     torch = import_torch()
     limit = config.optimiser.clip_norm or float("inf")
     parameters = [parameter for parameter in trainable.module.parameters() if parameter.requires_grad]
@@ -183,7 +270,8 @@ def _update(trainable: Trainable, optimiser: Any, config: TrainConfig) -> float:
     if not norm < float("inf"):
         raise RunError(
             f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set "
-            f"optimiser.clip_norm, or train in float32 (precision is {config.precision!r})"
+            f"optimiser.clip_norm, or train in float32 (precision is {config.precision!r}). The batch is {batch}. "
+            "Nothing was written after the last checkpoint"
         )
     optimiser.step()
     scale, highest = trainable.log_scale, config.optimiser.max_scale
@@ -195,11 +283,6 @@ def _update(trainable: Trainable, optimiser: Any, config: TrainConfig) -> float:
 
 def _numbers(parts: LossParts, norm: float, learning_rate: float, trainable: Trainable) -> dict[str, float]:
     numbers = {name: float(part) for name, part in parts.items()}
-    bad = next((name for name, value in numbers.items() if not abs(value) < float("inf")), None)
-    if bad is not None:
-        raise RunError(
-            f"the loss's part {bad!r} is {numbers[bad]}: training has diverged; lower optimiser.learning_rate"
-        )
     numbers |= {"gradient_norm": norm, "learning_rate": learning_rate}
     if trainable.log_scale is not None:
         numbers["scale"] = float(trainable.log_scale.detach().exp())
@@ -226,10 +309,18 @@ def _validate(training: Training, state: TrainingState) -> None:
     else:
         trainable.module.eval()
         metric = metric_of(training.config, pairs.shape)
-        value = value_of(metric, trainable.model(), pairs)
+        right = items_right(metric, trainable.model(), pairs)
         trainable.module.train()
+        value, interval = float(right.mean()), wilson_in_clusters(right, pairs.outline.clusters)
         state.history.append((state.step, value))
-        training.files.log(state.step, {f"validation_{metric}": value})
+        ends = {"validation_low": interval.low, "validation_high": interval.high}
+        known = {name: end for name, end in ends.items() if end is not None}
+        training.files.log(state.step, {f"validation_{metric}": value} | known)
+        if (patience := training.config.validation.patience) is not None:
+            if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs):
+                state.right, state.unmoved = right.tolist(), -1
+            state.unmoved += 1
+            state.stopped = state.unmoved >= patience
         if state.best is None or value > state.best:
             state.best, state.best_step = value, state.step
     if state.best_step == state.step:

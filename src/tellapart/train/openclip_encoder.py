@@ -50,7 +50,7 @@ class TrainableOpenClip(TrainableDual):
 
         def encode_images(images: Inputs) -> Any:
             pixels = images["pixels"].permute(0, 3, 1, 2).contiguous()  # (n, 3, height, width)
-            return parts.model.encode_image(scale(pixels.to(import_torch().float32).div(255)))
+            return parts.model.encode_image(scale(pixels.float().div(255)))
 
         super().__init__(parts.model, encode_images, lambda texts: self._tower.encode(texts["ids"]))
 

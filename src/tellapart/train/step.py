@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tellapart.models.torch_backend import import_torch
-from tellapart.train.config import TrainConfig, loss_options
+from tellapart.train.config import TrainConfig
 from tellapart.train.losses.batch import LossParts
-from tellapart.train.losses.loss import Loss
+from tellapart.train.losses.terms import LossTerm, sum_terms
 from tellapart.train.rows import TrainingRows
 from tellapart.train.trainable import Inputs, Trainable
 
@@ -33,22 +33,27 @@ class TrainingStep(ABC):
     module: Any
 
     def __post_init__(self) -> None:
-        self._loss: Loss = self.config.find_loss()
-        self._options = loss_options(self.config.loss)
+        self._terms: tuple[LossTerm, ...] = self.config.loss_terms()
 
     @abstractmethod
     def draw(self, numbers: Sequence[int], step: int) -> Any:
-        """Return what a step computes of this rank's rows, by the seed, the step and each row alone.
+        """Return what is computed of this rank's rows of one part, by the seed, its number and each row alone.
 
-        Its `rows` are the numbers of the rows whose images it needs.
+        Parts are numbered through all steps: part `p` of step `s` is `s * accumulate + p`. Its `rows` are the numbers
+        of the rows whose images it needs.
         """
 
     def backward(self, drawn: Any, images: Sequence[Inputs], step: int) -> LossParts:
-        """Take the loss of drawn rows, leave gradients in the parameters, and return the loss's parts, detached."""
+        """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
         return {name: part.detach() for name, part in self._backward(drawn, images, step).items()}
 
     @abstractmethod
     def _backward(self, drawn: Any, images: Sequence[Inputs], step: int) -> LossParts: ...
+
+    def _sum(self, inputs: Sequence[Any]) -> LossParts:
+        """Add up the losses, each of its own `Batch` or `Matches`."""
+        parts = [term.loss(own, term.options) for term, own in zip(self._terms, inputs, strict=True)]
+        return sum_terms(self._terms, parts)
 
     def _tokens(self, texts: Sequence[str]) -> Inputs:
         device = self.accelerator.device

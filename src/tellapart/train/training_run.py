@@ -18,8 +18,10 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
+from tellapart.train.augmentation import warn_of_flips
 from tellapart.train.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
 from tellapart.train.config import TrainConfig
+from tellapart.train.dropout import add_dropout
 from tellapart.train.dual_step import DualStep
 from tellapart.train.fusion_step import FusionStep
 from tellapart.train.leaks import Leak, find_leaks, refuse_leaks
@@ -110,6 +112,7 @@ def run_training(
         leaks = find_leaks(rows, config.report.benchmarks, progress, _place(config))
         if not allow_leak:
             refuse_leaks(leaks)
+        warn_of_flips(config.data.augment, rows)
         fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
         data, resumed = _data_record(config, rows, validation), files.claim(fingerprint, resume=resume)
         return _Beginning(started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
@@ -120,6 +123,7 @@ def run_training(
     with ranks.together():
         if config.lora is not None:
             add_updates(trainable, config.lora, config.seed)
+        add_dropout(trainable.module, config.dropout)
         before = weights_of(trainable.module) if ranks.leads and _sweeps(config) else {}
     import_torch().manual_seed(config.seed)
     step = FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.item import Item
@@ -14,10 +17,11 @@ from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
+from tellapart.stats.paired import paired_difference
 from tellapart.train.config import TrainConfig
 from tellapart.train.rows import TrainingRows
 
-__all__ = ["left_over", "metric_of", "validation_set", "value_of"]
+__all__ = ["better_beyond_doubt", "items_right", "left_over", "metric_of", "validation_set"]
 
 
 def metric_of(config: TrainConfig, shape: tuple[int, int]) -> str:
@@ -84,7 +88,20 @@ def left_over(rows: TrainingRows) -> PairSet:
     return PairSet("validation", tuple(items), Path("/"))
 
 
-def value_of(metric: str, model: Model, pairs: PairSet) -> float:
-    """Return the mean of a metric over a pair set, between 0 and 1, ties counted as wrong."""
+def items_right(metric: str, model: Model, pairs: PairSet) -> NDArray[np.float64]:
+    """Return a metric of each item of a pair set, 0 or 1, ties counted as wrong."""
     scores = score(model, pairs, store=EmbeddingStore(None)).scores
-    return float(METRICS[metric].per_item(scores.values).mean())
+    return np.asarray(METRICS[metric].per_item(scores.values), np.float64)
+
+
+def better_beyond_doubt(now: Sequence[float], before: Sequence[float], pairs: PairSet) -> bool:
+    """Return whether the paired 95 % interval of the difference, over clusters of items, lies above 0.
+
+    >>> from tellapart.train.rows import TrainingRow
+    >>> rows = (TrainingRow(Path("a.png"), "one", ("two",), item=k, cluster=str(k)) for k in range(40))
+    >>> pairs = left_over(TrainingRows(tuple(rows)))
+    >>> [better_beyond_doubt([1] * right + [0] * (40 - right), [1] * 8 + [0] * 32, pairs) for right in (10, 24)]
+    [False, True]
+    """
+    low = paired_difference(now, before, pairs.outline.clusters, binary=True).low
+    return low is not None and low > 0

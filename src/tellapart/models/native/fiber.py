@@ -98,7 +98,11 @@ class Fiber(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Any:
         """Run the gated layers and the head: `(batch, 2)`; class 1 is the match."""
-        return self.module.itm_score.fc(self.pool(images, texts))
+        return self.head(self.pool(images, texts))
+
+    def head(self, pooled: Any) -> Any:
+        """Take what `pool` returns to the head's logits, `(batch, classes)`."""
+        return self.module.itm_score.fc(pooled)
 
     def pool(self, images: Tensors, texts: Tensors) -> Any:
         """Run the gated layers; pool the text, and the image, in this order: `(batch, 2 * width)`."""
@@ -138,9 +142,9 @@ class FiberRank(Fiber):
     architecture = "FiberRank"
     match = None
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
-        """Run the gated layers and the head: `(batch, 1)`."""
-        return self.module.rank_output(self.pool(images, texts))
+    def head(self, pooled: Any) -> Any:
+        """Take what `pool` returns to one logit, `(batch, 1)`."""
+        return self.module.rank_output(pooled)
 
 
 class FiberAnswers(ClassifiesAnswers, Fiber):

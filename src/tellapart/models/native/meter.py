@@ -47,7 +47,11 @@ class Meter(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Any:
         """Run the levels and the head: `(batch, 2)`; class 1 is the match."""
-        return self.module.itm_score.fc(self.pool(images, texts))
+        return self.head(self.pool(images, texts))
+
+    def head(self, pooled: Any) -> Any:
+        """Take what `pool` returns to the head's logits, `(batch, classes)`."""
+        return self.module.itm_score.fc(pooled)
 
     def pool(self, images: Tensors, texts: Tensors) -> Any:
         """Run the levels; pool the text, and the image, in this order: `(batch, 2 * width)`."""
@@ -66,9 +70,9 @@ class MeterRank(Meter):
     architecture = "MeterRank"
     match = None
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
-        """Run the levels and the head: `(batch, 1)`."""
-        return self.module.rank_output(self.pool(images, texts))
+    def head(self, pooled: Any) -> Any:
+        """Take what `pool` returns to one logit, `(batch, 1)`."""
+        return self.module.rank_output(pooled)
 
 
 class MeterAnswers(ClassifiesAnswers, Meter):
