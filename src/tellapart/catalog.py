@@ -102,6 +102,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "hf-hub:": "tellapart.models.openclip.dual_encoder:HF_HUB",
         "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",
         "hf:": "tellapart.models.huggingface.load:HF",
+        "st:": "tellapart.models.sentence_transformers.load:ST",
         "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
         "blip:": "tellapart.models.native_prefixes:BLIP_FILE",
         "fiber:": "tellapart.models.native_prefixes:FIBER_FILE",
