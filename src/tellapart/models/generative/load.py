@@ -10,7 +10,7 @@ from tellapart.models.generative.chat import ChatModel
 from tellapart.models.generative.choice import ChoiceModel
 from tellapart.models.generative.reader import Reader, Task
 from tellapart.models.generative.readings import CaptionLikelihood, Generative, YesProbability
-from tellapart.models.huggingface.files import load_processor, load_weights, read_config
+from tellapart.models.huggingface.files import import_transformers, load_processor, load_weights, read_config
 from tellapart.models.torch_backend import runtime
 
 if TYPE_CHECKING:
@@ -54,7 +54,11 @@ def _load_reader(source: str, options: ModelOptions) -> Reader:
     config = read_config(source)
     processor = load_processor(source)
     if config["model_type"] != "blip":
-        return ChatModel(source, load_weights("AutoModelForImageTextToText", source, where), processor, where)
+        auto = import_transformers().models.auto.modeling_auto
+        known = config["model_type"] in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        # The second class holds those that hear, too.
+        kind = "AutoModelForImageTextToText" if known else "AutoModelForMultimodalLM"
+        return ChatModel(source, load_weights(kind, source, where), processor, where)
     if config.get("architectures") == ["BlipForQuestionAnswering"]:
         return BlipAnswerer(source, load_weights("BlipForQuestionAnswering", source, where), processor, where)
     return BlipCaptioner(source, load_weights("BlipForConditionalGeneration", source, where), processor, where)

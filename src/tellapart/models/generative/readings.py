@@ -58,6 +58,7 @@ class Generative:
         self.prompt, self._reader = prompt, reader
         self.name, self.parameters = reader.source, parameter_count(reader.model)
         self._family = str(reader.model.config.model_type)
+        method = [reader.method] if reader.method else []
         self.fingerprint = weights_fingerprint(
             reader.model,
             config_facts(reader.model.config),
@@ -67,6 +68,7 @@ class Generative:
             prompt.text,
             reading,
             dtype,
+            *method,
         )
 
     @property

@@ -112,7 +112,10 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     auto = import_transformers().models.auto.modeling_auto
-    if model_type in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+    writers = auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES | getattr(
+        auto, "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES", {}
+    )
+    if model_type in writers:
         return GENERATIVE
     named = [*(config.get("architectures") or ()), auto.MODEL_MAPPING_NAMES.get(model_type)]
     if any(isinstance(architecture, str) and find_towers(architecture) for architecture in named):
