@@ -206,6 +206,62 @@ def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
     save(folder, getattr(transformers, kind)(config), transformers.BlipProcessor(images, bert))
 
 
+def t5_tokenizer() -> Any:
+    """With T5's end of every text."""
+    from tokenizers.processors import TemplateProcessing
+
+    words = tokenizer(["<pad>", "</s>", "<image>"], "pad_token eos_token")
+    words.backend_tokenizer.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return words
+
+
+def save_blip_2_t5(folder: Path, kind: str = "Blip2") -> None:
+    words, size = t5_tokenizer(), CLIP_SIZE | {"num_hidden_layers": 2, "initializer_range": 0.5}
+    language = {"model_type": "t5", "vocab_size": len(words), "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2}
+    language |= {"num_heads": 4, "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1}
+    former = size | {"vocab_size": 20, "encoder_hidden_size": 32, "cross_attention_frequency": 1}
+    config = getattr(transformers, f"{kind}Config")(
+        vision_config=size | {"image_size": 16, "patch_size": 4},
+        qformer_config=former,
+        text_config=language | {"initializer_factor": 3.0},
+        num_query_tokens=4,
+        image_token_index=2,
+    )
+    images = transformers.BlipImageProcessor(size={"height": 16, "width": 16})
+    if kind == "Blip2":
+        processor = transformers.Blip2Processor(images, words, num_query_tokens=4)
+    else:
+        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
+        bert = transformers.BertTokenizer(vocab={piece: index for index, piece in enumerate(pieces)})
+        processor = transformers.InstructBlipProcessor(images, words, bert, num_query_tokens=4)
+    save(folder, getattr(transformers, f"{kind}ForConditionalGeneration")(config), processor)
+
+
+def save_florence(folder: Path) -> None:
+    from tokenizers.processors import TemplateProcessing
+
+    backend = tokenizer(["<s>", "<pad>", "</s>", "<image>"], "").backend_tokenizer
+    ends = [("<s>", 0), ("</s>", 2)]
+    backend.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+    special = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>"}
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, **special, extra_special_tokens={"image_token": "<image>"}
+    )
+    vision = {"embed_dim": [16, 32], "depths": [1, 1], "num_heads": [2, 4], "num_groups": [2, 4], "window_size": 2}
+    vision |= {"patch_size": [3, 3], "patch_stride": [2, 2], "patch_padding": [1, 1], "patch_prenorm": [False, True]}
+    language = {"model_type": "bart", "vocab_size": len(words), "d_model": 32, "max_position_embeddings": 256}
+    for side in ("encoder", "decoder"):
+        language |= {f"{side}_layers": 2, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 64}
+    config = transformers.Florence2Config(
+        vision_config=vision | {"projection_dim": 32, "max_temporal_embeddings": 8, "max_position_embeddings": 16},
+        text_config=language | {"init_std": 0.5, "decoder_start_token_id": 2, "forced_bos_token_id": 0},
+        image_token_id=3,
+    )
+    images = transformers.CLIPImageProcessor(**SQUARE, image_seq_length=17)
+    processor = transformers.Florence2Processor(images, words, num_additional_image_tokens=1)
+    save(folder, transformers.Florence2ForConditionalGeneration(config), processor)
+
+
 def save(folder: Path, model: Any, processor: Any) -> None:
     torch.manual_seed(0)
     model.init_weights()

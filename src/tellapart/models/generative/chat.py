@@ -72,18 +72,12 @@ class ChatModel:
     """A `transformers` image-text-to-text model whose language model is a decoder, with its processor.
 
     Raises:
-        ModelError: an encoder-decoder language model, a family that looks ahead in its answer, or no prompt format.
+        ModelError: a family that looks ahead in its answer, or no prompt format.
     """
 
     describe_prompt: Prompt | None = prompts.DESCRIBE
 
     def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
-        language = model.config.get_text_config()
-        if getattr(language, "is_encoder_decoder", False):
-            raise ModelError(
-                f"{source}: its language model ({language.model_type}) is an encoder and a decoder; the readings here "
-                "are of decoders alone, such as those of LLaVA and Qwen2-VL"
-            )
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         tasks: dict[Task, Prompt] = {"vqa": prompts.SHORT_ANSWER, "nlvr2": prompts.NLVR2, "caption": prompts.CAPTION}
         if model.config.model_type in BOXES:

@@ -39,7 +39,8 @@ _ITM = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion.load:load_it
 #: Readings of every model that writes text about an image (LLaVA, Qwen2-VL, ...), and their loader.
 GENERATIVE: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(
-        ("vqa", "yes_no", "likelihood", "mean_likelihood", "choice"), "tellapart.models.generative.load:load_generative"
+        ("vqa", "vqa_end", "yes_no", "likelihood", "mean_likelihood", "choice"),
+        "tellapart.models.generative.load:load_generative",
     )
 )
 
@@ -130,7 +131,7 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
 
 def _default(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:
     architecture = next(iter(config.get("architectures") or ()), "")
-    if architecture == "BlipForConditionalGeneration":
-        return "likelihood"  # it writes captions and was never taught to answer
+    if architecture in {"BlipForConditionalGeneration", "Florence2ForConditionalGeneration"}:
+        return "likelihood"  # they write captions and were never taught to answer
     reading = next((reading for end, reading in _HEADS.items() if architecture.endswith(end)), "")
     return reading if reading in readings else next(iter(readings))
