@@ -31,8 +31,8 @@ _TASKS: dict[str, tuple[Task, str]] = {
 def load_generative(source: str, options: ModelOptions) -> Generative:
     """Load a model that writes text about images, from a folder or the hub.
 
-    Its readings: `vqa` (if none is given), P("Yes") as VQAScore has it; `vqa_end`, the geometric mean of P("Yes") and of
-    the end after it, as VQAScore's code has it with CLIP-FlanT5; `yes_no`, P("Yes") / (P("Yes") + P("No"));
+    Its readings: `vqa` (if none is given), P("Yes") as VQAScore has it; `vqa_end`, the geometric mean of P("Yes") and
+    of the end after it, as VQAScore's code has it with CLIP-FlanT5; `yes_no`, P("Yes") / (P("Yes") + P("No"));
     `likelihood`, log P(caption | image); `mean_likelihood`, the same by the token; `choice`, EqBen's question which
     caption belongs to which image.
 
@@ -54,7 +54,8 @@ def load_generative(source: str, options: ModelOptions) -> Generative:
 
 
 def _reader_of(model: Any) -> type[ChatModel] | type[EncoderDecoderModel]:
-    return EncoderDecoderModel if model.config.get_text_config().is_encoder_decoder else ChatModel
+    both = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
+    return EncoderDecoderModel if both else ChatModel
 
 
 def _load_reader(source: str, options: ModelOptions) -> Reader:
