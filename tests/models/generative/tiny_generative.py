@@ -265,8 +265,8 @@ def save_florence(folder: Path) -> None:
 def save(folder: Path, model: Any, processor: Any) -> None:
     torch.manual_seed(0)
     model.init_weights()
-    for parameter in model.parameters():
-        if parameter.ndim > 1 and not parameter.any():  # Gemma's projection of images begins at zero
+    for name, parameter in model.named_parameters():
+        if name.endswith("mm_input_projection_weight"):  # Gemma's, which begins at zero
             torch.nn.init.normal_(parameter, std=0.5)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
@@ -277,10 +277,10 @@ SAVERS: dict[str, Callable[[Path], None]] = {
     "llava_next": lambda folder: save_llava(folder, "LlavaNext", image_grid_pinpoints=[[16, 32], [32, 16]]),
     "qwen2_vl": save_qwen,
     "qwen2_5_vl": lambda folder: save_qwen(folder, "Qwen2_5VL"),
-    "qwen3_vl": save_qwen3,
-    "gemma3": save_gemma,
     "blip": save_blip,
     "blip_vqa": lambda folder: save_blip(folder, "BlipForQuestionAnswering"),
+    "qwen3_vl": save_qwen3,
+    "gemma3": save_gemma,
 }
 
 CHATS = ["llava", "llava_next", "qwen2_vl", "qwen2_5_vl"]
