@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := hub,models,regions,build,ray,train,plot,board,postgres,docs,dev
+EXTRAS := hub,models,st,regions,build,ray,train,plot,board,postgres,docs,dev
 
 .PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras package lint types docs site bench
 .PHONY: real-encoder clean

@@ -216,10 +216,15 @@ def names_table() -> str:
 
 def families_table() -> str:
     """Which readings each family of transformers has; the first is the default where the architecture names none."""
-    from tellapart.models.huggingface.load import FAMILIES, GENERATIVE
+    from tellapart.models.huggingface.load import DUAL, FAMILIES, GENERATIVE
 
     rows = ["| `model_type` in config.json | `--reading` |", "|---|---|"]
-    families = {**FAMILIES, "llava, qwen2_vl, qwen2_5_vl and whatever else writes text about an image": GENERATIVE}
+    others = "chinese_clip, groupvit, tipsv2, vision-text-dual-encoder and whatever else encodes images and texts"
+    families = {
+        **FAMILIES,
+        others: DUAL,
+        "llava, qwen2_vl, qwen2_5_vl and whatever else writes text about an image": GENERATIVE,
+    }
     for family, readings in families.items():
         rows.append(f"| {family} | {', '.join(f'`{reading}`' for reading in readings)} |")
     return "\n".join(rows) + "\n"

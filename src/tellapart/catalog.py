@@ -103,6 +103,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",
         "hf:": "tellapart.models.huggingface.load:HF",
         "api:": "tellapart.models.api.load:API",
+        "st:": "tellapart.models.sentence_transformers.load:ST",
         "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
         "blip:": "tellapart.models.native_prefixes:BLIP_FILE",
         "fiber:": "tellapart.models.native_prefixes:FIBER_FILE",

@@ -68,6 +68,7 @@ def loaders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("instructblip", "InstructBlipForConditionalGeneration", "load_generative vqa"),
         ("llava", "LlavaForConditionalGeneration", "load_generative vqa"),
         ("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "load_generative vqa"),
+        ("phi4_multimodal", "Phi4MultimodalForCausalLM", "load_generative vqa"),  # it hears, too
     ],
 )
 def test_the_architecture_chooses_the_reading(

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from tellapart.models.find import find_model
 from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
 from tellapart.models.huggingface.files import load_processor
 from tellapart.models.huggingface.load import load
+from tellapart.models.huggingface.towers import Towers
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
 from tellapart.models.scoring import score
@@ -91,10 +93,12 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
     model, images, tokenizer = the_library_s(folder)
     kind = type(model).__name__
     whole = kind in {"SiglipModel", "Siglip2Model"}
-    limit = 18 if kind == "AltCLIPModel" else tokenizer.model_max_length
+    limit = 18 if kind in {"AltCLIPModel", "VisionTextDualEncoderModel"} else tokenizer.model_max_length
     tokens = tokenizer(
         [text], truncation=True, max_length=limit, padding="max_length" if whole else False, return_tensors="pt"
     )
+    if kind == "Aimv2Model":  # reads a text without padding in both directions
+        tokens = tokenizer.pad(tokens, padding="max_length", max_length=32, return_tensors="pt")
     if kind.startswith("Blip"):
         tokens.pop("token_type_ids")
     picture = images(Image.fromarray(image), input_data_format="channels_last", return_tensors="pt")
@@ -182,6 +186,72 @@ def test_padding_to_a_bucket_says_what_padding_to_the_whole_context_says(
     assert len(set(model._texts.lengths(TEXTS)[0])) > 1
     assert len(set(whole._texts.lengths(TEXTS)[0])) == 1
     np.testing.assert_allclose(model.encode_texts(TEXTS), whole.encode_texts(TEXTS), rtol=0, atol=2e-6)
+
+
+def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_numbers(tmp_path: Path) -> None:
+    """TIPS v2: no special tokens, a processor that pads every text whole, and no processor of images in Pillow."""
+    from PIL import Image
+
+    folder, images, texts = tiny_models.tipsv2(tmp_path), pictures(3), ["a red cup", "one bowl, two", "red"]
+    model = loaded(folder)
+    t = tiny_models.transformers()
+    its, processor = t.Tipsv2Model.from_pretrained(folder).eval(), t.AutoProcessor.from_pretrained(folder)
+    whole = processor(
+        images=[Image.fromarray(image) for image in images], text=texts, padding="max_length", return_tensors="pt"
+    )
+    with torch.no_grad():
+        expected = (its(**whole).logits_per_image * its.temperature).numpy()
+    scores = model.similarity(model.encode_images(images), model.encode_texts(texts))
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=2e-6)
+    assert len(set(model._texts.lengths(texts)[0])) > 1  # not padded whole: padding moves nothing
+    with pytest.raises(ModelError, match="1 of 1 vectors have length zero or are not finite"):
+        model.encode_texts([""])
+
+
+class Neighbourly(tiny_models.transformers().CLIPModel):  # type: ignore[name-defined,misc]
+    """A model that may misbehave in each of the ways that the self-test looks for."""
+
+    fault = ""
+
+    def get_text_features(self, input_ids: Any, attention_mask: Any, **_: Any) -> Any:
+        if self.fault == "padding moves text vectors":
+            attention_mask = torch.ones_like(attention_mask)
+        states = self.text_model(input_ids, attention_mask).last_hidden_state
+        if self.fault == "batching moves text vectors":
+            states = states + states.mean(dim=0)
+        vectors = self.text_projection(states.mean(dim=1))
+        return SimpleNamespace(pooler_output=vectors * 0 + 1 if self.fault == "gives three texts" else vectors)
+
+
+@pytest.mark.parametrize(
+    "fault", ["padding moves text vectors", "batching moves text vectors", "gives three texts one and the same vector"]
+)
+def test_a_model_whose_vectors_are_not_its_samples_own_is_refused(
+    fault: str, saved: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Neighbourly, "fault", fault.removesuffix(" one and the same vector"))
+    folder, where = saved("clip"), runtime(ModelOptions())
+    towers = Towers("clip", lambda m, b: m.get_image_features(**b).pooler_output, read_texts, tested=False)
+    model = HuggingFaceDual(
+        "odd", Neighbourly.from_pretrained(folder).eval(), load_processor(str(folder)), towers, where
+    )
+    with pytest.raises(ModelError, match=f"odd: .*{fault}"):
+        model.test_itself()
+
+
+def read_texts(model: Any, batch: Any) -> Any:
+    return model.get_text_features(**batch).pooler_output
+
+
+def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts(saved: Callable[[str], Path]) -> None:
+    folder, where = saved("siglip"), runtime(ModelOptions())
+    model = loaded(folder)
+    towers = dataclasses.replace(model._towers, whole=False, tested=False)
+    other = HuggingFaceDual("other", model._model, load_processor(str(folder)), towers, where)
+    with pytest.raises(ModelError, match=r"padding moves text vectors of SiglipModel by up to 0\."):
+        other.test_itself()
+    other.test_itself(pads_whole=True)
+    np.testing.assert_array_equal(other.encode_texts(TEXTS), model.encode_texts(TEXTS))
 
 
 def test_towers_that_were_trained_on_padding_get_all_of_it(encoders: Callable[[str], HuggingFaceDual]) -> None:

@@ -218,6 +218,46 @@ def chinese_clip(folder: Path) -> Path:
     return save(folder, t.ChineseCLIPModel(config), t.ChineseCLIPProcessor(images, tokenizer))
 
 
+def aimv2(folder: Path) -> Path:
+    t, tokenizer = transformers(), clip_tokenizer()
+    text = tower(vocab_size=len(tokenizer), max_position_embeddings=32, eos_token_id=tokenizer.eos_token_id)
+    config = t.Aimv2Config(text_config=text, vision_config=vision(), projection_dim=DIMENSIONS)
+    return save(folder, t.Aimv2Model(config), t.CLIPProcessor(t.CLIPImageProcessor(**square()), tokenizer))
+
+
+def groupvit(folder: Path) -> Path:
+    t, tokenizer = transformers(), clip_tokenizer()
+    text = tower(vocab_size=len(tokenizer), max_position_embeddings=24, eos_token_id=tokenizer.eos_token_id)
+    image = vision(depths=[1, 1], num_group_tokens=[4, 0], num_output_groups=[4, 0])
+    config = t.GroupViTConfig(
+        text_config=text, vision_config=image, projection_dim=DIMENSIONS, projection_intermediate_dim=WIDTH
+    )
+    return save(folder, t.GroupViTModel(config), t.CLIPProcessor(t.CLIPImageProcessor(**square()), tokenizer))
+
+
+def tipsv2(folder: Path) -> Path:
+    t = transformers()
+    pieces = ["<pad>", "<unk>", "▁", *"abcdefghijklmnopqrstuvwxyz,", "re", "red"]
+    tokenizer = t.Tipsv2Tokenizer(
+        vocab={p: k for k, p in enumerate(pieces)}, merges=[("r", "e"), ("re", "d")], model_max_length=64
+    )
+    text = tower(vocab_size=len(tokenizer), max_position_embeddings=64)
+    config = t.Tipsv2Config(text_config=text, vision_config=vision())
+    images = t.Tipsv2ImageProcessor(size={"height": SIZE, "width": SIZE})
+    return save(folder, t.Tipsv2Model(config), t.Tipsv2Processor(images, tokenizer))
+
+
+def vision_text_dual_encoder(folder: Path) -> Path:
+    """Two towers of other families; RoBERTa counts positions from behind its padding."""
+    t, tokenizer = transformers(), roberta_tokenizer()
+    text = t.RobertaConfig(**tower(vocab_size=len(tokenizer), max_position_embeddings=20, pad_token_id=1))
+    config = t.VisionTextDualEncoderConfig.from_vision_text_configs(
+        t.ViTConfig(**vision()), text, projection_dim=DIMENSIONS
+    )
+    images = t.ViTImageProcessor(size={"height": SIZE, "width": SIZE})
+    return save(folder, t.VisionTextDualEncoderModel(config), t.VisionTextDualEncoderProcessor(images, tokenizer))
+
+
 def flava(folder: Path, *, architecture: str = "FlavaModel") -> Path:
     t, tokenizer = transformers(), bert_tokenizer()
     parts = {
@@ -289,6 +329,9 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
     "align": align,
     "altclip": altclip,
     "chinese_clip": chinese_clip,
+    "aimv2": aimv2,
+    "groupvit": groupvit,
+    "vision_text_dual_encoder": vision_text_dual_encoder,
     "flava": flava,
     "flava_for_pretraining": flava_for_pretraining,
     "blip": blip,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
 from tellapart.models.huggingface.files import load_processor, load_weights, quiet, read_config
 from tellapart.models.huggingface.images import check_images, image_inputs
 from tellapart.models.huggingface.tokens import TokenReader
-from tellapart.models.huggingface.towers import TOWERS, Towers, context_length
+from tellapart.models.huggingface.towers import Towers, context_length, find_towers
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import Runtime, import_torch, runtime
@@ -36,7 +36,7 @@ def open_huggingface(source: str, device: str) -> TrainableHuggingFace:
             f"{source}: {architecture or 'a model without an architecture'} cannot be trained by a contrastive loss "
             f"here; take one of {', '.join(_SCALED)}"
         )
-    towers = TOWERS[architecture]
+    towers = cast("Towers", find_towers(architecture))
     return TrainableHuggingFace(
         source, load_weights(architecture, source, where, unused=towers.unused), load_processor(source), towers, where
     )

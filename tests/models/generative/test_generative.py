@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tellapart.models.torch_backend import import_torch
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")
 
-from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, asked, both, direct, load, read_as
+from tiny_generative import CLOSE, IMAGES, PAIRS, WRITERS, asked, both, direct, load, read_as
 
 torch = import_torch()
 transformers = import_transformers()
@@ -27,7 +28,7 @@ transformers = import_transformers()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize("family", CHATS)
+@pytest.mark.parametrize("family", WRITERS)
 def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], family: str) -> None:
     scorer = read_as("vqa", folders[family])
     model, processor = load(folders[family])
@@ -41,7 +42,7 @@ def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], fam
     assert len(set(values.tolist())) == len(PAIRS)  # it looks at both
 
 
-@pytest.mark.parametrize("family", CHATS)
+@pytest.mark.parametrize("family", WRITERS)
 def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders: dict[str, Path], family: str) -> None:
     scorer = read_as("likelihood", folders[family])
     model, processor = load(folders[family])
@@ -70,7 +71,7 @@ def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: 
     np.testing.assert_allclose(mean, sums / tokens, rtol=CLOSE)
 
 
-@pytest.mark.parametrize("family", [*CHATS, "blip"])
+@pytest.mark.parametrize("family", [*WRITERS, "blip"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_no_number_depends_on_batch_order_or_neighbours(folders: dict[str, Path], family: str, dtype: str) -> None:
     scorer = read_as("likelihood", folders[family], dtype=dtype)
@@ -92,10 +93,50 @@ def test_a_family_that_reads_everything_anew_gets_the_same_numbers(
     cached = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
     cached_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
     monkeypatch.setattr(generative_chat, "_CACHES_IMAGE", frozenset())
+    monkeypatch.setattr(generative_chat.ChatModel, "_can_cache", lambda self: False)
     anew = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
     anew_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
     np.testing.assert_allclose(cached, anew, rtol=CLOSE)
     np.testing.assert_allclose(cached_logs, anew_logs, rtol=CLOSE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["other numbers", "an error"])
+def test_a_family_whose_cache_cannot_be_gone_on_from_reads_everything_anew(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    right = read_as("likelihood", folders["gemma3"])
+    go_on = generative_chat.ChatModel._go_on
+
+    def wrong(self: Any, *arguments: Any) -> Any:
+        if fault == "an error":
+            raise NotImplementedError("a state of another kind")
+        return [value._replace(total=value.total * 1.01) for value in go_on(self, *arguments)]
+
+    monkeypatch.setattr(generative_chat.ChatModel, "_go_on", wrong)
+    model = read_as("likelihood", folders["gemma3"])
+    np.testing.assert_allclose(
+        model.log_likelihoods(*both(PAIRS)), [direct_caption(folders["gemma3"], *pair) for pair in PAIRS], rtol=CLOSE
+    )
+    assert model.fingerprint != right.fingerprint  # their last digits differ
+    assert (right._reader.method, model._reader.method) == ("cached image", "")
+
+
+def direct_caption(folder: Path, image: Any, text: str) -> float:
+    model, processor = load(folder)
+    return direct(model, processor, image, asked(processor, "Describe this image in one sentence."), text, True)
+
+
+def test_a_model_that_thinks_is_asked_without_a_thought(folders: dict[str, Path], tmp_path: Path) -> None:
+    reader = read_as("vqa", folders["qwen3_vl"])._reader
+    assert reader.format.render(1, "why?").endswith("assistant\n<think>\n\n</think>\n\n")
+    folder = Path(shutil.copytree(folders["qwen3_vl"], tmp_path / "asks"))
+    template = (folder / "chat_template.jinja").read_text()
+    asks = template.replace("<think>\n", "{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}")
+    (folder / "chat_template.jinja").write_text(asks)
+    asking = read_as("vqa", folder)._reader
+    assert asking.format.render(1, "why?") == reader.format.render(1, "why?")
+    assert asking.method == reader.method == "cached image, no thinking"
 
 
 def test_an_image_is_read_once_however_many_texts_are_asked_about(

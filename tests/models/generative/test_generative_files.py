@@ -104,24 +104,6 @@ def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path: Path) -> N
         read_as("likelihood", tmp_path)
 
 
-def test_an_encoder_decoder_language_model_is_refused(tmp_path: Path) -> None:
-    words = tokenizer(MARKS, "bos_token eos_token pad_token")
-    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
-    language = {"model_type": "t5", "vocab_size": len(words), "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1}
-    config = transformers.Blip2Config(
-        vision_config=size | {"image_size": 16, "patch_size": 4},
-        qformer_config=size | {"vocab_size": 20, "encoder_hidden_size": 32},
-        text_config=language | {"num_heads": 4, "decoder_start_token_id": 0},
-        num_query_tokens=4,
-        image_token_index=3,
-    )
-    images = transformers.BlipImageProcessor(size={"height": 16, "width": 16})
-    processor = transformers.Blip2Processor(images, words, num_query_tokens=4)
-    save(tmp_path, transformers.Blip2ForConditionalGeneration(config), processor)
-    with pytest.raises(ModelError, match=r"its language model \(t5\) is an encoder and a decoder"):
-        read_as("vqa", tmp_path)
-
-
 def test_weights_that_do_not_fit_and_a_missing_processor_are_errors(folders: dict[str, Path], tmp_path: Path) -> None:
     shutil.copytree(folders["llava"], tmp_path / "more")
     config = json.loads((tmp_path / "more/config.json").read_text())

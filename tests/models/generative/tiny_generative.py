@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from tellapart.models.generative.load import load_generative
@@ -129,6 +130,57 @@ def save_qwen(folder: Path, kind: str = "Qwen2VL") -> None:
     save(folder, getattr(transformers, f"{name}ForConditionalGeneration")(config), processor)
 
 
+def save_gemma(folder: Path) -> None:
+    """Its template marks an image by another token than its patches', and its last layers see a window."""
+    marks = ["<pad>", "<eos>", "<bos>", "<start_of_image>", "<end_of_image>", "<image_soft_token>"]
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer(marks, "").backend_tokenizer,
+        **dict(zip(("pad_token", "eos_token", "bos_token"), marks, strict=False)),
+        extra_special_tokens=dict(zip(("boi_token", "eoi_token", "image_token"), marks[3:], strict=True)),
+    )
+    language = LANGUAGE | {"vocab_size": len(words), "max_position_embeddings": 512, "head_dim": 8}
+    language |= {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "num_key_value_heads": 2}
+    language |= {"sliding_window": 12, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+    config = transformers.Gemma3Config(
+        text_config=language,
+        vision_config=VISION,
+        mm_tokens_per_image=4,
+        boi_token_index=3,
+        eoi_token_index=4,
+        image_token_id=5,
+        image_token_index=5,
+    )
+    images = transformers.Gemma3ImageProcessor(size={"height": 16, "width": 16})
+    chat = LLAVA_CHAT.replace("<image>\n", "<start_of_image>")
+    processor = transformers.Gemma3Processor(images, words, chat_template=chat, image_seq_length=4)
+    save(folder, transformers.Gemma3ForConditionalGeneration(config), processor)
+
+
+def save_qwen3(folder: Path) -> None:
+    """Its features of lower layers go into the language model, and its template lets it think."""
+    words = tokenizer([*QWEN_MARKS, "<think>", "</think>"], "pad_token _ eos_token")
+    ids = words.convert_tokens_to_ids
+    vision = {"depth": 2, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2, "initializer_range": 0.5}
+    vision |= {"hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 64, "num_position_embeddings": 64}
+    rotary = {"rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 10000.0, "mrope_interleaved": True}
+    language = CLIP_SIZE | {"initializer_range": 0.5, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
+    language |= {"vocab_size": len(words), "num_key_value_heads": 2, "max_position_embeddings": 512, "head_dim": 8}
+    config = transformers.Qwen3VLConfig(
+        text_config=language | {"rope_parameters": rotary},
+        vision_config=vision | {"deepstack_visual_indexes": [0, 1]},
+        image_token_id=ids("<|image_pad|>"),
+        video_token_id=ids("<|video_pad|>"),
+        vision_start_token_id=ids("<|vision_start|>"),
+        vision_end_token_id=ids("<|vision_end|>"),
+    )
+    cuts = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
+    images = transformers.Qwen2VLImageProcessor(**cuts, min_pixels=64, max_pixels=1024)
+    videos = transformers.Qwen3VLVideoProcessor(**cuts)
+    chat = QWEN_CHAT.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
+    processor = transformers.Qwen3VLProcessor(images, words, videos, chat_template=chat)
+    save(folder, transformers.Qwen3VLForConditionalGeneration(config), processor)
+
+
 def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
     words = [
         "[PAD]",
@@ -154,9 +206,68 @@ def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
     save(folder, getattr(transformers, kind)(config), transformers.BlipProcessor(images, bert))
 
 
+def t5_tokenizer() -> Any:
+    """With T5's end of every text."""
+    from tokenizers.processors import TemplateProcessing
+
+    words = tokenizer(["<pad>", "</s>", "<image>"], "pad_token eos_token")
+    words.backend_tokenizer.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return words
+
+
+def save_blip_2_t5(folder: Path, kind: str = "Blip2") -> None:
+    words, size = t5_tokenizer(), CLIP_SIZE | {"num_hidden_layers": 2, "initializer_range": 0.5}
+    language = {"model_type": "t5", "vocab_size": len(words), "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2}
+    language |= {"num_heads": 4, "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1}
+    former = size | {"vocab_size": 20, "encoder_hidden_size": 32, "cross_attention_frequency": 1}
+    config = getattr(transformers, f"{kind}Config")(
+        vision_config=size | {"image_size": 16, "patch_size": 4},
+        qformer_config=former,
+        text_config=language | {"initializer_factor": 3.0},
+        num_query_tokens=4,
+        image_token_index=2,
+    )
+    images = transformers.BlipImageProcessor(size={"height": 16, "width": 16})
+    if kind == "Blip2":
+        processor = transformers.Blip2Processor(images, words, num_query_tokens=4)
+    else:
+        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
+        bert = transformers.BertTokenizer(vocab={piece: index for index, piece in enumerate(pieces)})
+        processor = transformers.InstructBlipProcessor(images, words, bert, num_query_tokens=4)
+    save(folder, getattr(transformers, f"{kind}ForConditionalGeneration")(config), processor)
+
+
+def save_florence(folder: Path) -> None:
+    from tokenizers.processors import TemplateProcessing
+
+    backend = tokenizer(["<s>", "<pad>", "</s>", "<image>"], "").backend_tokenizer
+    ends = [("<s>", 0), ("</s>", 2)]
+    backend.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+    special = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>"}
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, **special, extra_special_tokens={"image_token": "<image>"}
+    )
+    vision = {"embed_dim": [16, 32], "depths": [1, 1], "num_heads": [2, 4], "num_groups": [2, 4], "window_size": 2}
+    vision |= {"patch_size": [3, 3], "patch_stride": [2, 2], "patch_padding": [1, 1], "patch_prenorm": [False, True]}
+    language = {"model_type": "bart", "vocab_size": len(words), "d_model": 32, "max_position_embeddings": 256}
+    for side in ("encoder", "decoder"):
+        language |= {f"{side}_layers": 2, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 64}
+    config = transformers.Florence2Config(
+        vision_config=vision | {"projection_dim": 32, "max_temporal_embeddings": 8, "max_position_embeddings": 16},
+        text_config=language | {"init_std": 0.5, "decoder_start_token_id": 2, "forced_bos_token_id": 0},
+        image_token_id=3,
+    )
+    images = transformers.CLIPImageProcessor(**SQUARE, image_seq_length=17)
+    processor = transformers.Florence2Processor(images, words, num_additional_image_tokens=1)
+    save(folder, transformers.Florence2ForConditionalGeneration(config), processor)
+
+
 def save(folder: Path, model: Any, processor: Any) -> None:
     torch.manual_seed(0)
     model.init_weights()
+    for name, parameter in model.named_parameters():
+        if name.endswith("mm_input_projection_weight"):  # Gemma's, which begins at zero
+            torch.nn.init.normal_(parameter, std=0.5)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
@@ -168,9 +279,14 @@ SAVERS: dict[str, Callable[[Path], None]] = {
     "qwen2_5_vl": lambda folder: save_qwen(folder, "Qwen2_5VL"),
     "blip": save_blip,
     "blip_vqa": lambda folder: save_blip(folder, "BlipForQuestionAnswering"),
+    "qwen3_vl": save_qwen3,
+    "gemma3": save_gemma,
 }
 
-CHATS = [family for family in SAVERS if "blip" not in family]
+CHATS = ["llava", "llava_next", "qwen2_vl", "qwen2_5_vl"]
+
+#: With those of no list, whose cache is tested when they load.
+WRITERS = [*CHATS, *(pytest.param(family, marks=pytest.mark.slow) for family in ("qwen3_vl", "gemma3"))]
 
 
 def read_as(reading: str | None, folder: Path, **options: Any) -> Any:
@@ -191,7 +307,8 @@ def load(folder: Path) -> tuple[Any, Any]:
 
 def asked(processor: Any, prompt: str) -> str:
     content = [{"type": "image"}, {"type": "text", "text": prompt}]
-    return str(processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True))
+    prompt = str(processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True))
+    return f"{prompt}\n</think>\n\n" if prompt.endswith("<think>\n") else prompt
 
 
 def direct(model: Any, processor: Any, image: Any, prompt: str, answer: str, end: bool) -> float:

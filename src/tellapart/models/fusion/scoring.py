@@ -6,25 +6,50 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.images import pixel_hash
+from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.content_hash import text_hash
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder, TorchState
+from tellapart.models.fusion.torch_encoder import TorchState
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Pixels
 
-__all__ = ["CACHE_BYTES", "FusionScorer", "StateCache", "image_key"]
+__all__ = ["CACHE_BYTES", "FusionScorer", "HalfEncoder", "StateCache", "image_key"]
 
 #: Halves kept in memory, in bytes: about 600 images of BLIP at 384 pixels (577 x 768 float32 each).
 CACHE_BYTES = 2**30
 
 #: Pairs whose halves are in memory together beyond the cache's bound.
 _CHUNK = 64
+
+
+class HalfEncoder(Protocol):
+    """Computes a state for each image and for each text, and scores the two of a pair, as `TorchFusionEncoder` does."""
+
+    name: str
+    fingerprint: str
+    kind: ScoreKind
+
+    def prepare_image(self, pixels: Pixels) -> Prepared:
+        """Preprocess one RGB image, uint8 `(height, width, 3)`."""
+        ...
+
+    def encode_images(self, images: Sequence[Pixels | Prepared]) -> list[TorchState]:
+        """Compute one state for each image, prepared or not."""
+        ...
+
+    def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
+        """Compute one state for each text."""
+        ...
+
+    def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
+        """Score image state `k` against text state `k`: float32 `(n,)`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -82,7 +107,7 @@ class FusionScorer:
 
     batch_size = _CHUNK
 
-    def __init__(self, encoder: TorchFusionEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(self, encoder: HalfEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
         if cache_bytes < 0:
             raise ModelError(f"cache_bytes must be at least 0; got {cache_bytes}")
         self.encoder = encoder

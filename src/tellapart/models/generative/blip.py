@@ -25,6 +25,8 @@ __all__ = ["BlipAnswerer", "BlipCaptioner"]
 class _Blip:
     """The image's states and the decoder, as both models have them."""
 
+    method = ""
+
     def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         self.tokenizer = processor.tokenizer

@@ -21,7 +21,7 @@ from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.chat_format import ChatFormat, TokenizedAnswer
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import Ask, Task, new_tokens, too_long
+from tellapart.models.generative.reader import Ask, PromptedAnswer, Task, new_tokens, too_long
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.protocols import Pixels
@@ -29,8 +29,9 @@ from tellapart.models.torch_backend import Runtime, import_torch
 
 __all__ = ["BOXES", "ChatModel"]
 
-#: Families whose texts go on from the cached image, each tested against the library's own forward. The others read
-#: image and text anew for every text: slower, and right with any attention to the image.
+#: Families whose texts go on from the cached image, each tested against the library's own forward. Of the others each
+#: model is tested when it loads; one that fails reads image and text anew for every text: slower, and right with any
+#: attention to the image.
 _CACHES_IMAGE = frozenset({"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"})
 
 #: Unit of the numbers of a box, and the prompt that asks for one, by family.
@@ -40,8 +41,11 @@ BOXES: dict[str, tuple[BoxConvention, Prompt]] = {
     "qwen2_5_vl": ("pixels", prompts.GROUNDING_JSON),
 }
 
-#: How far the logits of one token may move when a later token changes.
+#: How far the logits of one token may move when a later token changes, and an answer's log-probability with a cache.
 _NOISE = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
+
+#: Pictures on which a family's cache is tested: a wide and a high one.
+_SHAPES = ((64, 96), (90, 60))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,18 +72,12 @@ class ChatModel:
     """A `transformers` image-text-to-text model whose language model is a decoder, with its processor.
 
     Raises:
-        ModelError: an encoder-decoder language model, a family that looks ahead in its answer, or no prompt format.
+        ModelError: a family that looks ahead in its answer, or no prompt format.
     """
 
     describe_prompt: Prompt | None = prompts.DESCRIBE
 
     def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
-        language = model.config.get_text_config()
-        if getattr(language, "is_encoder_decoder", False):
-            raise ModelError(
-                f"{source}: its language model ({language.model_type}) is an encoder and a decoder; the readings here "
-                "are of decoders alone, such as those of LLaVA and Qwen2-VL"
-            )
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         tasks: dict[Task, Prompt] = {"vqa": prompts.SHORT_ANSWER, "nlvr2": prompts.NLVR2, "caption": prompts.CAPTION}
         if model.config.model_type in BOXES:
@@ -92,6 +90,13 @@ class ChatModel:
         self._caches_image = model.config.model_type in _CACHES_IMAGE
         if not self._caches_image:
             self._check_causal()
+            self._caches_image = self._can_cache()
+
+    @property
+    def method(self) -> str:
+        """How the numbers come about, where it is not how they first did: part of the fingerprint; may be empty."""
+        cached = "cached image" if self._caches_image and self.model.config.model_type not in _CACHES_IMAGE else ""
+        return ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
 
     @property
     def truncated(self) -> int:
@@ -150,8 +155,9 @@ class ChatModel:
         rendered = self.format.render(1, "?")
         inputs = self._encode([pixels], rendered)
         ids, plain = inputs["input_ids"][0].tolist(), self.format.ids(rendered)
-        length, head = _after_last(ids, self.format.image_token), _after_last(plain, self.format.image_token)
-        if ids[length:] != plain[head:]:
+        length = max(len(ids) - _shared_end(ids, plain), _after_last(ids, self.format.image_token))
+        head = len(plain) - (len(ids) - length)  # of some families the image's mark is another token than its patches'
+        if head <= 0 or ids[length:] != plain[head:]:
             raise ModelError(f"{self.source}: its processor and its tokenizer read the text after an image differently")
         row = inputs["input_ids"].shape
         start = {name: value[:, :length] if value.shape[:2] == row else value for name, value in inputs.items()}
@@ -218,6 +224,35 @@ class ChatModel:
                 "it"
             )
 
+    def _can_cache(self) -> bool:
+        """Return whether texts that go on from the cached image get the numbers that they get when all is read anew.
+
+        A family may look at the image from the text, keep no cache of keys and values, or count positions otherwise.
+        """
+        pictures = [np.random.default_rng(k).integers(0, 256, (*_SHAPES[k], 3), dtype=np.uint8) for k in range(2)]
+        texts, moved = ["a cat", "two dogs on a red mat, beside a cat"], 0.0
+
+        def ask(text: str) -> PromptedAnswer:
+            return PromptedAnswer(prompts.VQASCORE.fill(text=text), "Yes, it does", ends=True)
+
+        cut = self.format.truncated
+        try:
+            with import_torch().inference_mode():
+                for pixels in pictures:
+                    image = self._read_image(pixels)
+                    added = image.length - len(image.head)
+                    cached = self._go_on(image, [self.format.fit(text, ask, added) for text in texts])
+                    whole = [self._read_whole(pixels, text, ask) for text in texts]
+                    differences = (one.total - other.total for one, other in zip(cached, whole, strict=True))
+                    moved = max(moved, *map(abs, differences))
+        except import_torch().cuda.OutOfMemoryError:
+            raise
+        except Exception:  # a cache of another kind fails anywhere in the library; reading anew is always possible
+            return False
+        finally:
+            self._cached, self.format.truncated = None, cut
+        return moved <= _NOISE[self.runtime.dtype]
+
     def _greedy(self) -> Any:
         """Return settings that take from the checkpoint its special tokens only, not its sampling or penalties."""
         own, tokenizer = self.model.generation_config, self.format.tokenizer
@@ -233,5 +268,11 @@ class ChatModel:
 
 
 def _after_last(ids: Sequence[int], token: int | None) -> int:
-    """Return the index after the last of these tokens."""
-    return max(index for index, id_ in enumerate(ids) if id_ == token) + 1
+    """Return the index after the last of these tokens; 0 if there is none."""
+    return max((index + 1 for index, id_ in enumerate(ids) if id_ == token), default=0)
+
+
+def _shared_end(ids: Sequence[int], others: Sequence[int]) -> int:
+    """Return how many of the last ids are the same in both."""
+    pairs = zip(reversed(ids), reversed(others), strict=False)
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(ids), len(others)))

@@ -17,6 +17,9 @@ _FORMATS = {
     "blip-2": ("Question: {prompt} Answer:", ""),
 }
 
+#: Where a model's thoughts begin, and an empty thought from there on (Qwen3's form).
+_THINK, _NO_THOUGHT = "<think>", "\n\n</think>\n\n"
+
 
 @dataclass(frozen=True, slots=True)
 class TokenizedAnswer:
@@ -42,6 +45,7 @@ class ChatFormat:
         context: tokens that the model can read; images count.
         image_token: the id that marks an image, if the family has one.
         truncated: texts so far that did not fit the context and lost their end.
+        thinks: whether the model was trained to think before it answers; here it answers at once.
 
     Raises:
         ModelError: no chat template, and no format is known for the family.
@@ -59,12 +63,17 @@ class ChatFormat:
                 "add the chat_template.jinja of the model it was trained from"
             )
         self._plain = _FORMATS.get(config.model_type, ("", ""))
+        template = str(getattr(processor, "chat_template", None))
+        self._asks_to_think = "enable_thinking" in template
+        self.thinks = self._asks_to_think or _THINK in template
         self._lead = self._find_lead()
 
     def render(self, images: int, prompt: str) -> str:
         """Return the model's input: the prompt after so many images, up to where the answer begins."""
         if self._templated:
-            return self._template([self._user(images, prompt)], add_generation_prompt=True)
+            rendered = self._template([self._user(images, prompt)], add_generation_prompt=True)
+            # A template that begins the thinking itself: it ends at once, as those end it that can leave it out.
+            return f"{rendered.rstrip()}{_NO_THOUGHT}" if rendered.rstrip().endswith(_THINK) else rendered
         text, image = self._plain
         return text.format(images=image * images, prompt=prompt)
 
@@ -128,4 +137,6 @@ class ChatFormat:
         return {"role": "user", "content": [{"type": "image"}] * images + [{"type": "text", "text": prompt}]}
 
     def _template(self, messages: Sequence[dict[str, Any]], **options: bool) -> str:
+        if self._asks_to_think:
+            options["enable_thinking"] = False
         return str(self.processor.apply_chat_template(list(messages), tokenize=False, **options))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError
 from tellapart.models.generative.blip import BlipAnswerer, BlipCaptioner
 from tellapart.models.generative.chat import ChatModel
 from tellapart.models.generative.choice import ChoiceModel
+from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
 from tellapart.models.generative.reader import Reader, Task
 from tellapart.models.generative.readings import CaptionLikelihood, Generative, YesProbability
-from tellapart.models.huggingface.files import load_processor, load_weights, read_config
+from tellapart.models.huggingface.files import import_transformers, load_processor, load_weights, read_config
 from tellapart.models.torch_backend import runtime
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = ["load_generative"]
 #: Reading -> the task that its model must know, and the error if it does not.
 _TASKS: dict[str, tuple[Task, str]] = {
     "vqa": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
+    "vqa_end": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
     "yes_no": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
     "choice": ("nlvr2", "follows no instructions"),
 }
@@ -29,7 +31,8 @@ _TASKS: dict[str, tuple[Task, str]] = {
 def load_generative(source: str, options: ModelOptions) -> Generative:
     """Load a model that writes text about images, from a folder or the hub.
 
-    Its readings: `vqa` (if none is given), P("Yes") as VQAScore has it; `yes_no`, P("Yes") / (P("Yes") + P("No"));
+    Its readings: `vqa` (if none is given), P("Yes") as VQAScore has it; `vqa_end`, the geometric mean of P("Yes") and
+    of the end after it, as VQAScore's code has it with CLIP-FlanT5; `yes_no`, P("Yes") / (P("Yes") + P("No"));
     `likelihood`, log P(caption | image); `mean_likelihood`, the same by the token; `choice`, EqBen's question which
     caption belongs to which image.
 
@@ -46,7 +49,13 @@ def load_generative(source: str, options: ModelOptions) -> Generative:
         return ChoiceModel(reader, dtype=options.dtype)
     if reading in {"likelihood", "mean_likelihood"}:
         return CaptionLikelihood(reader, mean=reading == "mean_likelihood", dtype=options.dtype)
-    return YesProbability(reader, over_no=reading == "yes_no", dtype=options.dtype)
+    over_no, with_end = reading == "yes_no", reading == "vqa_end"
+    return YesProbability(reader, over_no=over_no, with_end=with_end, dtype=options.dtype)
+
+
+def _reader_of(model: Any) -> type[ChatModel] | type[EncoderDecoderModel]:
+    both = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
+    return EncoderDecoderModel if both else ChatModel
 
 
 def _load_reader(source: str, options: ModelOptions) -> Reader:
@@ -54,7 +63,12 @@ def _load_reader(source: str, options: ModelOptions) -> Reader:
     config = read_config(source)
     processor = load_processor(source)
     if config["model_type"] != "blip":
-        return ChatModel(source, load_weights("AutoModelForImageTextToText", source, where), processor, where)
+        auto = import_transformers().models.auto.modeling_auto
+        known = config["model_type"] in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        # The second class holds those that hear, too.
+        kind = "AutoModelForImageTextToText" if known else "AutoModelForMultimodalLM"
+        model = load_weights(kind, source, where)
+        return _reader_of(model)(source, model, processor, where)
     if config.get("architectures") == ["BlipForQuestionAnswering"]:
         return BlipAnswerer(source, load_weights("BlipForQuestionAnswering", source, where), processor, where)
     return BlipCaptioner(source, load_weights("BlipForConditionalGeneration", source, where), processor, where)

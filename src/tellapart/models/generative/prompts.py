@@ -16,6 +16,7 @@ __all__ = [
     "CAPTION",
     "DESCRIBE",
     "EQBEN_CHOICE",
+    "FLORENCE_CAPTION",
     "GROUNDING_JSON",
     "GROUNDING_SENTENCE",
     "NLVR2",
@@ -84,6 +85,10 @@ CAPTION = Prompt(
     1,
     "Provide a one-sentence caption for the provided image.",
     "LLaVA-1.5 (Liu et al. 2023), the prompt of TextCaps",
+)
+#: What Florence-2's processor writes for its task `<CAPTION>`.
+FLORENCE_CAPTION = Prompt(
+    "florence-caption", 1, "What does the image describe?", "Florence-2 (Xiao et al. 2023), the prompt of captions"
 )
 #: The bare question, for models trained to answer one (BLIP's).
 QUESTION = Prompt("question", 1, "{question}", "BLIP (Li et al. 2022), section 5.3")

@@ -44,6 +44,11 @@ class Reader(Protocol):
     tasks: Mapping[Task, Prompt]
 
     @property
+    def method(self) -> str:
+        """How the numbers come about, where it is not how they first did: part of the fingerprint; may be empty."""
+        ...
+
+    @property
     def truncated(self) -> int:
         """Texts so far that did not fit the context and lost their end."""
         ...

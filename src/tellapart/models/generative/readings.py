@@ -58,6 +58,7 @@ class Generative:
         self.prompt, self._reader = prompt, reader
         self.name, self.parameters = reader.source, parameter_count(reader.model)
         self._family = str(reader.model.config.model_type)
+        method = [reader.method] if reader.method else []
         self.fingerprint = weights_fingerprint(
             reader.model,
             config_facts(reader.model.config),
@@ -67,6 +68,7 @@ class Generative:
             prompt.text,
             reading,
             dtype,
+            *method,
         )
 
     @property
@@ -134,14 +136,19 @@ class YesProbability(Generative):
     """A pair's score is P("Yes") after the question whether the image shows the text.
 
     The plain probability, as VQAScore has it: all other answers ("No", "The", ...) share the rest.
-    With `over_no` it is P("Yes") / (P("Yes") + P("No")), for which 1/2 is the border of yes and no.
+    With `over_no` it is P("Yes") / (P("Yes") + P("No")), for which 1/2 is the border of yes and no. With `with_end` it
+    is exp of the mean over the tokens of "Yes" and the end after them: VQAScore's code scores so where a tokenizer ends
+    each text, as T5's does, and then sqrt(P("Yes") P(end | "Yes")) is the published number.
 
     Source: VQAScore (Lin et al. 2024), section 3.
     """
 
-    def __init__(self, reader: Reader, *, over_no: bool = False, dtype: str = "float32") -> None:
-        super().__init__(reader, VQASCORE, "yes over no" if over_no else "yes", dtype)
-        self.over_no = over_no
+    def __init__(
+        self, reader: Reader, *, over_no: bool = False, with_end: bool = False, dtype: str = "float32"
+    ) -> None:
+        reading = "yes over no" if over_no else "yes and the end" if with_end else "yes"
+        super().__init__(reader, VQASCORE, reading, dtype)
+        self.over_no, self.with_end = over_no, with_end
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)` in [0, 1].
@@ -151,10 +158,11 @@ class YesProbability(Generative):
         """
 
         def saying(word: str) -> Ask:
-            return lambda text: PromptedAnswer(self.prompt.fill(text=text), word)
+            return lambda text: PromptedAnswer(self.prompt.fill(text=text), word, ends=self.with_end)
 
         words = ("Yes", "No") if self.over_no else ("Yes",)
-        logs = self._read(images, texts, *map(saying, words))[:, :, 0]
+        read = self._read(images, texts, *map(saying, words))
+        logs = read[:, :, 0] / read[:, :, 1] if self.with_end else read[:, :, 0]
         if self.over_no:
             logs -= np.logaddexp(logs[:, :1], logs[:, 1:])
         return np.exp(logs[:, 0]).astype(np.float32)

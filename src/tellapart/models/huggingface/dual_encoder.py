@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.huggingface.files import config_facts, load_processor, load_weights, processor_facts, read_config
+from tellapart.models.huggingface.files import (
+    config_facts,
+    import_transformers,
+    load_processor,
+    load_weights,
+    processor_facts,
+    read_config,
+)
 from tellapart.models.huggingface.images import Prepared, check_images, image_inputs
 from tellapart.models.huggingface.tokens import TokenReader
-from tellapart.models.huggingface.towers import TOWERS, Tower, Towers, context_length
+from tellapart.models.huggingface.towers import TOWERS, Tower, Towers, context_length, find_towers, fit_towers
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch_backend import (
     Runtime,
@@ -33,6 +40,14 @@ if TYPE_CHECKING:
 
 __all__ = ["HuggingFaceDual", "load_dual"]
 
+#: How far a vector of length one may move with what should not move it, and with what should.
+_NOISE = {"float32": 1e-5, "bfloat16": 0.05, "float16": 0.01}
+_SAME = 1e-7
+
+#: What a model is tested on: pictures of three shapes, and texts of two lengths and more.
+_SHAPES = ((48, 64), (64, 40), (32, 32))
+_TEXTS = ("a cat", "two dogs on a red mat, beside a cat", "a red mat on two dogs")
+
 #: Images or texts in every forward pass: on a CPU more gains nothing, elsewhere fewer leave it idle.
 _ON_CPU, _ELSEWHERE = 16, 64
 
@@ -48,21 +63,27 @@ def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
     where = runtime(options)
     config = read_config(source)
     architecture = next(iter(config.get("architectures") or ()), "") or _plain_architecture(config["model_type"])
-    if architecture not in TOWERS:
+    towers = find_towers(architecture)
+    if towers is None:
         raise ModelError(
             f"{source}: {architecture or 'a model without an architecture'} has no contrastive heads, so it has no "
-            f"reading 'itc'; name another reading, or a checkpoint of {', '.join(TOWERS)}"
+            f"reading 'itc'; name another reading, or a checkpoint of {', '.join(TOWERS)}, or of another class with "
+            "get_image_features and get_text_features"
         )
-    towers = TOWERS[architecture]
     processor = load_processor(source)
     model = load_weights(architecture, source, where, unused=towers.unused)
-    return HuggingFaceDual(source, model, processor, towers, where)
+    if towers.tested:
+        return HuggingFaceDual(source, model, processor, towers, where)
+    encoder = HuggingFaceDual(source, model, processor, fit_towers(towers, model, processor), where)
+    encoder.test_itself(pads_whole=(getattr(processor, "text_kwargs", None) or {}).get("padding") == "max_length")
+    return encoder
 
 
 def _plain_architecture(model_type: str) -> str:
     """Return a family's class without other heads, for a configuration that names no architecture."""
     plain = (name for name, towers in TOWERS.items() if towers.model_type == model_type and name.endswith("Model"))
-    return next(plain, "")
+    named = import_transformers().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(model_type)
+    return next(plain, named if isinstance(named, str) else "")
 
 
 class HuggingFaceDual:
@@ -156,6 +177,42 @@ class HuggingFaceDual:
 
     similarities = similarity
 
+    def test_itself(self, *, pads_whole: bool = False) -> None:
+        """Test on a few images and texts what every other method promises, for a model that nobody has looked at.
+
+        Args:
+            pads_whole: the model's own processor pads every text to the whole context. So is it here then, if padding
+                moves a text's vector.
+
+        Raises:
+            ModelError: a vector moves with its neighbours, with their order or with padding, none moves with the image
+                or the text, or the towers do not meet in one space.
+        """
+        kind, noise, own = type(self._model).__name__, _NOISE[self._where.dtype], self._texts
+        images = [np.random.default_rng(k).integers(0, 256, (*_SHAPES[k], 3), dtype=np.uint8) for k in range(3)]
+        vectors = {"image": self.encode_images(images), "text": self.encode_texts(_TEXTS)}
+        for side, each in vectors.items():
+            if np.allclose(each, each[0], rtol=0, atol=_SAME):
+                raise ModelError(f"{self.name}: {kind} gives three {side}s one and the same vector")
+        self.similarity(vectors["image"], vectors["text"])
+        alone = {"image": [self.encode_images([image])[0] for image in images]}
+        alone["text"] = [self.encode_texts([text])[0] for text in _TEXTS]
+        moved = {f"batching moves {side} vectors": _distance(vectors[side], alone[side]) for side in vectors}
+        turned = {"image": self.encode_images(images[::-1])[::-1], "text": self.encode_texts(_TEXTS[::-1])[::-1]}
+        moved |= {f"the order moves {side} vectors": _distance(vectors[side], turned[side]) for side in vectors}
+        self._texts = TokenReader(own.tokenizer, own.length, whole=True)
+        padding = _distance(vectors["text"], self.encode_texts(_TEXTS))
+        self.truncated = 0
+        if padding <= noise or not pads_whole:
+            self._texts = own
+            moved["padding moves text vectors"] = padding
+        for what, distance in moved.items():
+            if not distance <= noise:
+                raise ModelError(
+                    f"{self.name}: {what} of {kind} by up to {distance:.2g}, so no number of it would be its own; a "
+                    "model of another kind can be measured through tellapart.score"
+                )
+
     def _encode(self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]) -> Vectors:
         parts = []
         for batch, real in fixed_batches(samples, self._size):
@@ -169,6 +226,10 @@ class HuggingFaceDual:
     def _move(self, tensor: Any) -> Any:
         dtype = self._where.torch_dtype if tensor.is_floating_point() else None
         return tensor.to(self._where.device, dtype)
+
+
+def _distance(vectors: Vectors, others: Sequence[NDArray[np.float32]] | Vectors) -> float:
+    return float(np.abs(vectors - np.asarray(others)).max())
 
 
 def _stack(images: Sequence[Prepared]) -> Prepared:

@@ -20,10 +20,12 @@ from tellapart.models.torch_backend import Runtime, guard_torch_load, import_tor
 
 __all__ = [
     "config_facts",
+    "find_file",
     "import_transformers",
     "load_processor",
     "load_tokenizer",
     "load_weights",
+    "loading",
     "processor_facts",
     "quiet",
     "read_config",
@@ -82,7 +84,7 @@ def read_config(source: str) -> dict[str, Any]:
         ModelError: it is missing, is no JSON object, or cannot be fetched from the hub.
         MissingDependencyError: huggingface_hub is not installed.
     """
-    path = _file(source, "config.json")
+    path = find_file(source, "config.json")
     config = load_json(path, error=ModelError)
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise ModelError(
@@ -106,7 +108,7 @@ def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Se
         MissingDependencyError: torch or transformers is not installed.
     """
     kind = getattr(import_transformers(), architecture) if isinstance(architecture, str) else architecture
-    with _loading(source, f"cannot be loaded as {kind.__name__}", _WEIGHTS):
+    with loading(source, f"cannot be loaded as {kind.__name__}", _WEIGHTS):
         model, report = kind.from_pretrained(
             _expand(source),
             dtype=runtime.torch_dtype,
@@ -147,7 +149,7 @@ def load_processor(source: str) -> Any:
         MissingDependencyError: transformers is not installed.
     """
     library, path = import_transformers(), _expand(source)
-    with _loading(source, "has no processor that can be read", _PROCESSOR):
+    with loading(source, "has no processor that can be read", _PROCESSOR):
         processor = library.AutoProcessor.from_pretrained(path, trust_remote_code=False)
         images = library.AutoImageProcessor.from_pretrained(path, backend="pil", trust_remote_code=False)
     if getattr(processor, "tokenizer", None) is None:
@@ -165,7 +167,7 @@ def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> Any:
         MissingDependencyError: transformers is not installed.
     """
     auto = import_transformers().AutoTokenizer
-    with _loading(source, "has no tokenizer that can be read", f"copy its files from {original}"):
+    with loading(source, "has no tokenizer that can be read", f"copy its files from {original}"):
         tokenizer = auto.from_pretrained(_expand(source), trust_remote_code=False)
     _check_vocabulary(source, tokenizer, original)
     return tokenizer
@@ -231,17 +233,25 @@ def _expand(source: str) -> str:
     return str(folder) if folder.is_dir() else source
 
 
-def _file(source: str, name: str) -> Path:
-    """Return a file of a folder, or of the hub, from its cache if it is there."""
+def find_file(source: str, name: str, *, library: str = "transformers") -> Path:
+    """Return a file of a folder, or of the hub, from its cache if it is there.
+
+    Args:
+        source: a folder or a hub id.
+        name: of the file.
+        library: whose model it is, for messages.
+
+    Raises:
+        ModelError: there is no such file, or it cannot be fetched.
+        MissingDependencyError: huggingface_hub is not installed.
+    """
     folder = Path(source).expanduser()
     if folder.is_dir():
         if not (folder / name).is_file():
-            raise ModelError(f"{source} has no {name}; expected the folder of a model of transformers")
+            raise ModelError(f"{source} has no {name}; expected the folder of a model of {library}")
         return folder / name
     require("torch", extra="models")  # first: without it nothing is worth fetching
-    return fetch_file(
-        f"{source} (no such folder here)", source, [name], library="transformers", instead="the model's folder"
-    )
+    return fetch_file(f"{source} (no such folder here)", source, [name], library=library, instead="the model's folder")
 
 
 def _has(source: str, name: str) -> bool:
@@ -253,8 +263,12 @@ def _has(source: str, name: str) -> bool:
 
 
 @contextmanager
-def _loading(source: str, failure: str, advice: str) -> Iterator[None]:
-    """Load in quiet, and turn the library's exceptions into one line."""
+def loading(source: str, failure: str, advice: str) -> Iterator[None]:
+    """Load in quiet, and turn the library's exceptions into one line.
+
+    Raises:
+        ModelError: the library fails; the message says that `source` shows `failure`, why, and gives `advice`.
+    """
     local = Path(source).expanduser().is_dir()
     try:
         reached = nullcontext() if local else reach_hub(require("huggingface_hub", extra="models"))

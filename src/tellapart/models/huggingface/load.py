@@ -10,13 +10,13 @@ from typing import Any, cast
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers, read_config
-from tellapart.models.huggingface.towers import TOWERS
+from tellapart.models.huggingface.towers import TOWERS, find_towers
 from tellapart.models.native_prefixes import NATIVE, load_native
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
 
-__all__ = ["FAMILIES", "FUSION", "GENERATIVE", "HF", "load", "readings_of"]
+__all__ = ["DUAL", "FAMILIES", "FUSION", "GENERATIVE", "HF", "load", "readings_of"]
 
 #: `model_type` -> declaration of a fusion encoder. Adding a family is its file and one line here.
 FUSION: Mapping[str, str] = MappingProxyType(
@@ -31,13 +31,16 @@ FUSION: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_DUAL = {"itc": "tellapart.models.huggingface.dual_encoder:load_dual"}
+
+#: The reading of every model with features of images and of texts, and its loader.
+DUAL: Mapping[str, str] = {"itc": "tellapart.models.huggingface.dual_encoder:load_dual"}
 _ITM = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion.load:load_itm")
 
 #: Readings of every model that writes text about an image (LLaVA, Qwen2-VL, ...), and their loader.
 GENERATIVE: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(
-        ("vqa", "yes_no", "likelihood", "mean_likelihood", "choice"), "tellapart.models.generative.load:load_generative"
+        ("vqa", "vqa_end", "yes_no", "likelihood", "mean_likelihood", "choice"),
+        "tellapart.models.generative.load:load_generative",
     )
 )
 
@@ -46,7 +49,7 @@ _DUAL_TYPES = dict.fromkeys(towers.model_type for towers in TOWERS.values())
 #: `model_type` -> reading -> its loader. The first reading is the default where the architecture names no other.
 FAMILIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        model_type: (_DUAL if model_type in _DUAL_TYPES else {})
+        model_type: (dict(DUAL) if model_type in _DUAL_TYPES else {})
         | (_ITM if model_type in FUSION else {})
         | (dict(GENERATIVE) if model_type in {"blip", "blip-2"} else {})
         for model_type in [*_DUAL_TYPES, *(name for name in FUSION if name not in _DUAL_TYPES)]
@@ -109,18 +112,26 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     model_type = str(config.get("model_type"))
     if model_type in FAMILIES:
         return FAMILIES[model_type]
-    if model_type in import_transformers().models.auto.modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+    auto = import_transformers().models.auto.modeling_auto
+    writers = auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES | getattr(
+        auto, "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES", {}
+    )
+    if model_type in writers:
         return GENERATIVE
+    named = [*(config.get("architectures") or ()), auto.MODEL_MAPPING_NAMES.get(model_type)]
+    if any(isinstance(architecture, str) and find_towers(architecture) for architecture in named):
+        return DUAL
     raise ModelError(
         f"{source}: config.json names the model type {model_type!r}, which is read by no family here "
-        f"({', '.join(FAMILIES)}, and what transformers calls image-text-to-text); a model of another kind can be "
+        f"({', '.join(FAMILIES)}, whatever has get_image_features and get_text_features, and what transformers calls "
+        f"image-text-to-text); a model of another kind can be "
         "measured through tellapart.score"
     )
 
 
 def _default(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:
     architecture = next(iter(config.get("architectures") or ()), "")
-    if architecture == "BlipForConditionalGeneration":
-        return "likelihood"  # it writes captions and was never taught to answer
+    if architecture in {"BlipForConditionalGeneration", "Florence2ForConditionalGeneration"}:
+        return "likelihood"  # they write captions and were never taught to answer
     reading = next((reading for end, reading in _HEADS.items() if architecture.endswith(end)), "")
     return reading if reading in readings else next(iter(readings))

@@ -37,7 +37,7 @@ class TokenReader:
         if not texts:
             return [], []
         own = [len(tokens) for tokens in self.tokenizer(self._read(texts), verbose=False)["input_ids"]]
-        padded = [self.length if self._whole else bucket(length, self.length) for length in own]
+        padded = [self.length if self._whole else bucket(max(length, 1), self.length) for length in own]
         return padded, [length > self.length for length in own]
 
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:

@@ -7,14 +7,16 @@ or `(n, queries, dimensions)` where an image has several vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from tellapart.errors import ModelError
+from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.huggingface.tokens import check_tokenizer, text_config
+from tellapart.models.torch_backend import import_torch
 
-__all__ = ["TOWERS", "Tower", "Towers", "context_length"]
+__all__ = ["TOWERS", "Tower", "Towers", "context_length", "find_towers", "fit_towers"]
 
 Batch = Mapping[str, Any]  # names of inputs -> torch tensors
 Tower = Callable[[Any, Batch], Any]
@@ -34,6 +36,7 @@ class Towers:
         limit: of tokens, where the library's processor names one that is below the tower's positions.
         padded_positions: positions are counted from behind the padding's id (RoBERTa), so that many fewer can be used.
         unused: heads of other readings, which a checkpoint may hold beside these.
+        tested: compared with the library's own forward pass; another model is tested when it loads.
     """
 
     model_type: str
@@ -44,6 +47,7 @@ class Towers:
     limit: int | None = None
     padded_positions: bool = False
     unused: tuple[str, ...] = ()
+    tested: bool = True
 
 
 def _image_features(model: Any, batch: Batch) -> Any:
@@ -86,6 +90,15 @@ def _blip_2_text(model: Any, batch: Batch) -> Any:
     return model.text_projection(states[:, 0].to(model.text_projection.weight.dtype))
 
 
+def _aimv2_text(model: Any, batch: Batch) -> Any:
+    # The library leaves out a mask that hides no padding, and with it the causal one: a text would then be read in both
+    # directions where nothing in its batch is padded. This mask hides what comes later, padding included.
+    torch = import_torch()
+    rows, length = batch["input_ids"].shape
+    causal = torch.ones((rows, 1, length, length), dtype=torch.bool, device=batch["input_ids"].device).tril()
+    return model.get_text_features(input_ids=batch["input_ids"], attention_mask=causal).pooler_output
+
+
 def _bridgetower_image(model: Any, batch: Batch) -> Any:
     # The contrastive heads read the towers' own last layers; those between them and the cross layers are not run.
     tower = model.bridgetower
@@ -101,10 +114,14 @@ def _bridgetower_text(model: Any, batch: Batch) -> Any:
     return model.itc_text_head(model.bridgetower.text_model(**batch).last_hidden_state[:, 0])
 
 
+#: Tokens of a text whose tower and tokenizer name no bound.
+_LONGEST = 2**16
+
 #: OpenAI's configurations name this as the end of the text; transformers then takes the highest token of a text.
 _LEGACY_END = 2
 
-#: Architecture (a class of transformers) -> its towers.
+#: Architecture (a class of transformers) -> its towers, where they need more than `get_image_features` and
+#: `get_text_features` on texts of any padding.
 TOWERS: Mapping[str, Towers] = MappingProxyType(
     {
         "CLIPModel": Towers("clip", _image_features, _text_features, pools_at_end=True),
@@ -112,8 +129,8 @@ TOWERS: Mapping[str, Towers] = MappingProxyType(
         "SiglipModel": Towers("siglip", _image_features, _text_features, whole=True),
         "Siglip2Model": Towers("siglip2", _image_features, _text_features, whole=True),
         "AlignModel": Towers("align", _image_features, _text_features, limit=64),
+        "Aimv2Model": Towers("aimv2", _image_features, _aimv2_text, pools_at_end=True),
         "AltCLIPModel": Towers("altclip", _image_features, _text_features, padded_positions=True),
-        "ChineseCLIPModel": Towers("chinese_clip", _image_features, _text_features),
         "FlavaModel": Towers("flava", _flava_image, _flava_text),
         "FlavaForPreTraining": Towers("flava", _flava_image, _flava_text),
         "BridgeTowerForContrastiveLearning": Towers(
@@ -127,6 +144,29 @@ TOWERS: Mapping[str, Towers] = MappingProxyType(
         "Blip2ForImageTextRetrieval": Towers("blip-2", _blip_2_image, _blip_2_text),
     }
 )
+
+
+def find_towers(architecture: str) -> Towers | None:
+    """Return the towers of an architecture: the table's, or those of any class with features of images and of texts.
+
+    >>> find_towers("GroupViTModel").model_type, find_towers("BertModel")
+    ('groupvit', None)
+    """
+    if architecture in TOWERS or not architecture:
+        return TOWERS.get(architecture)
+    kind: Any = getattr(import_transformers(), architecture, None)
+    if not all(hasattr(kind, name) for name in ("get_image_features", "get_text_features")):
+        return None
+    return Towers(kind.config_class.model_type, _image_features, _text_features, tested=False)
+
+
+def fit_towers(towers: Towers, model: Any, processor: Any) -> Towers:
+    """Read from a model of no row of the table how it counts positions, and from its processor how many it is given."""
+    nn = import_torch().nn
+    positions = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
+    padded = any(isinstance(part, nn.Embedding) and part.padding_idx is not None for part in positions)
+    own = getattr(processor, "text_kwargs", None) or {}
+    return replace(towers, padded_positions=padded, limit=own.get("max_length"))
 
 
 def context_length(name: str, config: Any, tokenizer: Any, towers: Towers) -> int:
@@ -148,5 +188,8 @@ def context_length(name: str, config: Any, tokenizer: Any, towers: Towers) -> in
             f"{name}: its tokenizer ends a text with token {tokenizer.eos_token_id}, and its text encoder looks for "
             f"{text.eos_token_id} there; set eos_token_id of text_config in config.json to the tokenizer's"
         )
-    usable = text.max_position_embeddings - (text.pad_token_id + 1 if towers.padded_positions else 0)
-    return int(min(usable, tokenizer.model_max_length, towers.limit or usable))
+    positions = getattr(
+        text, "max_position_embeddings", tokenizer.model_max_length
+    )  # towers of relative ones have none
+    usable = positions - (text.pad_token_id + 1 if towers.padded_positions else 0)
+    return int(min(usable, tokenizer.model_max_length, towers.limit or usable, _LONGEST))

@@ -115,6 +115,11 @@ def _load(source: Source, model: Any, activation: str) -> None:
                 f"{source.name}: these are OpenAI's own weights, trained with QuickGELU; use "
                 f"{source.architecture}-quickgelu"
             )
+    if adapters := [name for name in tensors if "lora_" in name.lower()]:
+        raise ModelError(
+            f"{source.name}: {source.checkpoint.name} holds {len(adapters)} LoRA matrices, first {adapters[0]}, and "
+            "their scale is in no tensor; merge them by their authors' code, save the state dict, and name that"
+        )
     tensors = _convert_names(source, model, tensors)
     _check_shapes(source, model, tensors)
     dtypes = {name: tensor.dtype for name, tensor in model.state_dict().items()}

@@ -1,0 +1,51 @@
+"""Make the weights between a model and its fine-tuned form: the patch that CLoVe and WiSE-FT measure.
+
+    python examples/convert/interpolate.py BASE_FILE TUNED_FILE OUTPUT.safetensors --share 0.6
+    tellapart run -m open_clip:ViT-B-32/openai@OUTPUT.safetensors -b sugarcrepe
+
+Both are checkpoints of one architecture with the same names (a state dict, or a training checkpoint that nests one).
+CLoVe's share of the fine-tuned weights is 0.6. Nothing in the files is run. It was run on tiny models with random
+numbers, never on the published files.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tellapart.models.checkpoint import describe_misfit, read_state_dict
+from tellapart.models.torch_backend import import_torch
+
+
+def interpolate(base: Path, tuned: Path, output: Path, share: float) -> Path:
+    """Write `share` of the fine-tuned weights and the rest of the base's, computed in float32."""
+    from safetensors.torch import save_file
+
+    import_torch()
+    ends = [read_state_dict(path) for path in (base, tuned)]
+    shapes = [{name: tuple(tensor.shape) for name, tensor in end.items()} for end in ends]
+    if misfit := describe_misfit(*shapes):
+        raise SystemExit(f"{tuned} is no fine-tune of {base}: {misfit}")
+    if not 0 <= share <= 1:
+        raise SystemExit(f"--share {share} is no share; give a number from 0 to 1")
+    mixed = {
+        name: ((1 - share) * one.float() + share * ends[1][name].float()).to(one.dtype)
+        if one.is_floating_point()
+        else one
+        for name, one in ends[0].items()
+    }
+    save_file({name: tensor.contiguous() for name, tensor in mixed.items()}, output)
+    return output
+
+
+def main() -> None:
+    """Read the files' names and the share, and write the last."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    for name in ("base", "tuned", "output"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--share", type=float, default=0.6)
+    interpolate(**vars(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Models that see whose language model is an encoder and a decoder: BLIP-2 and InstructBLIP with FlanT5, Florence-2.
+
+The encoder reads image and prompt together, in both directions, so it runs once for each prompt about an image, without
+padding; the decoder then reads every answer to that prompt, in batches of one fixed shape, padded on the right, where
+it cannot look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from tellapart.errors import ModelError, quote
+from tellapart.models.generative import prompts
+from tellapart.models.generative.prompts import Prompt
+from tellapart.models.generative.reader import Ask, PromptedAnswer, Task, fit, too_long
+from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.likelihood import LogProbability, read_batches
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch_backend import Runtime, import_torch, positions_by_key
+
+__all__ = ["FORMATS", "EncoderDecoderModel"]
+
+#: Family -> what its encoder reads for a prompt, and the prompt before a caption.
+FORMATS: Mapping[str, tuple[str, Prompt]] = MappingProxyType(
+    {
+        "blip-2": ("Question: {prompt} Answer:", prompts.DESCRIBE),
+        "instructblip": ("{prompt}", prompts.DESCRIBE),
+        "florence2": ("{prompt}", prompts.FLORENCE_CAPTION),
+    }
+)
+
+#: Families that were taught tasks, and not to answer questions.
+_ONLY_CAPTIONS = frozenset({"florence2"})
+
+
+class EncoderDecoderModel:
+    """A `transformers` image-text-to-text model whose language model is an encoder and a decoder, with its processor.
+
+    Raises:
+        ModelError: a family whose prompt format is not known.
+    """
+
+    method = "encoder and decoder"
+
+    def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
+        family = model.config.model_type
+        if family not in FORMATS:
+            raise ModelError(
+                f"{source}: its language model is an encoder and a decoder, and no prompt format is known for the "
+                f"family {family!r}; {', '.join(FORMATS)} are read"
+            )
+        self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
+        self.tokenizer, self.truncated = processor.tokenizer, 0
+        self._format, describe = FORMATS[family]
+        self.describe_prompt: Prompt | None = describe
+        tasks: dict[Task, Prompt] = {"caption": describe}
+        if family not in _ONLY_CAPTIONS:
+            tasks |= {"vqa": prompts.SHORT_ANSWER}
+        self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)
+        text = model.config.get_text_config()
+        self._context = int(getattr(text, "max_position_embeddings", None) or 1 << 30)
+        own = model.generation_config
+        self._start, forced = own.decoder_start_token_id, own.forced_bos_token_id
+        if self._start is None:
+            self._start = text.decoder_start_token_id
+        model.generation_config = import_transformers().GenerationConfig(
+            do_sample=False,
+            num_beams=1,
+            decoder_start_token_id=self._start,
+            forced_bos_token_id=forced,
+            eos_token_id=self.tokenizer.eos_token_id,
+            pad_token_id=self.tokenizer.pad_token_id,
+        )
+
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
+        """Return log P(answer | image, prompt) of the question about each text.
+
+        Raises:
+            ModelError: image and prompt alone fill the context, or a text holds the model's mark for an image.
+        """
+        questions = [self._fit(pixels, text, ask) for text in texts]
+        values: dict[int, LogProbability] = {}
+        with import_torch().inference_mode():
+            for prompt, places in positions_by_key(question.prompt for question in questions).items():
+                states = self._encoder_states(self._encode([pixels], prompt))
+                read, answers = zip(*(self._ids(questions[place]) for place in places), strict=True)
+                logs = read_batches(read, answers, None, lambda rows, states=states: self._logits(states, rows))  # type: ignore[misc]
+                values |= zip(places, logs, strict=True)
+        return [values[place] for place in range(len(texts))]
+
+    def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
+        """Return the greedy answer to one prompt about one image, without blanks at the ends.
+
+        Raises:
+            ModelError: not one image, or image, prompt and answer exceed the context.
+        """
+        self._check(prompt)
+        if len(pictures) != 1:
+            raise ModelError(f"{self.source} reads one image with a prompt; {len(pictures)} were given")
+        inputs = self._encode(pictures, prompt)
+        if (needed := max(self._length(inputs), max_new_tokens)) > self._context:
+            raise too_long(self.source, needed, self._context)
+        with import_torch().inference_mode():
+            out = self.model.generate(**inputs, max_new_tokens=max_new_tokens)
+        return str(self.tokenizer.decode(out[0], skip_special_tokens=True)).strip()
+
+    def _fit(self, pixels: Pixels, text: str, ask: Ask) -> PromptedAnswer:
+        """Ask about a text, which loses its end where the question or the answer exceeds the context."""
+        self._check(text)
+
+        def tokenize(short: str) -> tuple[PromptedAnswer, int]:
+            question = ask(short)
+            if self._context == 1 << 30:
+                return question, 0
+            read, _ = self._ids(question)
+            return question, max(self._length(self._encode([pixels], question.prompt)), len(read))
+
+        question, truncated = fit(self.source, self.tokenizer, self._context, text, tokenize)
+        self.truncated += truncated
+        return question
+
+    def _check(self, text: str) -> None:
+        mark = str(getattr(self.processor, "image_token", None) or "")
+        if mark and mark in text:
+            raise ModelError(f"{self.source}: the text {quote(text)} holds {mark!r}, the model's mark for an image")
+
+    def _ids(self, question: PromptedAnswer) -> tuple[list[int], list[int]]:
+        """Return what the decoder reads, without the last token, and the tokens that are expected at its end."""
+        answer = list(self.tokenizer(question.answer, add_special_tokens=False).input_ids)
+        whole = list(self.tokenizer(question.answer).input_ids)
+        lead = whole[:1] if whole[:1] == [self.tokenizer.bos_token_id] else []  # BART begins an answer with one
+        answer += [self.tokenizer.eos_token_id] if question.ends else []
+        return [self._start, *lead, *answer[:-1]], answer
+
+    def _encode(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
+        """Run the processor on a prompt and its image: tensors of one row, on the device."""
+        from PIL import Image
+
+        images = [Image.fromarray(pixels) for pixels in pictures]
+        text = self._format.format(prompt=prompt)
+        inputs = self.processor(text=[text], images=images, return_tensors="pt").to(self.runtime.device)
+        return {
+            name: value.to(self.runtime.torch_dtype) if value.is_floating_point() else value
+            for name, value in inputs.items()
+        }
+
+    def _length(self, inputs: Mapping[str, Any]) -> int:
+        return int(inputs["input_ids"].shape[1])
+
+    def _encoder_states(self, inputs: Mapping[str, Any]) -> Any:
+        """Return the encoder's states, `(1, tokens, dimensions)`, of an image and a prompt."""
+        start = import_torch().tensor([[self._start]], device=self.runtime.device)
+        outputs = self.model(**inputs, decoder_input_ids=start)
+        return getattr(outputs, "language_model_outputs", outputs).encoder_last_hidden_state
+
+    def _logits(self, states: Any, rows: list[list[int]]) -> Any:
+        """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`."""
+        ids = import_torch().tensor(rows, device=self.runtime.device)
+        outputs = import_transformers().modeling_outputs.BaseModelOutput(states.expand(len(rows), -1, -1))
+        # Of BLIP-2 and InstructBLIP the language model is whole; Florence-2's has its head outside.
+        whole = getattr(self.model, "language_model", None)
+        head = self.model if whole is None or not hasattr(whole, "lm_head") else whole
+        return head(encoder_outputs=outputs, decoder_input_ids=ids, use_cache=False).logits

@@ -1,0 +1,158 @@
+"""A model of sentence-transformers, run so that no sample's numbers depend on the others of a call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+from tellapart.errors import ModelError, first_sentence
+from tellapart.models.huggingface.files import config_facts, processor_facts, quiet, tokenizer_facts
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch_backend import (
+    Runtime,
+    fixed_batches,
+    forward,
+    import_torch,
+    positions_by_key,
+    weights_fingerprint,
+)
+
+__all__ = ["Features", "Library", "as_picture", "as_text"]
+
+#: One sample as the library's own preprocessing leaves it: tensors by name, and constants (`modality`, ...).
+Features = Mapping[str, Any]
+
+#: Samples in every forward pass: on a CPU more gains nothing, elsewhere fewer leave it idle.
+_ON_CPU, _ELSEWHERE = 8, 32
+
+
+class Library:
+    """A loaded model of sentence-transformers.
+
+    The library pads the samples of a call to the longest, so that a number's last digits depend on its neighbours.
+    Here every sample is prepared alone by the library's own preprocessing; those of one shape meet in batches of a
+    fixed size, without padding.
+
+    Args:
+        source: as the user named it, for messages.
+        model: a `SentenceTransformer`, `CrossEncoder` or `MultiVectorEncoder`.
+        where: device and dtype.
+
+    Attributes:
+        size: samples in one forward pass.
+        truncated: texts so far that were longer than the model's limit and lost their end.
+    """
+
+    def __init__(self, source: str, model: Any, where: Runtime) -> None:
+        self.source, self.model, self.where = source, model, where
+        self.size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
+        self.truncated = 0
+        self._lock = Lock()  # a tokenizer's settings are changed by a call
+        self._identity: str | None = None
+
+    def prepare(self, sample: Any, **options: Any) -> Features:
+        """Preprocess one sample, a batch of one; may be called from many threads.
+
+        Args:
+            sample: what the library takes: a mapping of modalities, or a pair of them.
+            options: of the library's `preprocess`, such as `prompt`.
+
+        Raises:
+            ModelError: the library fails on the sample.
+        """
+        try:
+            with self._lock:
+                return dict(self.model.preprocess([sample], **options))
+        except (ValueError, TypeError, AttributeError, RuntimeError, ZeroDivisionError) as error:
+            raise ModelError(f"{self.source}: its preprocessing fails: {first_sentence(error)}") from error
+
+    def prepare_text(self, sample: Any, **options: Any) -> Features:
+        """Preprocess one sample that has a text; count it in `truncated` if the text loses its end."""
+        features, limit = self.prepare(sample, **options), self.model.max_seq_length
+        if limit is not None and "input_ids" in features and features["input_ids"].shape[-1] >= limit:
+            with quiet():  # it warns of the length that is asked for
+                whole = self.prepare(sample, **options, processing_kwargs={"text": {"truncation": False}})
+            self.truncated += whole["input_ids"].shape[-1] > features["input_ids"].shape[-1]
+        return features
+
+    def run(
+        self, samples: Sequence[Features], read: Callable[[Mapping[str, Any]], Sequence[Any]], **options: Any
+    ) -> list[Any]:
+        """Run prepared samples through the model, those of one shape together.
+
+        Args:
+            samples: from `prepare`.
+            read: takes the model's outputs for a batch to one value for each sample of it.
+            options: of the forward pass, such as `task`.
+
+        Raises:
+            ModelError: the model fails on a batch.
+        """
+        values: dict[int, Any] = {}
+        for positions in positions_by_key(map(_shape, samples)).values():
+            for batch, real in fixed_batches(positions, self.size):
+                inputs = self._collate([samples[position] for position in batch])
+                with forward(self.source, self.model):
+                    outputs = read(self.model(inputs, **options))
+                values |= zip(batch[:real], outputs, strict=False)
+        return [values[position] for position in range(len(samples))]
+
+    def fingerprint(self, reading: str) -> str:
+        """Return what changes with the weights, the preprocessing or the reading: the same wherever the files lie."""
+        if self._identity is None:
+            kept = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_seq_length")
+            settings: dict[str, Any] = {name: getattr(self.model, name, None) for name in kept}
+            settings["activation"] = str(getattr(self.model, "activation_fn", None))
+            settings["modules"] = [_module_facts(module) for module in self.model.modules()]
+            facts = json.dumps(settings, sort_keys=True, default=str)
+            self._identity = weights_fingerprint(self.model, type(self.model).__name__, self.where.dtype, facts)
+        return f"tellapart:sentence-transformers:{reading}:1:{self._identity}"
+
+    def _collate(self, batch: Sequence[Features]) -> dict[str, Any]:
+        torch = import_torch()
+        inputs = dict(batch[0])
+        for name, value in inputs.items():
+            if torch.is_tensor(value):
+                joined = torch.cat([features[name] for features in batch])
+                dtype = self.where.torch_dtype if joined.is_floating_point() else None
+                inputs[name] = joined.to(self.where.device, dtype)
+        return inputs
+
+
+def as_text(text: str) -> dict[str, Any]:
+    """Return a text as the library takes it: a bare one that looks like an image's path would be read as an image."""
+    return {"text": text}
+
+
+def as_picture(pixels: Pixels) -> dict[str, Any]:
+    """Return an RGB image, uint8 `(height, width, 3)`, as the library takes it."""
+    from PIL import Image
+
+    return {"image": Image.fromarray(pixels)}
+
+
+def _shape(features: Features) -> tuple[Any, ...]:
+    """Return what the samples of a batch must share: shapes and dtypes of tensors, and all that is no tensor."""
+    torch = import_torch()
+    return tuple(
+        (name, tuple(value.shape), str(value.dtype)) if torch.is_tensor(value) else (name, str(value))
+        for name, value in sorted(features.items())
+    )
+
+
+def _module_facts(module: Any) -> Any:
+    """Describe a part of a model: its class and its settings; of a network of transformers its configuration."""
+    facts: dict[str, Any] = {"kind": type(module).__name__}
+    if hasattr(module, "get_config_dict"):
+        facts["settings"] = module.get_config_dict()
+    if hasattr(config := getattr(module, "config", None), "to_dict"):
+        facts["config"] = config_facts(config)
+    processor = getattr(module, "processor", None)
+    if hasattr(processor, "image_processor"):
+        facts["processor"] = processor_facts(processor)
+    elif hasattr(tokenizer := getattr(module, "tokenizer", None), "special_tokens_map"):
+        facts["processor"] = tokenizer_facts(tokenizer)
+    facts["chat"] = str(getattr(processor, "chat_template", None))
+    return facts

@@ -1,0 +1,179 @@
+"""Load a model of sentence-transformers by its hub id or folder; what it is (a dual or a cross encoder) is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellapart.data.scores import join_names
+from tellapart.data.strict_json import load_json
+from tellapart.errors import ModelError, require
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.huggingface.files import find_file, import_transformers, loading
+from tellapart.models.options import ModelOptions
+from tellapart.models.prefix import ModelPrefix, files_below
+from tellapart.models.protocols import Model
+from tellapart.models.sentence_transformers.cross_encoder import CrossEncoderScorer
+from tellapart.models.sentence_transformers.dual_encoder import SentenceTransformerDual
+from tellapart.models.sentence_transformers.library import Library, as_picture, as_text
+from tellapart.models.sentence_transformers.multi_vector import MultiVectors
+from tellapart.models.torch_backend import Runtime, import_torch, runtime
+
+__all__ = ["ST", "load"]
+
+_CONFIG, _MODULES = "config_sentence_transformers.json", "modules.json"
+
+#: What a configuration calls a model -> the library's class. Without a name it is the first.
+_KINDS = {
+    "SentenceTransformer": "SentenceTransformer",
+    "CrossEncoder": "CrossEncoder",
+    "MultiVectorEncoder": "MultiVectorEncoder",
+    "ColBERT": "MultiVectorEncoder",  # as PyLate named it
+}
+
+#: How far a score may lie from the library's own: another shape of batch, another order of summation.
+_NOISE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
+
+
+def load(name: str, options: ModelOptions) -> Model:
+    """Load a model of sentence-transformers.
+
+    Args:
+        name: `st:` and a folder with `modules.json`, or a hub id.
+        options: device, dtype and reading.
+
+    Raises:
+        ModelError: no such model, its files are missing or do not belong together, it takes no images, or the library's
+            own call gives other numbers than this adapter.
+        MissingDependencyError: sentence-transformers is not installed.
+    """
+    source, where = name.removeprefix("st:"), runtime(options)
+    import_torch()  # first: it makes the torchvision beside it importable
+    module = require("sentence_transformers", extra="st")
+    kind = _kind_of(source)
+    if not hasattr(module, kind):
+        raise ModelError(f"{source} is a {kind}, which sentence-transformers {module.__version__} does not know")
+    folder = Path(source).expanduser()
+    advice = "expected a model as sentence-transformers saves it"
+    with loading(source, f"cannot be loaded as {kind}", advice), _all_weights(source):
+        model = getattr(module, kind)(
+            str(folder) if folder.is_dir() else source,
+            device=where.device,
+            trust_remote_code=False,
+            model_kwargs={"dtype": where.torch_dtype},
+        )
+    model.eval().requires_grad_(False)
+    missing = [modality for modality in ("image", "text") if modality not in model.modalities]
+    if missing:
+        raise ModelError(
+            f"{source}: this {kind} takes {join_names(model.modalities, 5)} and no {' and no '.join(missing)}; name "
+            "one that takes images and texts, such as st:sentence-transformers/clip-ViT-B-32"
+        )
+    library = Library(source, model, where)
+    _compare(_scorer(kind, library, options.reading), library, kind, options.reading, where)
+    library.truncated = 0
+    return _scorer(kind, library, options.reading)  # one that has seen nothing yet
+
+
+def _scorer(
+    kind: str, library: Library, reading: str | None
+) -> SentenceTransformerDual | CrossEncoderScorer | FusionScorer:
+    chosen = {} if reading is None else {"reading": reading}
+    if kind == "CrossEncoder":
+        return CrossEncoderScorer(library, **chosen)
+    if kind == "MultiVectorEncoder":
+        return FusionScorer(MultiVectors(library, **chosen))
+    return SentenceTransformerDual(library, **chosen)
+
+
+def _kind_of(source: str) -> str:
+    """Return the library's class for a model: a plain model of transformers has no heads that it would not make up.
+
+    Raises:
+        ModelError: it lacks `modules.json`, or names a kind that is not read here.
+    """
+    config: Any = {}
+    with suppress(ModelError):  # older models have none
+        config = load_json(find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
+    named = config.get("model_type") or "SentenceTransformer" if isinstance(config, dict) else "SentenceTransformer"
+    if named not in _KINDS:
+        raise ModelError(f"{source} is a {named} of sentence-transformers; {', '.join(dict.fromkeys(_KINDS))} are read")
+    try:
+        find_file(source, _MODULES, library="sentence-transformers")
+    except ModelError as error:
+        raise ModelError(
+            f"{error}; of a plain model of transformers the library would make up the missing parts: write hf:{source}"
+        ) from error
+    return _KINDS[named]
+
+
+@contextmanager
+def _all_weights(source: str) -> Iterator[None]:
+    """Refuse weights that are missing or of another shape, which the library would draw at random."""
+    base = import_transformers().PreTrainedModel
+    original = base.__dict__["from_pretrained"]
+
+    def checked(kind: Any, *arguments: Any, **options: Any) -> Any:
+        asked = options.pop("output_loading_info", False)
+        model, report = original.__func__(kind, *arguments, output_loading_info=True, **options)
+        lost = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
+        if lost:
+            raise ModelError(
+                f"{source}: {len(lost)} weights of {kind.__name__} are missing or of another shape "
+                f"({join_names(lost, 3)}); check that config.json and the checkpoint belong together"
+            )
+        return (model, report) if asked else model
+
+    base.from_pretrained = classmethod(checked)
+    try:
+        yield
+    finally:
+        base.from_pretrained = original
+
+
+def _compare(scorer: Any, library: Library, kind: str, reading: str | None, where: Runtime) -> None:
+    """Compare the adapter with the library's own call, on two pictures and two texts of different sizes.
+
+    Raises:
+        ModelError: they differ: padding or batching moves the model's numbers.
+    """
+    pictures = [np.full(shape, grey, np.uint8) for shape, grey in (((48, 64, 3), 60), ((64, 40, 3), 190))]
+    texts = ["a cat", "two dogs on a red mat, beside a cat"]
+    if kind == "SentenceTransformer":
+        ours = scorer.similarity(scorer.encode_images(pictures), scorer.encode_texts(texts))
+    else:
+        ours = scorer.score_pairs([picture for picture in pictures for _ in texts], texts * 2).reshape(2, 2)
+    theirs = _by_the_library(library.model, kind, reading, pictures, texts)
+    moved = float(np.abs(ours - theirs).max() / max(1.0, float(np.abs(theirs).max())))
+    if not moved <= _NOISE[where.dtype]:
+        raise ModelError(
+            f"{library.source}: the library's own call on two images and two texts gives scores that differ by "
+            f"{moved:.2g} from those of each alone: padding or batching moves its numbers, so none of them can be "
+            "measured"
+        )
+
+
+def _by_the_library(model: Any, kind: str, reading: str | None, pictures: Any, texts: Any) -> Any:
+    """Score pictures against texts by the library's own calls: `(images, texts)`."""
+    images, captions = [as_picture(picture) for picture in pictures], [as_text(text) for text in texts]
+    options = {"show_progress_bar": False}
+    if kind == "CrossEncoder":
+        if reading == "logit":
+            options["activation_fn"] = import_torch().nn.Identity()
+        scores = model.predict([(caption, image) for image in images for caption in captions], **options)
+        return np.asarray(scores, np.float32).reshape(len(images), len(texts))
+    if kind == "SentenceTransformer" and reading != "retrieval":
+        return model.similarity(model.encode(images, **options), model.encode(captions, **options)).cpu().numpy()
+    documents, queries = model.encode_document(images, **options), model.encode_query(captions, **options)
+    return model.similarity(queries, documents).T.float().cpu().numpy()
+
+
+ST = ModelPrefix(
+    {"st:PATH or ORG/REPO": "a model of sentence-transformers: a dual, cross or multi-vector encoder of images"},
+    load,
+    files=lambda name: files_below(name.removeprefix("st:")),
+)
