@@ -83,6 +83,9 @@ class NativeHalves(Halves):
         self.module = module
         self.context: int = module.config.context
 
+    def take_words(self, tokenizer: Any) -> None:
+        """Take what the halves read or write beside a text: nothing, but for captioners and answers in words."""
+
     @property
     def facts(self) -> str:
         """The configuration, as part of the fingerprint."""
@@ -98,11 +101,15 @@ class Reading:
         read: what is read from the joint's output: `itm`, `itm_logit`, `cosine`, `likelihood`; or from another task's
             head: `answers`, `two_images`, `heat` or `box`.
         needs: the tensor that a file must have for it.
+        lacks: a tensor that it must not have, as another task's file does; empty for none.
+        prompt: what a text is put into, in place of `{}`; None for the family's.
     """
 
     halves: Callable[[Any], Halves]
     read: str
     needs: str
+    lacks: str = ""
+    prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,7 @@ class NativeFamily:
         ends: whether a text is read with a token at its end, [SEP] say.
         rename: takes a name in the file to that in the module.
         ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
+        ignored_without: patterns that no reading needs in a file that has no name with the beginning given here.
         resize: takes the tensors to another image size, by the authors' own method; None if there is none.
         clean: the authors' cleaner of captions; None if they have none, or none is known.
         prompt: what a caption is put into, in place of `{}`.
@@ -136,6 +144,7 @@ class NativeFamily:
     ends: bool = True
     rename: Callable[[str], str] = str
     ignored: tuple[str, ...] = ()
+    ignored_without: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     resize: Callable[[dict[str, Any], int], dict[str, Any]] | None = None
     clean: Callable[[str], str] | None = None
     prompt: str = "{}"
@@ -144,10 +153,14 @@ class NativeFamily:
 
     def keep(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tensors that a reading may need, under the module's names."""
+        ignored = list(self.ignored)
+        for beginning, patterns in self.ignored_without.items():
+            if not any(name.startswith(beginning) for name in tensors):
+                ignored += patterns
         return {
             self.rename(name): tensor
             for name, tensor in tensors.items()
-            if not any(fnmatchcase(name, pattern) for pattern in self.ignored)
+            if not any(fnmatchcase(name, pattern) for pattern in ignored)
         }
 
     def fit(self, source: str, module: Any, tensors: Mapping[str, Any]) -> None:
