@@ -88,7 +88,7 @@ XVLM_CAPTION = Prompt("xvlm-caption", 1, "a picture of ", "X-VLM (Zeng et al. 20
 #: FIBER's captioner writes without a prompt.
 FIBER_CAPTION = Prompt("fiber-caption", 1, "", "FIBER (Dou et al. 2022), its captioning code")
 OFA_CAPTION = Prompt("ofa-caption", 1, " what does the image describe?", "OFA (Wang et al. 2022), its captioning code")
-OFA_MATCH = Prompt("ofa-match", 1, ' does the image describe " {} "?', "OFA (Wang et al. 2022), its pre-training")
+OFA_MATCH = Prompt("ofa-match", 1, ' does the image describe " {text} "?', "OFA (Wang et al. 2022), its pre-training")
 CAPTION = Prompt(
     "caption",
     1,

@@ -18,6 +18,9 @@ __all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading"]
 #: Width of one attention head in every published file, but where a family says otherwise.
 HEAD_WIDTH = 64
 
+#: Bytes; torch's own memory begins at a multiple of them.
+_ALIGNMENT = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -173,7 +176,15 @@ class NativeFamily:
         actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         if misfit := describe_misfit(expected, actual):
             raise ModelError(f"{source} does not fit {self.title}: {misfit}")
-        module.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True, assign=True)
+        module.load_state_dict({name: _align(tensor.float()) for name, tensor in tensors.items()}, assign=True)
         bad = next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
         if bad is not None:
             raise ModelError(f"{source} holds NaN or infinity, first in {bad}")
+
+
+def _align(tensor: Any) -> Any:
+    """Return a tensor where torch itself would place it: kernels round otherwise on numbers that lie elsewhere.
+
+    A file's numbers lie as the file has them, and those of a converted folder otherwise.
+    """
+    return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor

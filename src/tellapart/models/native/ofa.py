@@ -49,7 +49,7 @@ _SETTINGS = (
 
 
 class Ofa(NativeHalves):
-    """A picture's cells, and the tokens of ' does the image describe " {} "?'; the answer's first word is read.
+    """A picture's cells, and the tokens of ' does the image describe " ... "?'; the answer's first word is read.
 
     Classes are "yes" and "no": 0 is the match. The authors trained it in pre-training; a file fine-tuned for captions
     may have unlearnt it.
@@ -196,5 +196,5 @@ OFA = NativeFamily(
     ),
     resize=lambda tensors, _size: tensors,  # positions are looked up by row and column
     clean=clean_like_ofa,
-    prompt=OFA_MATCH.text,
+    prompt=OFA_MATCH.fill(text="{}"),
 )
