@@ -16,6 +16,8 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import PairScorer
 from tellapart.models.torch_backend import import_torch
 
+pytestmark = pytest.mark.slow
+
 torch = import_torch()
 
 #: From the authors' names to the library's, in this order.
@@ -47,9 +49,10 @@ def save_for_transformers(folder: Path) -> None:
     model = transformers.BlipForImageTextRetrieval(config)
     state: dict[str, Any] = {}
     for name, tensor in blip_state().items():
+        renamed = name
         for ours, theirs in RENAMED:
-            name = name.replace(ours, theirs)
-        state[name] = tensor
+            renamed = renamed.replace(ours, theirs)
+        state[renamed] = tensor
     missing, unknown = model.load_state_dict(state, strict=False)
     assert set(unknown) == {
         "temp",
@@ -65,6 +68,7 @@ def save_for_transformers(folder: Path) -> None:
 
 @pytest.mark.parametrize("reading", ["itm", "itm_logit", "itc"])
 def test_both_give_the_same_scores(tmp_path: Path, reading: str) -> None:
+    """The largest differences seen were 7.5e-8 (`itm`), 4.8e-7 (`itm_logit`) and 2.6e-7 (`itc`)."""
     save_for_transformers(tmp_path / "library")
     options = ModelOptions(reading=reading)
     ours, theirs = (
@@ -77,7 +81,6 @@ def test_both_give_the_same_scores(tmp_path: Path, reading: str) -> None:
         else:
             vectors: Any = model
             scores.append(vectors.similarity(vectors.encode_images(PICTURES), vectors.encode_texts(TEXTS)))
-    print(f"{reading}: largest difference {np.abs(scores[0] - scores[1]).max():.1e}")
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-5, rtol=0)
     assert np.ptp(scores[0]) > 1e-3
     if reading == "itm":  # the authors' own reading has another first token

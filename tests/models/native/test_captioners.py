@@ -29,6 +29,8 @@ from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch_backend import import_torch
 from tellapart.records.run_folder import read_samples
 
+pytestmark = pytest.mark.slow
+
 torch = import_torch()
 
 FAMILIES = ("ofa", "xvlm", "fiber")
