@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -141,11 +142,21 @@ def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model: Any, monkeyp
     assert several
 
 
+def test_a_captioner_has_the_readings_of_one(name: str) -> None:
+    """FIBER's file has the contrastive heads, too."""
+    others = {"ofa": ", itm, itm_logit", "xvlm": "", "fiber": ", itc"}[name.partition(":")[0]]
+    with pytest.raises(ModelError, match=f"no reading 'vqa'; it has likelihood, mean_likelihood{others}$"):
+        find_model(name, ModelOptions(reading="vqa"))
+
+
 def test_what_a_captioner_cannot_do(model: Any) -> None:
     with pytest.raises(ModelError, match=r"writes captions, and has no task 'vqa'"):
         model.task_prompt("vqa")
     with pytest.raises(ModelError, match=r"which it is asked for with .*; got 'What is this\?'"):
         model.answer([[PICTURES[0]]], ["What is this?"])
+    if own := model.task_prompt("caption").text:
+        with pytest.raises(ModelError, match=f"{re.escape(repr(own))}; got ''"):
+            model.answer([[PICTURES[0]]], [""])
     with pytest.raises(ModelError, match="1 prompts with 2 images; give one for each"):
         model.answer([PICTURES[:2]], [model.task_prompt("caption").fill()])
 

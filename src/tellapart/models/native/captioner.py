@@ -96,7 +96,8 @@ class NativeWriter(NativeCaptioner):
             counts = ", ".join(str(len(pictures)) for pictures in images)
             raise ModelError(f"{self.name}: {len(prompts)} prompts with {counts or 'no'} images; give one for each")
         own = self._halves.prompt.text
-        if other := next((prompt for prompt in prompts if prompt != own), None):
+        other = next((prompt for prompt in prompts if prompt != own), None)
+        if other is not None:
             raise ModelError(f"{self.name} writes captions, which it is asked for with {own!r}; got {other!r}")
         states = self._encoder.encode_images([picture for (picture,) in images])
         with forward(self.name, self._halves.module):

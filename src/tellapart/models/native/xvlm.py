@@ -124,7 +124,7 @@ class XvlmGradCam(GradCam, Xvlm):
 def _build(layout: Layout) -> Any:
     module = nn.Module()
     module.vision_encoder = build_swin(layout, "vision_encoder")
-    if layout.has("text_encoder."):
+    if not layout.has("text_decoder.") or layout.has("text_encoder."):
         module.text_encoder = build_text(layout)
     add_task_heads(module, layout)
     heads = [name for name in ("itm_head", "bbox_head", "cls_head") if layout.has(f"{name}.")]
@@ -163,12 +163,12 @@ XVLM = NativeFamily(
         "itm": Reading(Xvlm, "itm", "itm_head.0.weight"),
         "itm_logit": Reading(Xvlm, "itm_logit", "itm_head.0.weight"),
         "itc": Reading(XvlmCosine, "cosine", "vision_proj.weight"),
+        "likelihood": _caption_reading(XvlmCaptioner),
+        "mean_likelihood": _caption_reading(XvlmCaptionerMean),
         "vqa": Reading(XvlmAnswers, "answers", "text_decoder.bert.encoder.layer.0.crossattention.self.key.weight"),
         "nlvr2": Reading(XvlmTwoImages, "two_images", "cls_head.0.weight"),
         "boxes": Reading(XvlmBoxes, "box", "bbox_head.0.weight"),
         "grad_cam": Reading(XvlmGradCam, "heat", "itm_head.0.weight"),
-        "likelihood": _caption_reading(XvlmCaptioner),
-        "mean_likelihood": _caption_reading(XvlmCaptionerMean),
     },
     images=lambda module: square(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
