@@ -1,6 +1,6 @@
 """OFA, and the captioners of X-VLM and FIBER, written anew in float64: head by head, pair of places by pair of places.
 
-No output of the authors' code is at hand: the formulas were written from the same description as the modules.
+No output of the authors' code is at hand: formulas and modules were written by the same hand from the same facts.
 """
 
 from __future__ import annotations
