@@ -109,6 +109,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "fiber:": "tellapart.models.native_prefixes:FIBER_FILE",
         "meter:": "tellapart.models.native_prefixes:METER_FILE",
         "cappa:": "tellapart.models.native_prefixes:CAPPA_FILE",
+        "ofa:": "tellapart.models.native_prefixes:OFA_FILE",
         "uniter:": "tellapart.models.native_prefixes:UNITER_FILE",
         "vilbert:": "tellapart.models.native_prefixes:VILBERT_FILE",
         "vilt:": "tellapart.models.native_prefixes:VILT_FILE",

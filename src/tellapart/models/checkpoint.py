@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+import numpy as np
+
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import first_repeated
 from tellapart.errors import ModelError, first_line, quote, require
@@ -236,7 +238,10 @@ def _as_numbers(data: bytes | bytearray, dtype: str, count: int) -> Any:
     needed = count * kind.itemsize
     if count < 0 or len(data) < needed:
         raise ValueError(f"{count} numbers of {dtype} need {needed} bytes; there are {len(data)}")
-    return torch.frombuffer(bytearray(data), dtype=kind, count=count) if count else torch.empty(0, dtype=kind)
+    numbers = torch.empty(count, dtype=kind)
+    if count:
+        numbers.view(torch.uint8).numpy()[:] = np.frombuffer(data, np.uint8, needed)
+    return numbers
 
 
 def _read_archive(path: Path, shapes_only: bool) -> Any:

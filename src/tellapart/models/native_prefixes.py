@@ -21,6 +21,7 @@ __all__ = [
     "FIBER_FILE",
     "METER_FILE",
     "NATIVE",
+    "OFA_FILE",
     "TOKENIZER_FILES",
     "UNITER_FILE",
     "VILBERT_FILE",
@@ -40,6 +41,7 @@ NATIVE: Mapping[str, str] = MappingProxyType(
         "fiber": "tellapart.models.native.fiber:FIBER",
         "meter": "tellapart.models.native.meter:METER",
         "cappa": "tellapart.models.native.cappa:CAPPA",
+        "ofa": "tellapart.models.native.ofa:OFA",
         "uniter": "tellapart.models.native.uniter:UNITER",
         "vilbert": "tellapart.models.native.vilbert:VILBERT",
         "vilt_original": "tellapart.models.native.vilt:VILT_ORIGINAL",
@@ -118,6 +120,7 @@ FIBER_FILE = _prefix(
 )
 METER_FILE = _prefix("meter", "METER, from its authors' file (meter_clip16_288_roberta_pretrain.ckpt)")
 CAPPA_FILE = _prefix("cappa", "Open CapPa, from a file that examples/convert/cappa.py made")
+OFA_FILE = _prefix("ofa", "OFA, from its authors' file (caption_base_best.pt, ofa_base.pt)")
 UNITER_FILE = _prefix("uniter", "UNITER, from its authors' file, on --regions (uniter-base.pt, or your fine-tuned one)")
 VILBERT_FILE = _prefix("vilbert", "ViLBERT or 12-in-1, from its authors' file, on --regions (pretrained_model.bin)")
 VILT_FILE = _prefix("vilt_original", "ViLT, from its authors' file (vilt_200k_mlm_itm.ckpt, vilt_irtr_coco.ckpt)")

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tiny_files import SETTINGS, SIZES, STATES, save_family, save_tokenizer, score
 from tiny_fusion_encoders import roberta
 from tiny_meter_fiber import SETTINGS as LIGHTNING_SETTINGS
 from tiny_meter_fiber import fiber_state, meter_state
+from tiny_region_models import REGION_STATES, save_region_model
 from typer.testing import CliRunner
 
 from tellapart.cli.main import app
@@ -64,6 +65,35 @@ def test_settings_beside_the_file_and_another_tokenizer_go_along(
         one, other = (find_model(each, ModelOptions(reading=reading)) for each in (name, str(tmp_path / "folder")))
         assert one.fingerprint == other.fingerprint
     np.testing.assert_array_equal(score(str(tmp_path / "folder")), score(name))
+
+
+@pytest.mark.parametrize("family", REGION_STATES)
+def test_a_model_on_regions_stays_the_same(tmp_path: Path, family: str) -> None:
+    """The regions stay where they are: they are the benchmark's, and are named to the folder as to the file."""
+    name, regions = save_region_model(tmp_path / "x", family), tmp_path / "x" / "regions.npz"
+    convert_model(name, tmp_path / "folder")
+    for reading in ("itm", "itm_logit"):
+        options = {"reading": reading, "regions": regions}
+        one, other = (find_model(each, ModelOptions(**options)) for each in (name, str(tmp_path / "folder")))
+        assert one.fingerprint == other.fingerprint
+        scores = score(name, **options)
+        np.testing.assert_array_equal(score(str(tmp_path / "folder"), **options), scores)
+        assert len(set(scores.tolist())) == len(scores)
+    with pytest.raises(ModelError, match="regions"):
+        find_model(str(tmp_path / "folder"))
+
+
+def test_where_a_files_numbers_lie_changes_no_score(tmp_path: Path) -> None:
+    """Kernels round otherwise on memory that begins elsewhere: a safetensors file's header moves its numbers."""
+    name = save_family(tmp_path / "x", "albef")
+    convert_model(name, tmp_path / "folder")
+    content = load_file(tmp_path / "folder" / "model.safetensors")
+    expected = score(str(tmp_path / "folder"))
+    for padding in range(1, 60, 8):
+        save_file(content, tmp_path / "folder" / "model.safetensors", metadata={"format": "pt", "x": "x" * padding})
+        model: Any = find_model(str(tmp_path / "folder"))
+        assert {tensor.data_ptr() % 64 for tensor in model.encoder._halves.module.state_dict().values()} == {0}
+        np.testing.assert_array_equal(score(str(tmp_path / "folder")), expected)
 
 
 def test_what_is_not_converted(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ PARAMETERS = {
     "irtr_itc_576": 242_308_548,
     "vqa_576": 249_481_725,
     "nlvr2_384": 246_773_126,
-    "caption_576": 242_308_548,
+    "caption_576": 283_653_661,
     "eqsim_288": 241_959_687,  # with the contrastive scale
 }
 

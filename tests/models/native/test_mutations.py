@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from golden import CASES, Golden, build, distance, open_golden, score, shift_one
 from test_golden import RESIZED
+from tiny_captioners import OFA_SETTINGS, bart, ofa_state
 from tiny_files import cappa_shapes, draw
 
 from tellapart.models.native.bert import Pooler
@@ -229,6 +230,14 @@ MISTAKES: dict[tuple[str, str], dict[str, Mistake]] = {
         "token": another_first_token,
     },
     ("xvlm", "itc"): {"order: image": swap(f"{_SWIN}.1", f"{_SWIN}.2")},
+    ("ofa", "likelihood"): {
+        "head": roll("encoder.embed_tokens.weight"),
+        "order: encoder": swap("encoder.layers.0", "encoder.layers.1"),
+        "order: decoder": swap("decoder.layers.0", "decoder.layers.1"),
+        "order: image": swap("encoder.embed_images.layer2.0", "encoder.embed_images.layer3.0"),
+        "place": setting("encoder", "side", lambda module: 5),
+        "token": another_first_token,
+    },
     ("cappa", "likelihood"): {
         "head": roll("text.logits.weight"),
         "head: bias": roll("text.logits.bias"),
@@ -245,8 +254,12 @@ MISTAKES: dict[tuple[str, str], dict[str, Mistake]] = {
 }
 
 
-#: Families of which nothing of the authors' is there: their numbers are drawn here, with what no shape tells.
-DRAWN: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any]]] = {"cappa": (lambda: draw(cappa_shapes()), {})}
+#: Families of which nothing of the authors' is there: their numbers are drawn here, with what no shape tells, and the
+#: tokenizer that knows the ends of a caption.
+DRAWN: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], Callable[[], Any] | None]] = {
+    "cappa": (lambda: draw(cappa_shapes()), {}, None),
+    "ofa": (ofa_state, OFA_SETTINGS, bart),
+}
 
 
 def draw_golden(name: str, reading: str) -> tuple[Golden, NativeFamily, Any]:
@@ -254,8 +267,8 @@ def draw_golden(name: str, reading: str) -> tuple[Golden, NativeFamily, Any]:
     generator = torch.Generator().manual_seed(3)
     pixels, ids = torch.randn((2, 3, 48, 48), generator=generator), torch.randint(8, 20, (2, 9), generator=generator)
     held = {"pixel_values": pixels, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    make, settings = DRAWN[name]
-    golden = Golden(make(), held, {}, {}, {})
+    make, settings, tokenizer = DRAWN[name]
+    golden = Golden(make(), held, {}, {}, {} if tokenizer is None else {"words": tokenizer()})
     family, module = build(name, golden.state, settings)
     golden.output[reading] = score(family.readings[reading], module, golden)
     return golden, family, module

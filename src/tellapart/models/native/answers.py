@@ -13,6 +13,7 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.native.bert import BertEmbeddings, BertEncoder, BertLayer
+from tellapart.models.native.decoding import Past, read_before
 from tellapart.models.native.family import Layout, NativeHalves
 from tellapart.models.torch_backend import import_torch
 
@@ -79,7 +80,10 @@ class Answers(NativeHalves):
 
 
 class AnswerDecoder(nn.Module):  # type: ignore[misc, name-defined]
-    """BERT as a decoder: each token reads those before it and the question's states, and predicts the next one."""
+    """BERT as a decoder: each token reads those before it, and predicts the next one.
+
+    The layers that have cross-attention also read a question's states, or an image's.
+    """
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
@@ -87,10 +91,11 @@ class AnswerDecoder(nn.Module):  # type: ignore[misc, name-defined]
         self.bert = nn.Module()
         self.bert.embeddings = BertEmbeddings(layout, f"{prefix}.bert.embeddings")
         inner, width = layout.shape(f"{layer}.0.intermediate.dense.weight")
-        source = layout.shape(f"{layer}.0.crossattention.self.key.weight")[1]
         heads = layout.heads(width)
         depth = layout.count(f"{layer}.{{}}.")
-        self.bert.encoder = BertEncoder([BertLayer(width, heads, inner, source=source) for _ in range(depth)])
+        keys = [f"{layer}.{k}.crossattention.self.key.weight" for k in range(depth)]
+        sources = [layout.shape(key)[1] if key in layout else None for key in keys]
+        self.bert.encoder = BertEncoder([BertLayer(width, heads, inner, source=source) for source in sources])
         words = layout.shape(f"{prefix}.cls.predictions.decoder.weight")[0]
         self.cls = nn.Module()
         self.cls.predictions = nn.Module()
@@ -100,16 +105,17 @@ class AnswerDecoder(nn.Module):  # type: ignore[misc, name-defined]
         self.cls.predictions.transform.LayerNorm = nn.LayerNorm(width, eps=1e-12)
         self.cls.predictions.decoder = nn.Linear(width, words, bias=False)
 
-    def forward(self, ids: Any, source: Any, source_mask: Any) -> Any:
-        """Return log P of every word behind each of int64 `(batch, n)`: `(batch, n, words)`.
+    def forward(self, ids: Any, source: Any, source_mask: Any, past: Past | None = None) -> Any:
+        """Return log P of every word behind each of int64 `(batch, n)`, or each that is not past: `(batch, n, words)`.
 
         Padding is on the right, so no real token reads it.
         """
-        length = ids.shape[1]
-        before = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril().expand(len(ids), -1, -1)
-        states = self.bert.embeddings(ids)
-        for layer in self.bert.encoder.layer:
-            states = layer(states, before, source, source_mask)
+        new = ids.shape[1] - (past.length if past else 0)
+        before, states = read_before(ids, new), self.bert.embeddings(ids)[:, -new:]
+        for k, layer in enumerate(self.bert.encoder.layer):
+            seen = None if past is None else past.add(k, states)
+            crossed = source if hasattr(layer, "crossattention") else None
+            states = layer(states, before, crossed, source_mask, seen=seen)
         predictions = self.cls.predictions
         states = predictions.transform.LayerNorm(nn.functional.gelu(predictions.transform.dense(states)))
         return (predictions.decoder(states) + predictions.bias).log_softmax(-1)

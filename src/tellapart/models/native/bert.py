@@ -86,9 +86,14 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
         self.intermediate.dense = nn.Linear(width, inner)
         self.output = AddAndNormalise(inner, width, eps)
 
-    def forward(self, states: Any, mask: Any | None, source: Any = None, source_mask: Any | None = None) -> Any:
-        """Take states `(batch, n, width)` one layer up; bool masks `(batch, n)` are True on what is real."""
-        states = self.attention(states, states, mask)
+    def forward(
+        self, states: Any, mask: Any | None, source: Any = None, source_mask: Any | None = None, *, seen: Any = None
+    ) -> Any:
+        """Take states `(batch, n, width)` one layer up; bool masks `(batch, n)` are True on what is real.
+
+        A decoder's new tokens read `seen`, which are the states of all tokens so far.
+        """
+        states = self.attention(states, states if seen is None else seen, mask)
         if source is not None:
             states = self.crossattention(states, source, source_mask)
         return self.feed(states)

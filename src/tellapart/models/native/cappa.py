@@ -9,10 +9,11 @@ keys are normalised before they are rotated.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart.models.native.decoding import Likelihood, Past
+from tellapart.models.native.family import Layout, NativeFamily, Reading
 from tellapart.models.native.images import HALF_COLOURS, square
 from tellapart.models.native.module import NativeConfig
 from tellapart.models.torch_backend import import_torch
@@ -154,24 +155,19 @@ def resize_linearly(table: Any, size: int) -> Any:
     return (weights / weights.sum(1, keepdim=True) @ table.float()).to(table.dtype)
 
 
-class Cappa(NativeHalves):
-    """An image's tokens and a caption's ids; log P(caption and its end | image), in nats, summed over its tokens."""
+class Cappa(Likelihood):
+    """An image's tokens, and log P of a caption."""
 
     architecture = "Cappa"
-    match = None
-    mean: ClassVar[bool] = False
 
     def images(self, pixel_values: Any) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, patches + registers, width)`."""
         return (self.module.vision(pixel_values),)
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
-        """Return the log-likelihood of each caption, behind its first token: float64 `(batch, 1)`."""
-        (image,), (ids, mask) = images, texts
-        logs = self.module.text(ids[:, :-1], image).float().log_softmax(-1)
-        tokens = logs.gather(-1, ids[:, 1:, None])[..., 0].double().where(mask[:, 1:], 0.0)
-        total = tokens.sum(1, keepdim=True)
-        return total / mask[:, 1:].sum(1, keepdim=True) if self.mean else total
+    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+        """Run the decoder: `(batch, tokens, words)`; nothing past is kept, as no search of the authors is known."""
+        del past
+        return self.module.text(ids, images[0])
 
 
 class CappaMean(Cappa):

@@ -11,11 +11,15 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.generative.prompts import Prompt
+from tellapart.models.generative.reader import Task
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.native.decoding import Writer
 from tellapart.models.protocols import Pixels
+from tellapart.models.torch_backend import forward
 
-__all__ = ["NativeCaptioner", "check_ends"]
+__all__ = ["NativeCaptioner", "NativeWriter", "check_ends"]
 
 
 class NativeCaptioner:
@@ -51,6 +55,55 @@ class NativeCaptioner:
             ModelError: there are not as many images as texts.
         """
         return self._scorer.score_pairs(images, texts)
+
+
+class NativeWriter(NativeCaptioner):
+    """A captioner that also writes, by its authors' beam search, one image at a time: no caption has neighbours.
+
+    Args:
+        encoder: as `NativeCaptioner`.
+        halves: the encoder's.
+    """
+
+    def __init__(self, encoder: TorchFusionEncoder, halves: Writer) -> None:
+        super().__init__(encoder)
+        self._encoder, self._halves = encoder, halves
+
+    def task_prompt(self, task: Task) -> Prompt:
+        """Return the prompt of captions.
+
+        Raises:
+            ModelError: another task.
+        """
+        if task != "caption":
+            raise ModelError(f"{self.name} writes captions, and has no task {task!r}")
+        return self._halves.prompt
+
+    def answer(
+        self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
+    ) -> list[str]:
+        """Write a caption of the image `k`.
+
+        Args:
+            images: RGB uint8 `(height, width, 3)`, one a prompt.
+            prompts: `task_prompt("caption")` each.
+            max_new_tokens: longest caption, if that is less than the authors'.
+
+        Raises:
+            ModelError: not one image a prompt, or another prompt.
+        """
+        if len(images) != len(prompts) or any(len(pictures) != 1 for pictures in images):
+            counts = ", ".join(str(len(pictures)) for pictures in images)
+            raise ModelError(f"{self.name}: {len(prompts)} prompts with {counts or 'no'} images; give one for each")
+        own = self._halves.prompt.text
+        other = next((prompt for prompt in prompts if prompt != own), None)
+        if other is not None:
+            raise ModelError(f"{self.name} writes captions, which it is asked for with {own!r}; got {other!r}")
+        states = self._encoder.encode_images([picture for (picture,) in images])
+        with forward(self.name, self._halves.module):
+            return [
+                self._halves.write(tuple(tensor[None] for tensor in state.tensors), max_new_tokens) for state in states
+            ]
 
 
 def check_ends(name: str, texts: TokenReader) -> None:

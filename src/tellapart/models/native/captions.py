@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import string
 
-__all__ = ["clean_like_albef", "clean_like_blip"]
+__all__ = ["clean_like_albef", "clean_like_blip", "clean_like_ofa"]
 
 
 def clean_like_albef(caption: str, words: int = 30) -> str:
@@ -24,6 +25,15 @@ def clean_like_blip(caption: str, words: int = 30) -> str:
     "a man's dog, black/white - sits <person> too"
     """
     return _cut(re.sub(r"([.!\"()*#:;~])", " ", caption.lower()), words)
+
+
+def clean_like_ofa(caption: str, words: int = 20) -> str:
+    """Clean a caption as OFA's captioning does: no punctuation, at most 20 words; letters stay as they are.
+
+    >>> clean_like_ofa("A man's dog -- black/white.")
+    'A mans dog blackwhite'
+    """
+    return " ".join(caption.translate(str.maketrans("", "", string.punctuation)).split()[:words])
 
 
 def _cut(caption: str, words: int) -> str:

@@ -18,6 +18,9 @@ __all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading"]
 #: Width of one attention head in every published file, but where a family says otherwise.
 HEAD_WIDTH = 64
 
+#: Bytes; torch's own memory begins at a multiple of them.
+_ALIGNMENT = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -83,6 +86,9 @@ class NativeHalves(Halves):
         self.module = module
         self.context: int = module.config.context
 
+    def take_words(self, tokenizer: Any) -> None:
+        """Take what the halves read or write beside a text: nothing, but for captioners and answers in words."""
+
     @property
     def facts(self) -> str:
         """The configuration, as part of the fingerprint."""
@@ -98,11 +104,15 @@ class Reading:
         read: what is read from the joint's output: `itm`, `itm_logit`, `cosine`, `likelihood`; or from another task's
             head: `answers`, `two_images`, `heat` or `box`.
         needs: the tensor that a file must have for it.
+        lacks: a tensor that it must not have, as another task's file does; empty for none.
+        prompt: what a text is put into, in place of `{}`; None for the family's.
     """
 
     halves: Callable[[Any], Halves]
     read: str
     needs: str
+    lacks: str = ""
+    prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,7 @@ class NativeFamily:
         ends: whether a text is read with a token at its end, [SEP] say.
         rename: takes a name in the file to that in the module.
         ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
+        ignored_without: patterns that no reading needs in a file that has no name with the beginning given here.
         resize: takes the tensors to another image size, by the authors' own method; None if there is none.
         clean: the authors' cleaner of captions; None if they have none, or none is known.
         prompt: what a caption is put into, in place of `{}`.
@@ -136,6 +147,7 @@ class NativeFamily:
     ends: bool = True
     rename: Callable[[str], str] = str
     ignored: tuple[str, ...] = ()
+    ignored_without: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     resize: Callable[[dict[str, Any], int], dict[str, Any]] | None = None
     clean: Callable[[str], str] | None = None
     prompt: str = "{}"
@@ -144,10 +156,14 @@ class NativeFamily:
 
     def keep(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tensors that a reading may need, under the module's names."""
+        ignored = list(self.ignored)
+        for beginning, patterns in self.ignored_without.items():
+            if not any(name.startswith(beginning) for name in tensors):
+                ignored += patterns
         return {
             self.rename(name): tensor
             for name, tensor in tensors.items()
-            if not any(fnmatchcase(name, pattern) for pattern in self.ignored)
+            if not any(fnmatchcase(name, pattern) for pattern in ignored)
         }
 
     def fit(self, source: str, module: Any, tensors: Mapping[str, Any]) -> None:
@@ -160,7 +176,15 @@ class NativeFamily:
         actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         if misfit := describe_misfit(expected, actual):
             raise ModelError(f"{source} does not fit {self.title}: {misfit}")
-        module.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True, assign=True)
+        module.load_state_dict({name: _align(tensor.float()) for name, tensor in tensors.items()}, assign=True)
         bad = next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
         if bad is not None:
             raise ModelError(f"{source} holds NaN or infinity, first in {bad}")
+
+
+def _align(tensor: Any) -> Any:
+    """Return a tensor where torch itself would place it: kernels round otherwise on numbers that lie elsewhere.
+
+    A file's numbers lie as the file has them, and those of a converted folder otherwise.
+    """
+    return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor

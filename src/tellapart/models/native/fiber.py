@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 from tellapart.models.fusion.family import Contrast, Tensors
+from tellapart.models.generative.prompts import FIBER_CAPTION
 from tellapart.models.native.answers import ClassifiesAnswers
 from tellapart.models.native.bert import BertLayer, Pooler, SelfAttention, attend
+from tellapart.models.native.decoding import Past, Search, Writer, read_before
 from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart.models.native.images import IMAGENET_COLOURS, square
 from tellapart.models.native.meter import add_classifiers, add_linear, add_rank_output
@@ -63,10 +65,13 @@ class GatedLayer(BertLayer):
         self.crossattention_t2i.output = nn.Module()
         self.crossattention_t2i.output.dense = nn.Linear(width, width)
 
-    def fuse(self, states: Any, mask: Any, image: Any, *, last: bool) -> Any:
-        """Take text states one layer up, reading image tokens `(batch, m, source)`; the last layer has no last norm."""
+    def fuse(self, states: Any, mask: Any, image: Any, *, last: bool, seen: Any = None) -> Any:
+        """Take text states one layer up, reading image tokens `(batch, m, source)`; the last layer has no last norm.
+
+        A decoder's new tokens read `seen`, which are the states of all tokens so far.
+        """
         attention, cross = self.attention, self.crossattention_t2i
-        own = attention.output.dense(attention.self(states, states, mask))
+        own = attention.output.dense(attention.self(states, states if seen is None else seen, mask))
         read = cross.output.dense(cross.self(own, image, None))
         states = attention.output.LayerNorm(self.alpha_t2i * read + own + states)
         states = self.output.dense(nn.functional.gelu(self.intermediate.dense(states))) + states
@@ -177,6 +182,62 @@ class FiberCosine(Fiber):
         return (images[0] * texts[0]).sum(-1, keepdim=True)
 
 
+class FiberCaptioner(Writer, Fiber):
+    """A captioner's file: the image tower runs alone, and RoBERTa reads it as a decoder.
+
+    Layers of text whose cross-attention is narrower than the tower's last stage read it through
+    `cross_modal_att_layers`. The last layer of text keeps its last norm, which the description leaves open.
+    """
+
+    architecture = "FiberCaptioner"
+    prompt = FIBER_CAPTION
+    search = Search(beams=5, longest=48)
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the tower, but for its last norm: what each fused layer reads, `(batch, tokens, its source)`."""
+        (states,) = super().images(pixel_values)
+        for step in self._upper:
+            states = step(states)
+        tokens, through = states.flatten(1, 2), self.module.cross_modal_att_layers
+        layers = range(self._fused, len(self.module.text_transformer.encoder.layer))
+        return tuple(through[str(k)](tokens) if str(k) in through else tokens for k in layers)
+
+    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+        """Run the layers and the head of words: `(batch, tokens, words)`."""
+        module, new = self.module, ids.shape[1] - (past.length if past else 0)
+        before, states = read_before(ids, new), module.text_transformer.embeddings(ids)[:, -new:]
+        for k, layer in enumerate(module.text_transformer.encoder.layer):
+            seen = None if past is None else past.add(k, states)
+            if k < self._fused:
+                states = layer(states, before, seen=seen)
+            else:
+                states = layer.fuse(states, before, images[k - self._fused], last=False, seen=seen)
+        head = module.mlm_score
+        states = nn.functional.gelu(head.transform.dense(module.cross_modal_text_transform(states)))
+        return head.decoder(head.transform.LayerNorm(states)) + head.bias
+
+
+class FiberCaptionerMean(FiberCaptioner):
+    """The same by the token."""
+
+    architecture = "FiberCaptionerMean"
+    mean = True
+
+
+def _add_captioner(module: Any, layout: Layout) -> None:
+    """Add what a captioner's file has: projections of the image, by the number of their layer, and a head of words."""
+    head, width = nn.Module(), layout.shape("mlm_score.transform.dense.weight")[0]
+    words = layout.shape("mlm_score.decoder.weight")[0]
+    head.transform = nn.Module()
+    head.transform.dense, head.transform.LayerNorm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
+    head.decoder, head.bias = nn.Linear(width, words, bias=False), nn.Parameter(torch.empty(words))
+    module.mlm_score = head
+    names = {str(k): f"cross_modal_att_layers.{k}.weight" for k in range(len(module.text_transformer.encoder.layer))}
+    module.cross_modal_att_layers = nn.ModuleDict(
+        {k: nn.Linear(*reversed(layout.shape(name))) for k, name in names.items() if name in layout}
+    )
+
+
 def _vectors(module: Any, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
     halves = Fiber(module)
     return halves.image_vectors(*images), halves.text_vectors(*texts)
@@ -207,6 +268,8 @@ def _build(layout: Layout) -> Any:
                 setattr(module, pooler, Pooler(layout.shape(f"{pooler}.dense.weight")[0]))
     add_linear(module, layout, "itm_score.fc", "rank_output")
     add_classifiers(module, layout)
+    if layout.has("mlm_score."):
+        _add_captioner(module, layout)
     if "logit_scale" in layout:
         module.logit_scale = nn.Parameter(torch.empty(()))
     words, size = module.text_transformer.embeddings.word_embeddings.num_embeddings, module.vit_model.image_size
@@ -220,6 +283,8 @@ FIBER = NativeFamily(
     title="FIBER",
     build=_build,
     readings={
+        "likelihood": Reading(FiberCaptioner, "likelihood", "mlm_score.decoder.weight"),
+        "mean_likelihood": Reading(FiberCaptionerMean, "likelihood", "mlm_score.decoder.weight"),
         "vqa": Reading(FiberAnswers, "answers", "vqa_classifier.3.weight"),
         "nlvr2": Reading(FiberTwoImages, "two_images", "nlvr2_classifier.3.weight"),
         "itm": Reading(Fiber, "itm", "itm_score.fc.weight"),
@@ -240,9 +305,9 @@ FIBER = NativeFamily(
         "queue_ptr",
         "queue_total",
         "temp",
-        "mlm_score.*",
-        "cross_modal_att_layers.*",
+        "cross_modal_att_layers.[0-5].*",
     ),
+    ignored_without={"cross_modal_att_layers.": ("mlm_score.*",)},
     resize=resize_bias_tables,
     begin_training=_begin_training,
     contrast=Contrast(

@@ -16,7 +16,7 @@ from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
 from tellapart.models.native.captioner import check_ends
 from tellapart.models.native.family import Layout, NativeFamily, Reading
-from tellapart.models.native.readings import NativeModel, make_model, take_answers
+from tellapart.models.native.readings import NativeModel, make_model, take_words
 from tellapart.models.native_prefixes import TOKENIZER_FILES, find_native
 from tellapart.models.torch_backend import Runtime, import_torch, runtime
 
@@ -59,9 +59,9 @@ def load_native(model_type: str, name: str, options: ModelOptions) -> NativeMode
     where = runtime(options)
     opened = open_model(model_type, name, where, image_size=options.image_size)
     reading = choose_reading(opened, options.reading)
-    preparation, tokenizer = prepare(opened, options)
+    preparation, tokenizer = prepare(opened, options, reading)
     halves = reading.halves(opened.module)
-    take_answers(halves, opened.path.parent, tokenizer)
+    take_words(halves, opened.path.parent, tokenizer)
     if reading.read == "likelihood":
         check_ends(name, preparation.texts)
     return make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
@@ -101,9 +101,16 @@ def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
         if isinstance(settings, Mapping) and settings.get("model_type") == model_type:
             return settings
     held = checkpoint.beside.get("hyper_parameters", checkpoint.beside)
-    held = held.get("config", {}) if isinstance(held, Mapping) else {}
-    plain = held if isinstance(held, Mapping) else {}
-    return {key: value for key, value in plain.items() if isinstance(value, str | int | float | bool)}
+    held = held.get("config") if isinstance(held, Mapping) else None
+    parts = [held] if isinstance(held, Mapping) else _fairseq_parts(checkpoint.beside)
+    return {key: value for part in parts for key, value in part.items() if isinstance(value, str | int | float | bool)}
+
+
+def _fairseq_parts(beside: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
+    """Return what fairseq calls its arguments: `args`, or `model` and `task` in `cfg` of later versions."""
+    later = beside.get("cfg")
+    parts = [beside.get("args"), *((later.get("model"), later.get("task")) if isinstance(later, Mapping) else ())]
+    return [part for part in parts if isinstance(part, Mapping)]
 
 
 def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
@@ -113,7 +120,8 @@ def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
         ModelError: it has no such reading, or none.
     """
     held = opened.module.state_dict()
-    there = {key: reading for key, reading in opened.family.readings.items() if reading.needs in held}
+    readings = opened.family.readings.items()
+    there = {key: reading for key, reading in readings if reading.needs in held and reading.lacks not in held}
     if name is None and there:
         return next(iter(there.values()))
     if name not in there:
@@ -139,12 +147,13 @@ def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
     return tokenizer
 
 
-def prepare(opened: OpenedModel, options: ModelOptions) -> tuple[Preparation, Any]:
+def prepare(opened: OpenedModel, options: ModelOptions, reading: Reading | None = None) -> tuple[Preparation, Any]:
     """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
 
     Args:
         opened: the model.
         options: texts, tokenizer, regions.
+        reading: if it puts texts into words of its own, or predicts their end.
 
     Raises:
         ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.
@@ -153,11 +162,14 @@ def prepare(opened: OpenedModel, options: ModelOptions) -> tuple[Preparation, An
     if options.texts == "cleaned" and family.clean is None:
         raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out --texts cleaned")
     tokenizer = load_vocabulary(opened, options.tokenizer)
-    if not family.ends:
+    ends, prompt = family.ends, family.prompt
+    if reading is not None:
+        ends, prompt = ends or reading.read == "likelihood", prompt if reading.prompt is None else reading.prompt
+    if not ends:
         leave_out_end(tokenizer)
     clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
-    texts = TokenReader(tokenizer, module.config.context, clean=lambda text: family.prompt.format(clean(text)))
-    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {family.prompt}{'' if family.ends else ' no end'}"
+    texts = TokenReader(tokenizer, module.config.context, clean=lambda text: prompt.format(clean(text)))
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {prompt}{'' if ends else ' no end'}"
     if family.images is not None:
         return Preparation(family.images(module), texts, facts), tokenizer
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)

@@ -12,10 +12,12 @@ from tellapart.models.fusion.heads import FusionAnswers, FusionBoxes, FusionHeat
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.native.answers import ANSWERS_FILE, Answers, read_answer_list
-from tellapart.models.native.captioner import NativeCaptioner
+from tellapart.models.native.captioner import NativeCaptioner, NativeWriter
 from tellapart.models.native.cosine import CosineScorer
+from tellapart.models.native.decoding import Writer
+from tellapart.models.native.family import NativeHalves
 
-__all__ = ["NativeModel", "make_model", "take_answers"]
+__all__ = ["NativeModel", "make_model", "take_words"]
 
 NativeModel = FusionScorer | CosineScorer | NativeCaptioner | FusionAnswers | FusionTwoImages | FusionHeat | FusionBoxes
 
@@ -28,12 +30,14 @@ _MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
 }
 
 
-def take_answers(halves: Halves, folder: Path, tokenizer: Any) -> None:
-    """Give a head that chooses answers the list beside its file.
+def take_words(halves: Halves, folder: Path, tokenizer: Any) -> None:
+    """Give a head the words it puts out: one that chooses answers the list beside its file, a captioner its tokens.
 
     Raises:
         ModelError: there is no such list, or it does not fit the head.
     """
+    if isinstance(halves, NativeHalves):
+        halves.take_words(tokenizer)
     if isinstance(halves, Answers):
         path = folder / ANSWERS_FILE
         answers = read_answer_list(path)
@@ -47,4 +51,6 @@ def make_model(encoder: TorchFusionEncoder, halves: Halves) -> NativeModel:
     """Make the model that gives what the encoder's reading says."""
     if isinstance(halves, Answers):
         return FusionAnswers(encoder, halves.answers)
+    if isinstance(halves, Writer):
+        return NativeWriter(encoder, halves)
     return _MODELS.get(encoder.reading, FusionScorer)(encoder)

@@ -103,9 +103,12 @@ def _build(layout: Layout) -> Any:
 
 
 def _rename(name: str) -> str:
-    """Keep the encoder's blocks apart from its embedding of regions; very old files say `vis_encoder`."""
+    """Keep the encoder's blocks apart from its embedding of regions; very old files say `vis_encoder`.
+
+    A converted folder has the names that are returned here, and they stay.
+    """
     name = name.replace("vis_encoder.", "encoder.", 1) if name.startswith("vis_encoder.") else name
-    if name.startswith("encoder.") and not name.startswith("encoder.visual_embedding."):
+    if name.startswith("encoder.") and not name.startswith(("encoder.visual_embedding.", "encoder.stack.")):
         return name.replace("encoder.", "encoder.stack.", 1)
     return name
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.models.fusion.family import Tensors
+from tellapart.models.generative.prompts import XVLM_CAPTION
 from tellapart.models.native.albef import add_task_heads, build_text, rename_text
 from tellapart.models.native.answers import DecodesAnswers
 from tellapart.models.native.captions import clean_like_albef
+from tellapart.models.native.decoding import Past, Search, Writer
 from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart.models.native.grad_cam import GradCam
 from tellapart.models.native.images import CLIP_COLOURS, square
@@ -79,6 +81,26 @@ class XvlmTwoImages(AlternatingImages, Xvlm):
     architecture = "XvlmTwoImages"
 
 
+class XvlmCaptioner(Writer, Xvlm):
+    """A captioner's file: `text_decoder` reads the image in its upper layers, and writes behind "a picture of"."""
+
+    architecture = "XvlmCaptioner"
+    prompt = XVLM_CAPTION
+    opening = XVLM_CAPTION.text
+    search = Search(beams=3, longest=16, shortest=1, counted=3)
+
+    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+        """Run the decoder: `(batch, tokens, words)`."""
+        return self.module.text_decoder(ids, images[0], None, past)
+
+
+class XvlmCaptionerMean(XvlmCaptioner):
+    """The same by the token."""
+
+    architecture = "XvlmCaptionerMean"
+    mean = True
+
+
 class XvlmBoxes(Xvlm):
     """Grounding's file, and pre-trained ones: where the text's object is.
 
@@ -102,7 +124,8 @@ class XvlmGradCam(GradCam, Xvlm):
 def _build(layout: Layout) -> Any:
     module = nn.Module()
     module.vision_encoder = build_swin(layout, "vision_encoder")
-    module.text_encoder = build_text(layout)
+    if not layout.has("text_decoder.") or layout.has("text_encoder."):
+        module.text_encoder = build_text(layout)
     add_task_heads(module, layout)
     heads = [name for name in ("itm_head", "bbox_head", "cls_head") if layout.has(f"{name}.")]
     for name in heads:
@@ -110,14 +133,26 @@ def _build(layout: Layout) -> Any:
     if "itm_head" in heads:
         for name in ("vision_proj", "text_proj"):
             setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+    words = module.text_encoder if hasattr(module, "text_encoder") else module.text_decoder.bert
     module.config = NativeConfig(
         "xvlm",
-        vocab_size=module.text_encoder.embeddings.word_embeddings.num_embeddings,
+        vocab_size=words.embeddings.word_embeddings.num_embeddings,
         context=_CONTEXT,
         image_size=module.vision_encoder.image_size,
         layout=layout,
     )
     return module
+
+
+def _caption_reading(halves: type[XvlmCaptioner]) -> Reading:
+    """Return the reading of a captioner's file, which is one with a decoder and no encoder of texts."""
+    return Reading(
+        halves,
+        "likelihood",
+        "text_decoder.cls.predictions.decoder.weight",
+        lacks="text_encoder.embeddings.word_embeddings.weight",
+        prompt=f"{XVLM_CAPTION.text}{{}}",
+    )
 
 
 XVLM = NativeFamily(
@@ -128,7 +163,9 @@ XVLM = NativeFamily(
         "itm": Reading(Xvlm, "itm", "itm_head.0.weight"),
         "itm_logit": Reading(Xvlm, "itm_logit", "itm_head.0.weight"),
         "itc": Reading(XvlmCosine, "cosine", "vision_proj.weight"),
-        "vqa": Reading(XvlmAnswers, "answers", "text_decoder.cls.predictions.decoder.weight"),
+        "likelihood": _caption_reading(XvlmCaptioner),
+        "mean_likelihood": _caption_reading(XvlmCaptionerMean),
+        "vqa": Reading(XvlmAnswers, "answers", "text_decoder.bert.encoder.layer.0.crossattention.self.key.weight"),
         "nlvr2": Reading(XvlmTwoImages, "two_images", "cls_head.0.weight"),
         "boxes": Reading(XvlmBoxes, "box", "bbox_head.0.weight"),
         "grad_cam": Reading(XvlmGradCam, "heat", "itm_head.0.weight"),
