@@ -65,7 +65,9 @@ def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg"])
+@pytest.mark.parametrize(
+    "loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg", "tripletclip", "ce-clip"]
+)
 def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path, loss: str) -> None:
     settings = config(tmp_path, loss={"name": loss})
     if loss == "siglip":
