@@ -51,7 +51,7 @@ def negclip(L, N, there, same):
 
 
 def tripletclip(L, L2, LN, L2N, same, same2, cross):
-    """L: pairs by pairs, L2: mates by mates, LN, L2N: images of one by texts of the other; cross: who shows one image."""
+    """L: pairs by pairs, L2: mates by mates, LN, L2N: one's images by the other's texts; cross: who shows one image."""
     image, text, n = 0.0, 0.0, len(L)
     for logits, false, own, other in ((L, LN, same, cross), (L2, L2N, same2, cross.T)):
         for i in range(n):
