@@ -124,6 +124,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "trohn-img": "tellapart.train.losses.trohn_img:TROHN_IMG",
         "tripletclip": "tellapart.train.losses.tripletclip:TRIPLETCLIP",
         "ce-clip": "tellapart.train.losses.ce_clip:CE_CLIP",
+        "cs-clip": "tellapart.train.losses.cs_clip:CS_CLIP",
         "fsc-global": "tellapart.train.losses.fsc_global:FSC_GLOBAL",
         "negbench": "tellapart.train.losses.negbench:NEGBENCH",
         "hardneg": "tellapart.train.losses.hardneg:HARDNEG",

@@ -52,6 +52,7 @@ def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
     for preset, rate, size, decay, epochs in (
         ("tripletclip", 5e-4, 1024, 0.5, 10),
         ("ce-clip", 5e-6, 512, 0.1, 10),
+        ("cs-clip", 5e-6, 1024, 0.01, 25),
         ("fsc-global", 5e-6, 256, 0.1, 5),
     ):
         found = settings(tmp_path, preset)

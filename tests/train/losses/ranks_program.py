@@ -19,6 +19,7 @@ from torch import Tensor
 from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.cs_clip import cs_clip
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
@@ -42,6 +43,7 @@ DUAL = {
     "trohn-img": trohn_img,
     "tripletclip": tripletclip,
     "ce-clip": lambda made: ce_clip(made, CeClip(bound=1.0)),
+    "cs-clip": cs_clip,
     "fsc-global": fsc_global,
     "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
     "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
@@ -58,7 +60,7 @@ FUSION = {
     "eqsim-ranking": lambda made: eqsim_ranking(made, EqSim(alpha=0.001, variant="v2-all")),
     "eqsim-itm-released": lambda made: eqsim_itm(made, EqSim(alpha=0.001, as_released=True)),
 }
-ENCODED = ("images", "texts", "negative_texts")
+ENCODED = ("images", "texts", "negative_texts", "units")
 
 
 def share(tensor: Tensor, rank: int, size: int) -> Tensor:

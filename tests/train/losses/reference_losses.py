@@ -61,6 +61,12 @@ def tripletclip(L, L2, LN, L2N, same, same2, cross):
     return {"image_to_text": image, "text_to_image": text, "total": image + text}
 
 
+def cs_clip(L, N, there, U, F, same, weight):
+    """U: logits of images with all units, F: with all foils."""
+    captions, units = negclip(L, N, there, same)["total"], negclip(U, F, np.ones(len(L), bool), same)["total"]
+    return {"negclip": captions, "units": weight * units, "total": captions + weight * units}
+
+
 def choices(own, false, there):
     """For each image with a false caption, its logits and the probabilities of its captions, the true one first."""
     logits = [np.array([o, *row[h]]) for o, row, h in zip(own, false, there, strict=True) if h.any()]

@@ -12,6 +12,7 @@ from made_batches import IDS, batch, matches
 
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.cs_clip import CsClip, cs_clip
 from tellapart.train.losses.cyclip import CyClip, cyclip
 from tellapart.train.losses.eqsim import drawn_negatives, eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
@@ -82,6 +83,8 @@ def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chun
     for contrast, choice in ((0.99, 0.01), (0.0, 1.0)):
         expected = reference.negbench(L, false, there, alike, contrast, choice)
         assert_equal(negbench(made, NegBench(contrast, choice)), expected)
+    U, F = (scale * made.images.numpy() @ made.units[:, side].numpy().T for side in (0, 1))
+    assert_equal(cs_clip(made, CsClip(0.7)), reference.cs_clip(L, N, there.flatten(), U, F, alike, 0.7))
     for weight, gamma, smoothing in ((0.5, 2.0, 0.02), (1.0, 0.0, 0.0), (2.0, 1.0, 0.5)):
         settings = {"weight": weight, "gamma": gamma, "smoothing": smoothing}
         expected = reference.fsc_global(L, false, there, alike, **settings)

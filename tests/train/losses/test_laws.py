@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.cs_clip import cs_clip
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
@@ -40,6 +41,7 @@ DUAL: dict[str, Loss] = {
     "trohn-img": trohn_img,
     "tripletclip": tripletclip,
     "ce-clip": lambda made: ce_clip(made, CeClip(threshold=1.0)),
+    "cs-clip": cs_clip,
     "fsc-global": fsc_global,
     "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
     "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
@@ -56,7 +58,7 @@ DUAL: dict[str, Loss] = {
 #: Their draws belong to row numbers.
 DRAWING = {"eqsim-released"}
 #: They read false captions or mates, which no batch makes needless.
-NEGATIVES_OF_THEIR_OWN = {"negclip", "trohn-img", "tripletclip", "ce-clip", "fsc-global", "negbench"}
+NEGATIVES_OF_THEIR_OWN = {"negclip", "trohn-img", "tripletclip", "ce-clip", "cs-clip", "fsc-global", "negbench"}
 
 FUSION: dict[str, Callable[[Matches], LossParts]] = {
     "itm": itm,
@@ -148,6 +150,7 @@ def with_entry(made: Batch, value: float) -> Batch:
         images=wider(made.images, 0, 1.0),
         texts=wider(made.texts, 3, value),
         negative_texts=wider(made.negative_texts),
+        units=wider(made.units),
         mates=Batch(wider(mates.images), wider(mates.texts), mates.scale, mates.image_ids),
     )
 
@@ -232,7 +235,8 @@ def test_on_cosines_the_hinge_lets_a_pair_through_at_its_own_deviation() -> None
 def test_half_precision_is_compared_in_float32_under_autocast_too() -> None:
     made = replace(batch(), mates=None)
     half = {
-        name: getattr(made, name).to(torch.bfloat16) for name in ("images", "texts", "scale", "bias", "negative_texts")
+        name: getattr(made, name).to(torch.bfloat16)
+        for name in ("images", "texts", "scale", "bias", "negative_texts", "units")
     }
     single = {name: tensor.float() for name, tensor in half.items()}
     for name, loss in DUAL.items():

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.ce_clip import ce_clip
+from tellapart.train.losses.cs_clip import cs_clip
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.equations import EqSim
@@ -49,6 +50,7 @@ LOSSES: dict[str, Callable[[Batch], LossParts]] = {
     "trohn-img": trohn_img,
     "tripletclip": tripletclip,
     "ce-clip": ce_clip,
+    "cs-clip": cs_clip,
     "fsc-global": fsc_global,
     "negbench": negbench,
     "hardneg": hardneg,
@@ -83,7 +85,13 @@ def used(loss: Callable[[Batch], LossParts], chunk: int | None) -> tuple[int, in
 @pytest.mark.parametrize("name", LOSSES)
 def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str) -> None:
     # Columns: the pairs; with false captions two more each; with mates twice the pairs and as many rows.
-    columns = {"negclip": 2 * N + 1, "ce-clip": 2 * N + 1, "trohn-img": 2 * N, "tripletclip": 2 * N}.get(name, N + 1)
+    columns = {
+        "negclip": 2 * N + 1,
+        "ce-clip": 2 * N + 1,
+        "cs-clip": 2 * N + 1,
+        "trohn-img": 2 * N,
+        "tripletclip": 2 * N,
+    }.get(name, N + 1)
     kept = 8 * N * 20  # a few values a row: inputs of 5 dimensions, normalisers, neighbours
     largest, saved = used(LOSSES[name], CHUNK)
     assert largest <= max(CHUNK * columns, 2 * N * 8)
