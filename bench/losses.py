@@ -38,7 +38,18 @@ __all__ = ["main"]
 #: Loss -> what it is compared with.
 DUAL = dict.fromkeys(
     (
-        *("itc", "siglip", "negclip", "trohn-img", "tripletclip", "ce-clip", "fsc-global", "negbench", "hardneg"),
+        *(
+            "itc",
+            "siglip",
+            "negclip",
+            "trohn-img",
+            "tripletclip",
+            "ce-clip",
+            "cs-clip",
+            "fsc-global",
+            "negbench",
+            "hardneg",
+        ),
         *("cyclip", "eqsim", "eqsim-released"),
     ),
     "itc",
@@ -138,6 +149,9 @@ def encoded(model: Encoders, inputs: Inputs, name: str) -> tuple[Batch, Tensor, 
         wrong = inputs.false_texts[: false * len(ids)]
         vectors = normalize(model.text_tokens(wrong).mean(1), dim=-1)
         batch = replace(batch, negative_texts=vectors.reshape(len(ids), false, -1))
+    if getattr(loss, "units", False):
+        both = normalize(model.text_tokens(inputs.false_texts[-2 * len(ids) :]).mean(1), dim=-1)
+        batch = replace(batch, units=both.reshape(len(ids), 2, -1))
     if getattr(loss, "negative_images", "none") == "mate":
         more = (model.image_tokens(inputs.mate_images), model.text_tokens(inputs.mate_texts))
         mates = Batch(*(normalize(tokens.mean(1), dim=-1) for tokens in more), batch.scale, ids + len(ids))

@@ -263,9 +263,8 @@ def dual_needs(loss: Any) -> str:
     """What a dual encoder's loss needs of a row beside image and caption."""
     images = {"none": "", "pairs": "hard images where there are some", "mate": "a hard counterpart"}
     captions = f"{loss.negative_captions} false captions" if loss.negative_captions > 1 else "a false caption"
-    return (
-        ", ".join(filter(None, (captions if loss.negative_captions else "", images[loss.negative_images]))) or "pairs"
-    )
+    needs = [captions if loss.negative_captions else "", "a unit and its foil" if loss.units else ""]
+    return ", ".join(filter(None, (*needs, images[loss.negative_images]))) or "pairs"
 
 
 def fusion_needs(loss: Any) -> str:
