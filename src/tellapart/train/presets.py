@@ -83,8 +83,8 @@ _TROHN_IMG: Mapping[str, Any] = {
     "data": {"negative_captions": 0, "negative_images": "mate"},
 }
 
-#: TripletCLIP (Patel et al. 2024; the released open_clip script and its defaults): ViT-B/32 from random weights on
-#: CC3M's and CC12M's captions with a false caption and its picture each. Unknown: how it fine-tunes OpenAI's weights.
+#: TripletCLIP (Patel et al. 2024; the released open_clip script and its defaults): ViT-B/32 from random weights,
+#: each caption with a false one and its picture. Unknown: how it fine-tunes OpenAI's weights.
 #: Contradicted: the script's 10 epochs are a sample, its default is 92. Its rate falls to zero on a cosine.
 _TRIPLETCLIP: Mapping[str, Any] = {
     "seed": 42,

@@ -63,8 +63,8 @@ def ce_clip(batch: Batch, options: CeClip = _DEFAULT) -> LossParts:
     Raises:
         ModelError: the batch has no false captions.
 
-    Source: CE-CLIP (Zhang et al. 2024), section 3, with hard negatives in the contrast as its released command has
-    them.
+    Source: CE-CLIP (Zhang et al. 2024), `Clip_DALoss` of its code, with hard negatives in the contrast as its released
+    command has them.
 
     >>> import torch
     >>> false = torch.tensor([[[0.0, 0.0]], [[0.0, 0.0]]])

@@ -57,7 +57,7 @@ def fsc_global(batch: Batch, options: FscGlobal = _DEFAULT) -> LossParts:
     Raises:
         ModelError: the batch has no false captions.
 
-    Source: FSC-CLIP (Oh et al. 2024), section 3.3, selective calibrated regularisation of the global loss.
+    Source: FSC-CLIP (Oh et al. 2024), `Global_HNLoss` of its code with focal loss and label smoothing.
 
     >>> import torch
     >>> false = torch.eye(2)[:, None]  # which nothing tells from the true ones: p is a half

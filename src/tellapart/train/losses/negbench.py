@@ -49,7 +49,7 @@ def negbench(batch: Batch, options: NegBench = _DEFAULT) -> LossParts:
     Raises:
         ModelError: the batch has no false captions.
 
-    Source: NegBench (Alhamoud et al. 2025), section 5, the objective with multiple-choice questions; three false
+    Source: NegBench (Alhamoud et al. 2025), its objective with multiple-choice questions; three false
     captions an image.
 
     >>> import torch

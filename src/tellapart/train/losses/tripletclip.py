@@ -23,7 +23,7 @@ def tripletclip(batch: Batch) -> LossParts:
     Raises:
         ModelError: the batch has no mates, or a mate shows its pair's own image.
 
-    Source: TripletCLIP (Patel et al. 2024), section 4; its code sums the two sides.
+    Source: TripletCLIP (Patel et al. 2024), `tripletclip_loss` of its code, which sums the two sides.
 
     >>> import torch
     >>> mates = Batch(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor(0.0), torch.tensor([8, 9]))
