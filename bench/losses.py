@@ -9,11 +9,18 @@ EqSim's paper counts forward passes: 1.026 for its dual encoder (ITC), 1.95 for 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import platform
+import shlex
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +36,24 @@ from tellapart.train.losses.matches import Matches, counterparts, hard_negatives
 __all__ = ["main"]
 
 #: Loss -> what it is compared with.
-DUAL = dict.fromkeys(("itc", "siglip", "negclip", "trohn-img", "hardneg", "cyclip", "eqsim", "eqsim-released"), "itc")
+DUAL = dict.fromkeys(
+    (
+        *(
+            "itc",
+            "siglip",
+            "negclip",
+            "trohn-img",
+            "tripletclip",
+            "ce-clip",
+            "cs-clip",
+            "fsc-global",
+            "negbench",
+            "hardneg",
+        ),
+        *("cyclip", "eqsim", "eqsim-released"),
+    ),
+    "itc",
+)
 FUSION = {"itm": "itm", "eqsim-itm": "itm", "ranking": "ranking", "eqsim-ranking": "ranking"}
 
 
@@ -90,7 +114,7 @@ class Encoders(nn.Module):
 
 @dataclass(frozen=True)
 class Inputs:
-    """A batch before it is encoded; the second of each kind are mates, false captions are of every image."""
+    """A batch before it is encoded; the second of each kind are mates, four false captions are of every image."""
 
     images: Tensor
     texts: Tensor
@@ -109,7 +133,7 @@ def draw_inputs(count: int, size: Size, device: str) -> Inputs:
     def texts() -> Tensor:
         return torch.randint(0, size.vocabulary, (count, size.words), generator=generator).to(device)
 
-    return Inputs(images(), texts(), images(), texts(), texts())
+    return Inputs(images(), texts(), images(), texts(), torch.cat([texts() for _ in range(4)]))
 
 
 def encoded(model: Encoders, inputs: Inputs, name: str) -> tuple[Batch, Tensor, Tensor]:
@@ -120,10 +144,15 @@ def encoded(model: Encoders, inputs: Inputs, name: str) -> tuple[Batch, Tensor, 
     batch = Batch(*vectors, model.scale.exp(), ids)
     if name == "siglip":
         batch = replace(batch, bias=torch.tensor(-10.0, device=ids.device))
-    if name == "negclip":
-        false = normalize(model.text_tokens(inputs.false_texts).mean(1), dim=-1)
-        batch = replace(batch, negative_texts=false[:, None])
-    if name == "trohn-img":
+    loss = load("loss", name.removesuffix("-released"))
+    if false := getattr(loss, "negative_captions", 0):
+        wrong = inputs.false_texts[: false * len(ids)]
+        vectors = normalize(model.text_tokens(wrong).mean(1), dim=-1)
+        batch = replace(batch, negative_texts=vectors.reshape(len(ids), false, -1))
+    if getattr(loss, "units", False):
+        both = normalize(model.text_tokens(inputs.false_texts[-2 * len(ids) :]).mean(1), dim=-1)
+        batch = replace(batch, units=both.reshape(len(ids), 2, -1))
+    if getattr(loss, "negative_images", "none") == "mate":
         more = (model.image_tokens(inputs.mate_images), model.text_tokens(inputs.mate_texts))
         mates = Batch(*(normalize(tokens.mean(1), dim=-1) for tokens in more), batch.scale, ids + len(ids))
         batch = replace(batch, mates=mates)
@@ -192,8 +221,8 @@ def rows(
     against: dict[str, str],
     model: Encoders,
     args: argparse.Namespace,
-) -> list[str]:
-    """Measure steps in turns, and return a table's rows."""
+) -> list[dict[str, Any]]:
+    """Measure steps in turns; print a table's rows, and return them for the record."""
     took: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
     for turn in range(args.warm_up + args.rounds):
         # The order turns too, so that no step always follows the same other one.
@@ -202,16 +231,19 @@ def rows(
             measured = seconds(model, steps[name], args.device)
             if turn >= args.warm_up:
                 took[name].append(measured)
-    lines = []
+    found = []
     for name, measured in took.items():
-        cells = []
+        cells, ratios = [], []
         for part in (0, 1):
             base = took[against[name]]
             middle, low, high = median([mine[part] / other[part] for mine, other in zip(measured, base, strict=True)])
+            ratios.append([round(value, 4) for value in (middle, low, high)])
             cells.append("1" if name == against[name] else f"{middle:.3f} [{low:.3f}, {high:.3f}]")
         both = np.median([whole for _, whole in measured])
-        lines.append(f"| {title} | {name} | {against[name]} | {1000 * both:.1f} | {cells[0]} | {cells[1]} |")
-    return lines
+        print(f"| {title} | {name} | {against[name]} | {1000 * both:.1f} | {cells[0]} | {cells[1]} |", flush=True)
+        row = {"batch": int(title), "loss": name, "against": against[name], "milliseconds": round(1000 * both, 1)}
+        found.append(row | {"forward": ratios[0], "forward_and_backward": ratios[1]})
+    return found
 
 
 def main() -> None:
@@ -226,6 +258,7 @@ def main() -> None:
     parser.add_argument("--negatives", type=int, default=3, help="of ranking; the paper's METER has 15")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, help="a record, as docs/losses.md reads it")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
@@ -233,17 +266,24 @@ def main() -> None:
     model = Encoders(size).to(args.device)
     print("| batch | loss | against | step, ms | forward, x | forward and backward, x |")
     print("|---|---|---|---|---|---|")
+    found = []
     for count in args.batches:
         inputs = draw_inputs(count, size, args.device)
         dual = {name: partial(dual_step, model, inputs, name) for name in DUAL}
         fusion = {name: partial(fusion_step, model, inputs, name, size.negatives) for name in FUSION}
         for steps, against in ((dual, DUAL), (fusion, FUSION)):
-            print("\n".join(rows(str(count), steps, against, model, args)), flush=True)
+            found += rows(str(count), steps, against, model, args)
     where = torch.cuda.get_device_name() if args.device == "cuda" else platform.processor() or platform.machine()
-    print(
-        f"\n{args.rounds} rounds in turns, {where}, {args.threads} threads, torch {torch.__version__}; ViT of width "
-        f"{size.width} and depth {size.depth} at {size.pixels} pixels; ranking with {size.negatives} negatives."
+    said = (
+        f"{args.rounds} rounds in turns, {where}, {args.threads} threads, torch {torch.__version__}; ViT of width "
+        f"{size.width} and depth {size.depth} at {size.pixels} pixels; ranking with {size.negatives} negatives"
     )
+    print(f"\n{said}.")
+    if args.out is not None:
+        command = shlex.join(["python", "bench/losses.py", *sys.argv[1:]])
+        record = {"command": command, "measured": f"{datetime.now(UTC):%Y-%m-%d}", "how": said, "rows": found}
+        record["load"] = [round(load, 1) for load in os.getloadavg()]
+        args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -23,11 +24,14 @@ from tellapart.models.torch_backend import import_torch
 from tellapart.train import openclip_encoder
 from tellapart.train.batch_order import BatchOrder
 from tellapart.train.config import read_config
+from tellapart.train.dual_step import DualStep
 from tellapart.train.load_start import open_dual
 from tellapart.train.loop import rate
 from tellapart.train.new_model import write_new_model
+from tellapart.train.ranks import open_accelerator
 from tellapart.train.record import read_record
 from tellapart.train.rows import read_rows
+from tellapart.train.trainable import Encoded
 from tellapart.train.training_run import run_training
 
 torch = import_torch()
@@ -68,7 +72,9 @@ def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg"])
+@pytest.mark.parametrize(
+    "loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg", "tripletclip", "ce-clip"]
+)
 def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path, loss: str) -> None:
     settings = config(tmp_path, loss={"name": loss})
     if loss == "siglip":
@@ -84,6 +90,40 @@ def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path
         for name in before
         if "attn_mask" not in name
     )
+
+
+@pytest.mark.slow
+def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number(tmp_path: Path) -> None:
+    settings = config(tmp_path, loss={"name": "cs-clip"}, data={"train": ["units.jsonl"]}, optimiser={"steps": 2})
+    rows = [
+        {
+            "image": f"train/{item.images[k]}",
+            "caption": item.texts[k],
+            "negative_captions": [item.texts[1 - k]],
+            "units": [[item.texts[k][: 10 + n], f"{item.id}, {k}, {n}"] for n in range(3)],
+        }
+        for item in read_pair_set(tmp_path / "train").items
+        for k in (0, 1)
+    ]
+    (tmp_path / "units.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run_training(settings, tmp_path, tmp_path / "whole")
+    cached = settings.model_copy(update={"batch": settings.batch.model_copy(update={"micro": 3, "chunk": 2})})
+    run_training(cached, tmp_path, tmp_path / "cached")
+    for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cached"), strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+        assert "total" not in one or one["units"] > 0.1
+    # What is drawn is a unit of the row and that unit's own foil, another one in another step.
+    read = read_rows(["units.jsonl"], tmp_path)
+    start = open_dual(f"local-dir:{tmp_path / 'whole' / 'start'}", "cpu")
+    step = DualStep(settings, start, read, open_accelerator(settings), start.module)
+    drawn = [step.draw([5, 0], number) for number in range(12)]
+    assert {(one.units[0], one.units[2]) for one in drawn} == set(read.rows[5].units)
+    assert {(one.units[1], one.units[3]) for one in drawn} == set(read.rows[0].units)
+    batch = step._batch(drawn[0], Encoded(torch.zeros(2, 1), torch.arange(8.0)[:, None], torch.tensor(1.0), None), 0)
+    assert batch.units is not None
+    assert batch.units[:, :, 0].tolist() == [[4, 6], [5, 7]]
+    with pytest.raises(DataError, match=r"loss 'cs-clip': row 0 \(.*\) has no units; give units in its file"):
+        run_training(config(tmp_path, loss={"name": "cs-clip"}), tmp_path, tmp_path / "none")
 
 
 @pytest.mark.slow

@@ -20,9 +20,16 @@ def settings(folder: Path, preset: str, **more: Any) -> TrainConfig:
     return read_config(path)
 
 
+#: What no paper says, and a configuration must.
+UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "batch": {"size": 8}}}
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_needs_a_model_and_data_alone(tmp_path: Path, preset: str) -> None:
-    result = settings(tmp_path, preset)
+    if preset in UNKNOWN:
+        with pytest.raises(DataError, match=r"give either epochs or steps|batch"):
+            settings(tmp_path, preset)
+    result = settings(tmp_path, preset, **UNKNOWN.get(preset, {}))
     assert result.data.train == ["a.jsonl"]
     assert result.optimiser.epochs is not None
     loss_options(result.loss)
@@ -53,6 +60,20 @@ def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
         assert (bivlc.batch.size, bivlc.optimiser.learning_rate, bivlc.optimiser.warm_up) == (200, 1e-6, 50)
         assert (bivlc.optimiser.weight_decay, bivlc.optimiser.max_scale) == (0.1, None)
         assert bivlc.data.negative_images == images
+    # The released commands of TripletCLIP, CE-CLIP (two GPUs of 256) and FSC-CLIP; what NegBench says at all.
+    for preset, rate, size, decay, epochs in (
+        ("tripletclip", 5e-4, 1024, 0.5, 10),
+        ("ce-clip", 5e-6, 512, 0.1, 10),
+        ("cs-clip", 5e-6, 1024, 0.01, 25),
+        ("fsc-global", 5e-6, 256, 0.1, 5),
+    ):
+        found = settings(tmp_path, preset)
+        assert (found.optimiser.learning_rate, found.batch.size) == (rate, size)
+        assert (found.optimiser.weight_decay, found.optimiser.epochs) == (decay, epochs)
+    own = loss_options(settings(tmp_path, "fsc-global").loss)
+    assert (own.weight, own.gamma, own.smoothing) == (0.5, 2.0, 0.02)
+    asked = settings(tmp_path, "negbench", **UNKNOWN["negbench"])
+    assert (asked.optimiser.learning_rate, asked.loss["contrast"], asked.loss["choice"]) == (1e-8, 0.99, 0.01)
     # COCO-Counterfactuals, appendix B.4: 8,705 of 17,410 and 25 %; all and 75 %; all and all.
     takes = [settings(tmp_path, f"coco-cf-{size}").data.take for size in ("base", "medium", "all")]
     assert takes == [[0.5, 0.25], [1.0, 0.75], [1.0, 1.0]]

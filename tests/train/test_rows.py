@@ -66,6 +66,7 @@ GOOD = {"image": "a.png", "caption": "a cat"}
     ("row", "said"),
     [
         ("{", r"rows.jsonl:2: "),
+        ({**GOOD, "units": [["a cup"]]}, r"rows.jsonl:2: field 'units' must be a list of pairs of texts"),
         ({**GOOD, "captoin": "x"}, r"rows.jsonl:2: unknown field 'captoin'; .*rows hold image, caption"),
         ({"image": "a.png"}, r"rows.jsonl:2: field 'caption' must be a text, got None"),
         ({**GOOD, "caption": " "}, r"rows.jsonl:2: field 'caption' must be a text, got ' '"),

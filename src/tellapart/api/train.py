@@ -28,6 +28,7 @@ def train(
     allow_leak: bool = False,
     seeds: int | None = None,
     against: str | Path | None = None,
+    data: str | Path | None = None,
     progress: bool | Callable[[str], Any] | None = None,
 ) -> Trained:
     """Train a model to tell pairs apart; killed in whatever way, `resume` goes on with the same numbers.
@@ -40,6 +41,7 @@ def train(
         allow_leak: train even on pictures of a benchmark that is reported.
         seeds: train under so many seeds, for means and tests over them.
         against: another configuration's folder of seeds, compared seed by seed.
+        data: the folder of training files and benchmarks that are not beside the configuration.
         progress: as of `evaluate`.
 
     Raises:
@@ -54,6 +56,9 @@ def train(
     """
     path = as_path(config, "config")
     chosen = read_config(path)
+    if data is not None:
+        folder = as_path(data, "data").absolute()
+        chosen = chosen.model_copy(update={"data": chosen.data.model_copy(update={"folder": str(folder)})})
     if against is not None and seeds is None:
         raise DataError("--against compares seeds; give --seeds N too")
     others = None if against is None else read_seeds(as_path(against, "against"))

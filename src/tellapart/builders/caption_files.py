@@ -13,7 +13,7 @@ from tellapart.builders.builder import Made
 from tellapart.catalog import nearest
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
-from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.errors import DataError, quote
 
 __all__ = ["CaptionPair", "ImageFolder", "SourceCaption", "file_digest", "read_caption_pairs", "read_captions"]
@@ -72,6 +72,7 @@ def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaptio
     """Read a file of captions.
 
     - `.jsonl`, `.csv`: `caption`; if there are any, `id` (else the row's number), `image` and `cluster`.
+    - `.json`: COCO's own format (`captions_train2014.json`), images by their file's name.
     - `.txt`: an id, a tab and a caption in each line; the id of the image up to the last `_`, then a number.
 
     Args:
@@ -152,6 +153,9 @@ def file_digest(path: Path) -> dict[str, str]:
 
 def _rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield rows with file and line; those of a text file have these columns between tabs."""
+    if path.suffix == ".json":
+        yield from _coco_rows(path)
+        return
     if path.suffix != ".txt":
         for number, row in read_csv(path) if path.suffix == ".csv" else read_jsonl(path):
             yield f"{path}:{number}", row
@@ -168,6 +172,20 @@ def _rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple
                 raise DataError(f"{path}:{number}: has {len(fields)} fields between tabs; expected {expected}")
             cluster = {"cluster": fields[0].rpartition("_")[0]} if single else {}
             yield f"{path}:{number}", dict(zip(columns, fields, strict=True)) | cluster
+
+
+def _coco_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the captions of COCO's own format: `images` with `id` and `file_name`, `annotations` with `image_id`."""
+    held = read_object(path)
+    images, captions = (held.get(key) for key in ("images", "annotations"))
+    if not isinstance(images, list) or not isinstance(captions, list):
+        raise DataError(f"{path}: captions in COCO's format have the lists 'images' and 'annotations'")
+    names = {image.get("id"): image.get("file_name") for image in images if isinstance(image, dict)}
+    for number, row in enumerate(captions):
+        where = f"{path}: annotations[{number}]"
+        if not isinstance(row, dict) or row.get("image_id") not in names:
+            raise DataError(f"{where}: field 'image_id' must be the id of one of 'images', got {quote(row)}")
+        yield where, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[row["image_id"]]}
 
 
 def _by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "caption") -> dict[str, Entry]:

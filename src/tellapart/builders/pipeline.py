@@ -63,6 +63,7 @@ def build(
     limit: int | None = None,
     progress: Progress | None = None,
     insecure: bool = False,
+    paths: Path | None = None,
 ) -> BuildResult:
     """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused.
 
@@ -74,6 +75,7 @@ def build(
         limit: try only the first so many candidates.
         progress: called after each candidate.
         insecure: let a server of another machine that the recipe names be asked over plain http.
+        paths: the folder that paths in the recipe's options are relative to; the recipe's own if None.
 
     Raises:
         DataError: the recipe is not valid or names a program or a secret, an input cannot be read, every candidate was
@@ -84,7 +86,7 @@ def build(
             executor cannot be reached, or has other inputs.
         MissingDependencyError: the builder needs a package that is not installed.
     """
-    opened, report = _open(recipe, insecure), progress or _ignore_progress
+    opened, report = _open(recipe, paths or recipe.parent, insecure), progress or _ignore_progress
     candidates = _candidates(opened.builder, opened.recipe.builder)[:limit]
     if (out / "card.json").is_file():
         return _existing_set(out, opened.fingerprint, len(candidates))
@@ -125,8 +127,8 @@ class _OpenedRecipe:
     insecure: bool
 
 
-def _open(path: Path, insecure: bool) -> _OpenedRecipe:
-    recipe, home = read_recipe_file(path), path.parent
+def _open(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
+    recipe = read_recipe_file(path)
     builder, selections = open_builder(recipe, home, insecure=insecure), open_selections(recipe, str(path))
     inputs, models = dict(builder.inputs), dict(builder.models)
     for index, (_, selection) in enumerate(selections):

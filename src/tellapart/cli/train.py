@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import interruptible
-from tellapart.cli.options import Json, Quiet, print_json
+from tellapart.cli.options import Data, Json, Quiet, print_json
 
 __all__ = ["train_command"]
 
@@ -33,6 +33,7 @@ def train_command(
         Path | None,
         typer.Option("--against", help="With --seeds: another configuration's folder of seeds, compared seed by seed."),
     ] = None,
+    data: Data = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -51,6 +52,7 @@ def train_command(
             allow_leak=allow_leak,
             seeds=seeds,
             against=against,
+            data=data,
             progress=progress.callback,
         )
     if trained.records:  # of several ranks the first prints

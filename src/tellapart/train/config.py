@@ -44,6 +44,7 @@ class DataConfig(_Table):
     """The training data."""
 
     train: list[str] = Field(min_length=1)
+    folder: str | None = None
     images: str | None = None
     outside_images: bool = False
     validation: str | None = None
@@ -220,7 +221,12 @@ class TrainConfig(_Table):
         Args:
             facts: of the data and the start, and tellapart's version.
         """
-        decides_nothing: dict[str, Any] = {"name": True, "report": True, "log": True, "data": {"outside_images"}}
+        decides_nothing: dict[str, Any] = {
+            "name": True,
+            "report": True,
+            "log": True,
+            "data": {"outside_images", "folder"},
+        }
         values = self.model_dump(mode="json", exclude=decides_nothing)
         return hashlib.sha256(json.dumps([values, *facts], sort_keys=True).encode()).hexdigest()[:16]
 

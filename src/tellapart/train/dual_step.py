@@ -39,11 +39,13 @@ class DrawnRows:
         rows: numbers of the rows whose images and captions are encoded: the batch's own, then their hard counterparts.
         own: how many of them are the batch's own.
         negatives: for each row its false captions, as many as are drawn; fewer where it has fewer.
+        units: a unit of each of the batch's own rows, then their foils; none if the loss reads none.
     """
 
     rows: list[int]
     own: int
     negatives: list[list[str]]
+    units: list[str]
 
 
 def negative_settings(config: TrainConfig, rows: TrainingRows) -> tuple[int, str]:
@@ -56,6 +58,11 @@ def negative_settings(config: TrainConfig, rows: TrainingRows) -> tuple[int, str
     """
     loss, every = config.find_loss(), all(row.counterparts for row in rows.rows)
     assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
+    if loss.units and (lacks := [number for number, row in enumerate(rows.rows) if not row.units]):
+        raise DataError(
+            f"loss {config.loss['name']!r}: row {lacks[0]} ({quote(rows.rows[lacks[0]].caption)}) has no units; give "
+            "units in its file, or leave it out"
+        )
     captions = loss.negative_captions if config.data.negative_captions is None else config.data.negative_captions
     published = "none" if loss.negative_images == "pairs" and not every else loss.negative_images
     images = config.data.negative_images or published
@@ -75,13 +82,17 @@ class DualStep(TrainingStep):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._captions, self._counterparts = negative_settings(self.config, self.rows)
+        self._units = getattr(self.config.find_loss(), "units", False)
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
         """Return what a step encodes of this rank's rows."""
         seed, rows = self.config.seed, list(numbers)
         if self._counterparts != "none":
             rows += [draw_choices(self.rows.rows[n].counterparts, 1, seed, step, n)[0] for n in numbers]
-        return DrawnRows(rows, len(numbers), [self._negatives(n, step) for n in rows] if self._captions else [])
+        choices = {n: self.rows.rows[n].units for n in numbers} if self._units else {}
+        drawn = [choices[n][draw_choices(range(len(choices[n])), 1, seed, step, n)[0]] for n in choices]
+        units = [text for side in zip(*drawn, strict=True) for text in side]
+        return DrawnRows(rows, len(numbers), [self._negatives(n, step) for n in rows] if self._captions else [], units)
 
     def _negatives(self, number: int, step: int) -> list[str]:
         texts = self.rows.rows[number].negatives
@@ -92,7 +103,7 @@ class DualStep(TrainingStep):
         for row, false in zip(drawn.rows, drawn.negatives, strict=False):
             # Where a false caption is missing, the true one fills its place; the mask leaves it out.
             texts += false + [self.rows.rows[row].caption] * (self._captions - len(false))
-        pieces = list(self._pieces(images, texts))
+        pieces = list(self._pieces(images, texts + drawn.units))
         if len(pieces) > 1:
             return self._backward_in_pieces(drawn, pieces, step)
         parts = self._sum([self._batch(drawn, self._encode(pieces[0], step, 0), step)] * len(self._terms))
@@ -156,7 +167,7 @@ class DualStep(TrainingStep):
             own, rest = slice(drawn.own), slice(drawn.own, None)
             mates = Batch(encoded.images[rest], texts[rest], image_ids=ids[rest], **shared)
         if self._captions:
-            negatives = encoded.texts[count:].reshape(count, self._captions, -1)[own]
+            negatives = encoded.texts[count : count * (1 + self._captions)].reshape(count, self._captions, -1)[own]
             counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[own]
             present = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
         return Batch(
@@ -166,6 +177,7 @@ class DualStep(TrainingStep):
             bias=None if encoded.bias is None else encoded.bias.reshape(()),
             negative_texts=negatives,
             has_negative=present,
+            units=encoded.texts[-len(drawn.units) :].reshape(2, drawn.own, -1).transpose(0, 1) if drawn.units else None,
             mates=mates,
             **shared,
         )

@@ -2,7 +2,8 @@
 
 A source is a JSONL file, a pair set folder, or a file that a paper released (`released_rows`). A JSONL row holds
 `image` (a path), `caption`, and if it has them `negative_captions` (texts that are false of the image),
-`negative_images` (numbers of rows of the same file, from 0, whose images are hard to tell from this one) and `cluster`.
+`negative_images` (numbers of rows of the same file, from 0, whose images are hard to tell from this one), `units`
+(pairs of texts: a part of the caption, and a foil that is false of the image) and `cluster`.
 Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
 counterpart. Of a 1xn item the first text is the caption, the others are false.
 """
@@ -43,6 +44,7 @@ class TrainingRow:
         caption: what is true of it.
         negatives: captions that are false of it.
         counterparts: numbers of rows whose images are hard to tell from this one.
+        units: parts of the caption, each with a foil.
         item: number of what the row is a part of: rows of one item may be kept in one batch.
         cluster: what must not be split between training and validation.
     """
@@ -51,6 +53,7 @@ class TrainingRow:
     caption: str
     negatives: tuple[str, ...] = ()
     counterparts: tuple[int, ...] = ()
+    units: tuple[tuple[str, str], ...] = ()
     item: int = 0
     cluster: str = ""
 
@@ -103,6 +106,7 @@ class TrainingRows:
         hashes = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in {row.image for row in self.rows}}
         for row in self.rows:
             facts = [hashes[row.image], row.caption, row.negatives, row.counterparts, row.item]
+            facts += [row.units] if row.units else []
             digest.update(json.dumps(facts).encode() + b"\n")
         return digest.hexdigest()
 
@@ -220,11 +224,11 @@ def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[Trai
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for line, fields in read_jsonl(path):
-        unknown = set(fields) - {"image", "caption", "negative_captions", "negative_images", "cluster", "id"}
+        unknown = set(fields) - {"image", "caption", "negative_captions", "negative_images", "units", "cluster", "id"}
         if unknown:
             raise DataError(
                 f"{path}:{line}: unknown field {sorted(unknown)[0]!r}; rows hold image, caption, negative_captions, "
-                "negative_images, cluster, id"
+                "negative_images, units, cluster, id"
             )
         yield f"{path}:{line}", fields
 
@@ -250,15 +254,23 @@ def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number
         raise DataError(
             f"{where}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
         )
+    units = fields.get("units", [])
+    if not isinstance(units, list) or not all(_is_unit(unit) for unit in units):
+        raise DataError(f"{where}: field 'units' must be a list of pairs of texts, got {quote(units)}")
     return TrainingRow(
         image=image,
         caption=fields["caption"],
         # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
         negatives=tuple(text for text in negatives if _letters(text) != _letters(fields["caption"])),
         counterparts=tuple(other for other in others if other != number),
+        units=tuple((unit, foil) for unit, foil in units),
         item=fields.get("item", number),  # no field of JSONL: released pairs alone have it
         cluster=str(fields.get("cluster", "") or fields["image"]),
     )
+
+
+def _is_unit(unit: Any) -> bool:
+    return isinstance(unit, list) and len(unit) == 2 and all(isinstance(text, str) and text.strip() for text in unit)
 
 
 def images_root(source: str, images: Path | None) -> Path:
@@ -300,6 +312,7 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
             "cluster": row.cluster,
             "negative_captions": row.negatives,
             "negative_images": row.counterparts,
+            **({"units": row.units} if row.units else {}),
         }
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))

@@ -34,6 +34,7 @@ from tellapart.train.ranks import RankGroup, open_accelerator
 from tellapart.train.record import DataRecord, TrainRecord, write_record
 from tellapart.train.rows import TrainingRows, read_rows
 from tellapart.train.run_files import RunFiles
+from tellapart.train.sources import build_recipes, data_folder, find_sources
 from tellapart.train.sweep import Sweep, run_sweep
 from tellapart.train.trackers import open_trackers
 from tellapart.train.trainable import Trainable
@@ -104,12 +105,13 @@ def run_training(
     """
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     ranks, files, name = RankGroup(open_accelerator(config)), RunFiles(out), resolve_name(config.model, home)
+    ranks.first(lambda: build_recipes(config, home, progress))
     with ranks.together():
         rows, validation = _read_data(config, home)
         trainable, facts = open_start(name, config)
 
     def begin() -> _Beginning:
-        leaks = find_leaks(rows, config.report.benchmarks, progress, _place(config))
+        leaks = find_leaks(rows, config.report.benchmarks, progress, _place(config, home))
         if not allow_leak:
             refuse_leaks(leaks)
         warn_of_flips(config.data.augment, rows)
@@ -135,7 +137,7 @@ def run_training(
     with ranks.together():
         if ranks.leads:
             finished = replace(finished, name=_save(trainable, files))
-            finished = _measure(training, name, before, finished, progress)
+            finished = _measure(training, (name, _place(config, home)), before, finished, progress)
             finished = _write_record(config, beginning, files, finished)
     return finished
 
@@ -145,9 +147,22 @@ def _sweeps(config: TrainConfig) -> bool:
 
 
 def _measure(
-    training: Training, start: str, before: Weights, finished: FinishedRun, progress: Progress | None
+    training: Training,
+    started: tuple[str, Locations],
+    before: Weights,
+    finished: FinishedRun,
+    progress: Progress | None,
 ) -> FinishedRun:
-    """Measure the start and the trained model, and weights between both, on what is reported."""
+    """Measure the start and the trained model, and weights between both, on what is reported.
+
+    Args:
+        training: that was done.
+        started: the start's name, and where the files of what is reported are.
+        before: its weights.
+        finished: what is known so far.
+        progress: called with how far it is.
+    """
+    start, place = started
     config, trainable, files = training.config, training.trainable, training.files
     benchmarks, stages = tuple(config.report.benchmarks), None if progress is None else _add_title(progress)
     if not benchmarks:
@@ -159,7 +174,7 @@ def _measure(
         device=config.device,
         reading=config.reading,
         image_size=config.image_size,
-        place=_place(config),
+        place=place,
     )
     folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
     finished = replace(finished, comparison=compare(folders[0], folders[1]))
@@ -171,7 +186,7 @@ def _measure(
         copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    settings = Settings(benchmarks=benchmarks, device=config.device, place=_place(config))
+    settings = Settings(benchmarks=benchmarks, device=config.device, place=place)
     ends = (with_directions(before, after), after)
     sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, progress=stages)
     copy_weights(after, trainable.module)
@@ -230,18 +245,18 @@ def _add_title(progress: Progress) -> Callable[[str], Progress]:
     return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
 
 
-def _place(config: TrainConfig) -> Locations:
-    """Return what is allowed of the sets that are validated and reported on."""
-    return Locations(outside=config.data.outside_images)
+def _place(config: TrainConfig, home: Path) -> Locations:
+    """Return where the sets that are validated and reported on lie, and what is allowed of them."""
+    return Locations(data=data_folder(config, home), outside=config.data.outside_images)
 
 
 def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet | None]:
     """Read the training rows, and the validation set: the named one, or the clusters that `share` leaves."""
     data = config.data
-    rows = read_rows(data.train, home, data.images, take=data.take, outside=data.outside_images)
+    rows = read_rows(find_sources(config, home), home, data.images, take=data.take, outside=data.outside_images)
     if config.data.validation is not None:
         name = resolve_name(config.data.validation, home)
-        pairs = validation_set(name, config.report.benchmarks, _place(config))
+        pairs = validation_set(name, config.report.benchmarks, _place(config, home))
         metric_of(config, pairs.shape)
         return rows, pairs
     if config.data.share == 1:

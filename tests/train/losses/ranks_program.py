@@ -18,17 +18,22 @@ from torch import Tensor
 
 from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts
+from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.cs_clip import cs_clip
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
 from tellapart.train.losses.equations import VARIANTS, EqSim
+from tellapart.train.losses.fsc_global import fsc_global
 from tellapart.train.losses.hardneg import HardNeg, hardneg
 from tellapart.train.losses.itc import itc
 from tellapart.train.losses.itm import itm
 from tellapart.train.losses.matches import Matches, counterparts, hard_negatives
+from tellapart.train.losses.negbench import NegBench, negbench
 from tellapart.train.losses.negclip import negclip
 from tellapart.train.losses.ranking import ranking
 from tellapart.train.losses.siglip import siglip
+from tellapart.train.losses.tripletclip import tripletclip
 from tellapart.train.losses.trohn_img import trohn_img
 
 DUAL = {
@@ -36,6 +41,11 @@ DUAL = {
     "siglip": siglip,
     "negclip": negclip,
     "trohn-img": trohn_img,
+    "tripletclip": tripletclip,
+    "ce-clip": lambda made: ce_clip(made, CeClip(bound=1.0)),
+    "cs-clip": cs_clip,
+    "fsc-global": fsc_global,
+    "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
     "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
     "cyclip": cyclip,
     "released": lambda made: eqsim(made, EqSim(alpha=0.001, k=4, as_released=True)),
@@ -50,7 +60,7 @@ FUSION = {
     "eqsim-ranking": lambda made: eqsim_ranking(made, EqSim(alpha=0.001, variant="v2-all")),
     "eqsim-itm-released": lambda made: eqsim_itm(made, EqSim(alpha=0.001, as_released=True)),
 }
-ENCODED = ("images", "texts", "negative_texts")
+ENCODED = ("images", "texts", "negative_texts", "units")
 
 
 def share(tensor: Tensor, rank: int, size: int) -> Tensor:

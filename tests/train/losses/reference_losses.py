@@ -50,6 +50,61 @@ def negclip(L, N, there, same):
     return {**out, "image_to_text": half, "total": half + out["text_to_image"]}
 
 
+def tripletclip(L, L2, LN, L2N, same, same2, cross):
+    """L: pairs by pairs, L2: mates by mates, LN, L2N: one's images by the other's texts; cross: who shows one image."""
+    image, text, n = 0.0, 0.0, len(L)
+    for logits, false, own, other in ((L, LN, same, cross), (L2, L2N, same2, cross.T)):
+        for i in range(n):
+            at = candidates(n, i, own)
+            image += nll([*logits[i, at], *false[i, ~other[i]]], at.index(i)) / n / 2
+            text += nll(logits[at, i], at.index(i)) / n / 2
+    return {"image_to_text": image, "text_to_image": text, "total": image + text}
+
+
+def cs_clip(L, N, there, U, F, same, weight):
+    """U: logits of images with all units, F: with all foils."""
+    captions, units = negclip(L, N, there, same)["total"], negclip(U, F, np.ones(len(L), bool), same)["total"]
+    return {"negclip": captions, "units": weight * units, "total": captions + weight * units}
+
+
+def choices(own, false, there):
+    """For each image with a false caption, its logits and the probabilities of its captions, the true one first."""
+    logits = [np.array([o, *row[h]]) for o, row, h in zip(own, false, there, strict=True) if h.any()]
+    return [(one, softmax(one)) for one in logits]
+
+
+def mean(values):
+    return float(np.mean(values)) if len(values) else 0.0
+
+
+def negbench(L, false, there, same, contrast, choice):
+    asked = mean([-np.log(p[0]) for _, p in choices(np.diag(L), false, there)])
+    parts = {"itc": contrast * itc(L, same)["total"], "choice": choice * asked}
+    return {**parts, "total": sum(parts.values())}
+
+
+def fsc_global(L, false, there, same, *, weight, gamma, smoothing):
+    costs = []
+    for _, p in choices(np.diag(L), false, there):
+        label = np.full(len(p), smoothing / len(p))
+        label[0] += 1 - smoothing
+        costs.append(-(label * (1 - p) ** gamma * np.log(p)).sum())
+    parts = {"itc": itc(L, same)["total"], "choice": weight * mean(costs)}
+    return {**parts, "total": sum(parts.values())}
+
+
+def ce_clip(L, N, T, false, there, same, *, intra, rank, bound, threshold):
+    """T: logits of texts with all false captions, (n, m)."""
+    n, flat = len(L), there.flatten()
+    between = mean([nll([L[i, i], *T[i, flat]], 0) for i in range(n)])
+    ahead = [logits[0] - one for logits, _ in choices(np.diag(L), false, there) for one in logits[1:]]
+    if threshold is None:
+        threshold = min(max(mean(ahead), 0.0), bound)
+    ranked = mean([max(threshold - one, 0.0) for one in ahead])
+    parts = {"negclip": negclip(L, N, flat, same)["total"], "intra": intra * between, "rank": rank * ranked}
+    return {**parts, "total": sum(parts.values())}
+
+
 def hardneg(L, same, k, weight):
     n, hard = len(L), 0.0
     for i in range(n):

@@ -11,17 +11,22 @@ import torch
 from made_batches import IDS, batch, matches
 
 from tellapart.train.losses.batch import Batch, LossParts
+from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.cs_clip import CsClip, cs_clip
 from tellapart.train.losses.cyclip import CyClip, cyclip
 from tellapart.train.losses.eqsim import drawn_negatives, eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
 from tellapart.train.losses.equations import NORMALISATIONS, VARIANTS, EqSim
+from tellapart.train.losses.fsc_global import FscGlobal, fsc_global
 from tellapart.train.losses.hardneg import HardNeg, hardneg
 from tellapart.train.losses.itc import itc
 from tellapart.train.losses.itm import itm
 from tellapart.train.losses.matrix_rows import gather_pairs
+from tellapart.train.losses.negbench import NegBench, negbench
 from tellapart.train.losses.negclip import negclip
 from tellapart.train.losses.ranking import ranking
 from tellapart.train.losses.siglip import siglip
+from tellapart.train.losses.tripletclip import tripletclip
 from tellapart.train.losses.trohn_img import trohn_img
 
 CHUNKS = [None, 1, 3, 8, 99]
@@ -58,6 +63,63 @@ def test_the_losses_of_dual_encoders(seed: int, ids: list[int], chunk: int | Non
     for cross, within in ((0.25, 0.25), (0.5, 0.0)):
         expected = reference.cyclip(images, texts, scale, alike, cross, within)
         assert_equal(cyclip(made, CyClip(cross, within)), expected)
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+@pytest.mark.parametrize("ids", IDS_OF_EACH, ids=str)
+@pytest.mark.parametrize("present", ["some", "none of the first", "all"])
+def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chunk: int | None) -> None:
+    made = batch(3, ids, chunk=chunk)
+    there = made.has_negative.numpy().copy()
+    if present == "all":
+        made, there = replace(made, has_negative=None), np.ones_like(there)
+    elif present != "some":
+        there[0] = False
+        made = replace(made, has_negative=torch.tensor(there))
+    L, alike, scale = logits(made), same(made), made.scale.item()
+    false = scale * np.einsum("bd,bfd->bf", made.images.numpy(), made.negative_texts.numpy())
+    columns = made.negative_texts.flatten(0, 1).numpy().T
+    N, T = scale * made.images.numpy() @ columns, scale * made.texts.numpy() @ columns
+    for contrast, choice in ((0.99, 0.01), (0.0, 1.0)):
+        expected = reference.negbench(L, false, there, alike, contrast, choice)
+        assert_equal(negbench(made, NegBench(contrast, choice)), expected)
+    U, F = (scale * made.images.numpy() @ made.units[:, side].numpy().T for side in (0, 1))
+    assert_equal(cs_clip(made, CsClip(0.7)), reference.cs_clip(L, N, there.flatten(), U, F, alike, 0.7))
+    for weight, gamma, smoothing in ((0.5, 2.0, 0.02), (1.0, 0.0, 0.0), (2.0, 1.0, 0.5)):
+        settings = {"weight": weight, "gamma": gamma, "smoothing": smoothing}
+        expected = reference.fsc_global(L, false, there, alike, **settings)
+        assert_equal(fsc_global(made, FscGlobal(**settings)), expected)
+    for bound, threshold in ((5.0, None), (0.5, None), (5.0, 2.0)):
+        settings = {"intra": 0.2, "rank": 0.4, "bound": bound, "threshold": threshold}
+        expected = reference.ce_clip(L, N, T, false, there, alike, **settings)
+        assert_equal(ce_clip(made, CeClip(**settings)), expected)
+
+
+def test_the_growing_threshold_of_ce_clip_has_no_gradient() -> None:
+    gradients = []
+    for bound, threshold in ((4.0, None), (9.0, 4.0)):
+        made = batch()
+        made = replace(made, images=made.images.clone().requires_grad_())
+        parts = ce_clip(made, CeClip(rank=1.0, bound=bound, threshold=threshold))  # true ones are ahead by more
+        gradients.append(torch.autograd.grad(parts["rank"], made.images)[0])
+    assert gradients[0].abs().max() > 0.1
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+def test_tripletclip_is_negclip_of_both_sides(chunk: int | None) -> None:
+    made = batch(chunk=chunk)
+    # A mate of one pair is another pair of the batch, as where the rows are 2x2 items: its caption is no false one.
+    made.mates.image_ids[3] = 4
+    ids, others = made.image_ids.numpy(), made.mates.image_ids.numpy()
+    sides = [(made.images.numpy(), made.texts.numpy()), (made.mates.images.numpy(), made.mates.texts.numpy())]
+    L, L2, LN, L2N = (
+        made.scale.item() * sides[image][0] @ sides[text][1].T for image, text in ((0, 0), (1, 1), (0, 1), (1, 0))
+    )
+    expected = reference.tripletclip(
+        L, L2, LN, L2N, same(made), others[:, None] == others[None, :], ids[:, None] == others[None, :]
+    )
+    assert_equal(tripletclip(made), expected)
 
 
 def test_negclip_without_a_mask_takes_every_false_caption() -> None:

@@ -15,13 +15,18 @@ from made_batches import batch, matches
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.train.losses.batch import Batch
+from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.cs_clip import CsClip, cs_clip
 from tellapart.train.losses.cyclip import CyClip
 from tellapart.train.losses.eqsim_itm import eqsim_itm
 from tellapart.train.losses.equations import EqSim
+from tellapart.train.losses.fsc_global import FscGlobal, fsc_global
 from tellapart.train.losses.hardneg import HardNeg
 from tellapart.train.losses.loss import declare
+from tellapart.train.losses.negbench import NegBench, negbench
 from tellapart.train.losses.negclip import negclip
 from tellapart.train.losses.siglip import siglip
+from tellapart.train.losses.tripletclip import tripletclip
 from tellapart.train.losses.trohn_img import trohn_img
 
 FULL = batch(ids=[0, 1, 2])
@@ -37,6 +42,7 @@ FULL = batch(ids=[0, 1, 2])
         ({"image_ids": torch.zeros(2)}, r"image_ids=\.\.\.\) has shape \(2,\); expected \(3,\)"),
         ({"negative_texts": torch.zeros(3, 5)}, r"negative_texts=\.\.\.\) has shape \(3, 5\); expected \(3, 1, 5\)"),
         ({"has_negative": torch.zeros(3, 1)}, r"has_negative=\.\.\.\) has shape \(3, 1\); expected \(3, 2\)"),
+        ({"units": torch.zeros(3, 5)}, r"units=\.\.\.\) has shape \(3, 5\); expected \(3, 2, 5\)"),
         ({"mates": batch(ids=[7])}, r"mates\.images=\.\.\.\) has shape \(1, 5\); expected \(3, 5\)"),
         ({"chunk": 0}, r"chunk=0\): a chunk has at least one row"),
     ],
@@ -50,6 +56,11 @@ def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str) -
     ("loss", "change", "says"),
     [
         (negclip, {"negative_texts": None, "has_negative": None}, "negclip needs false captions"),
+        (ce_clip, {"negative_texts": None, "has_negative": None}, "ce-clip needs false captions"),
+        (fsc_global, {"negative_texts": None, "has_negative": None}, "fsc-global needs false captions"),
+        (negbench, {"negative_texts": None, "has_negative": None}, "negbench needs false captions"),
+        (cs_clip, {"units": None}, "cs-clip needs units with their foils"),
+        (tripletclip, {"mates": None}, r"tripletclip needs Batch\(mates"),
         (siglip, {"bias": None}, r"siglip needs Batch\(bias"),
         (trohn_img, {"mates": None}, r"trohn-img needs Batch\(mates"),
         (trohn_img, {"mates": batch(ids=[5, 1, 2])}, r"pairs \[1, 2\] and their mates have the same image_ids"),
@@ -94,6 +105,12 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
         (lambda: EqSim(as_released=True, k=3), ModelError, "make it even"),
         (lambda: HardNeg(k=0), ModelError, "k must be at least 1"),
         (lambda: HardNeg(weight=-1), ModelError, "weight at least 0"),
+        (lambda: CeClip(threshold=-1.0), ModelError, r"threshold=-1.0\): each is at least 0"),
+        (lambda: CeClip(intra=-1.0), ModelError, r"CeClip\(intra=-1.0"),
+        (lambda: FscGlobal(gamma=0.5), ModelError, "gamma 0 or at least 1"),
+        (lambda: FscGlobal(smoothing=1.0), ModelError, "smoothing at least 0 and below 1"),
+        (lambda: NegBench(choice=-1.0), ModelError, "a weight is at least 0"),
+        (lambda: CsClip(weight=-1.0), ModelError, r"CsClip\(weight=-1.0\)"),
         (lambda: CyClip(within=-0.1), ModelError, r"CyClip\(cross=0.25, within=-0.1\): a weight is at least 0"),
     ],
 )

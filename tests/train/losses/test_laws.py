@@ -14,17 +14,22 @@ from made_batches import batch, matches, reordered
 from torch import Tensor
 
 from tellapart.train.losses.batch import Batch, LossParts
+from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.cs_clip import cs_clip
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
 from tellapart.train.losses.equations import VARIANTS, EqSim
+from tellapart.train.losses.fsc_global import fsc_global
 from tellapart.train.losses.hardneg import HardNeg, hardneg
 from tellapart.train.losses.itc import itc
 from tellapart.train.losses.itm import itm
 from tellapart.train.losses.matches import Matches, counterparts, hard_negatives
+from tellapart.train.losses.negbench import NegBench, negbench
 from tellapart.train.losses.negclip import negclip
 from tellapart.train.losses.ranking import ranking
 from tellapart.train.losses.siglip import siglip
+from tellapart.train.losses.tripletclip import tripletclip
 from tellapart.train.losses.trohn_img import trohn_img
 
 Loss = Callable[[Batch], LossParts]
@@ -34,6 +39,11 @@ DUAL: dict[str, Loss] = {
     "siglip": siglip,
     "negclip": negclip,
     "trohn-img": trohn_img,
+    "tripletclip": tripletclip,
+    "ce-clip": lambda made: ce_clip(made, CeClip(threshold=1.0)),
+    "cs-clip": cs_clip,
+    "fsc-global": fsc_global,
+    "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
     "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
     "cyclip": cyclip,
     "eqsim-released": lambda made: eqsim(made, EqSim(alpha=0.001, k=4, as_released=True)),
@@ -47,6 +57,8 @@ DUAL: dict[str, Loss] = {
 }
 #: Their draws belong to row numbers.
 DRAWING = {"eqsim-released"}
+#: They read false captions or mates, which no batch makes needless.
+NEGATIVES_OF_THEIR_OWN = {"negclip", "trohn-img", "tripletclip", "ce-clip", "cs-clip", "fsc-global", "negbench"}
 
 FUSION: dict[str, Callable[[Matches], LossParts]] = {
     "itm": itm,
@@ -109,7 +121,7 @@ def test_new_numbers_for_the_images_change_nothing(name: str) -> None:
         assert DUAL[name](renamed)[part] == value
 
 
-@pytest.mark.parametrize("name", sorted(set(DUAL) - {"negclip", "trohn-img"}))
+@pytest.mark.parametrize("name", sorted(set(DUAL) - NEGATIVES_OF_THEIR_OWN))
 def test_captions_of_one_image_alone_leave_nothing_to_tell_apart(name: str) -> None:
     made = replace(batch(ids=[3, 3, 3, 3]), mates=None)
     made = replace(made, images=made.images.clone().requires_grad_())
@@ -138,6 +150,7 @@ def with_entry(made: Batch, value: float) -> Batch:
         images=wider(made.images, 0, 1.0),
         texts=wider(made.texts, 3, value),
         negative_texts=wider(made.negative_texts),
+        units=wider(made.units),
         mates=Batch(wider(mates.images), wider(mates.texts), mates.scale, mates.image_ids),
     )
 
@@ -222,11 +235,12 @@ def test_on_cosines_the_hinge_lets_a_pair_through_at_its_own_deviation() -> None
 def test_half_precision_is_compared_in_float32_under_autocast_too() -> None:
     made = replace(batch(), mates=None)
     half = {
-        name: getattr(made, name).to(torch.bfloat16) for name in ("images", "texts", "scale", "bias", "negative_texts")
+        name: getattr(made, name).to(torch.bfloat16)
+        for name in ("images", "texts", "scale", "bias", "negative_texts", "units")
     }
     single = {name: tensor.float() for name, tensor in half.items()}
     for name, loss in DUAL.items():
-        if name == "trohn-img":
+        if name in {"trohn-img", "tripletclip"}:
             continue
         with torch.autocast("cpu", dtype=torch.bfloat16):
             low = loss(replace(made, **half))

@@ -12,14 +12,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tellapart.train.losses.batch import Batch, LossParts
+from tellapart.train.losses.ce_clip import ce_clip
+from tellapart.train.losses.cs_clip import cs_clip
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.equations import EqSim
+from tellapart.train.losses.fsc_global import fsc_global
 from tellapart.train.losses.hardneg import hardneg
 from tellapart.train.losses.itc import itc
 from tellapart.train.losses.matches import hard_negatives
+from tellapart.train.losses.negbench import negbench
 from tellapart.train.losses.negclip import negclip
 from tellapart.train.losses.siglip import siglip
+from tellapart.train.losses.tripletclip import tripletclip
 from tellapart.train.losses.trohn_img import trohn_img
 
 
@@ -43,6 +48,11 @@ LOSSES: dict[str, Callable[[Batch], LossParts]] = {
     "siglip": siglip,
     "negclip": negclip,
     "trohn-img": trohn_img,
+    "tripletclip": tripletclip,
+    "ce-clip": ce_clip,
+    "cs-clip": cs_clip,
+    "fsc-global": fsc_global,
+    "negbench": negbench,
     "hardneg": hardneg,
     "cyclip": cyclip,
     "eqsim": eqsim,
@@ -75,7 +85,13 @@ def used(loss: Callable[[Batch], LossParts], chunk: int | None) -> tuple[int, in
 @pytest.mark.parametrize("name", LOSSES)
 def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str) -> None:
     # Columns: the pairs; with false captions two more each; with mates twice the pairs and as many rows.
-    columns = {"negclip": 2 * N + 1, "trohn-img": 2 * N}.get(name, N + 1)
+    columns = {
+        "negclip": 2 * N + 1,
+        "ce-clip": 2 * N + 1,
+        "cs-clip": 2 * N + 1,
+        "trohn-img": 2 * N,
+        "tripletclip": 2 * N,
+    }.get(name, N + 1)
     kept = 8 * N * 20  # a few values a row: inputs of 5 dimensions, normalisers, neighbours
     largest, saved = used(LOSSES[name], CHUNK)
     assert largest <= max(CHUNK * columns, 2 * N * 8)

@@ -27,7 +27,8 @@ class FalseCaptionOptions(BaseModel):
     """The recipe's `[options]`.
 
     Attributes:
-        captions: JSONL or CSV with the columns `image`, `caption` and, if there is one, `id`, relative to the recipe.
+        captions: JSONL or CSV with the columns `image`, `caption` and, if there is one, `id`, or COCO's own JSON,
+            relative to the recipe.
             Rows of the same image are captions of one another's picture (COCO has five).
         images: the folder that the column `image` is relative to.
         kinds: of change.

@@ -61,5 +61,6 @@ def side_by_side(batch: Batch) -> Batch:
         image_ids=torch.cat([batch.image_ids, mates.image_ids]),
         negative_texts=None,
         has_negative=None,
+        units=None,
         mates=None,
     )

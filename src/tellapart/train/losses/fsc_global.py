@@ -1,0 +1,81 @@
+"""Contrast, and a calibrated one among an image's own captions (the global half of FSC-CLIP)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tellapart.errors import ModelError
+from tellapart.train.losses.batch import Batch, LossParts, sum_parts
+from tellapart.train.losses.itc import itc
+from tellapart.train.losses.loss import DualLoss
+from tellapart.train.losses.own_choices import own_choices
+from tellapart.train.losses.ranks import share
+
+__all__ = ["FSC_GLOBAL", "FscGlobal", "fsc_global"]
+
+
+@dataclass(frozen=True, slots=True)
+class FscGlobal:
+    """Options of `fsc_global`.
+
+    Attributes:
+        weight: of the contrast among an image's own captions.
+        gamma: how much less a caption counts that the model is sure of; 0 for plain cross-entropy.
+        smoothing: share of the label that is spread evenly over the image's captions, false ones as well.
+
+    Raises:
+        ModelError: weight is below 0, gamma neither 0 nor at least 1, or smoothing not in [0, 1).
+
+    >>> FscGlobal(gamma=0.0)
+    FscGlobal(weight=0.5, gamma=0.0, smoothing=0.02)
+    """
+
+    weight: float = 0.5
+    gamma: float = 2.0
+    smoothing: float = 0.02
+
+    def __post_init__(self) -> None:
+        # Between 0 and 1 the derivative has no bound where the model is sure.
+        if not (self.weight >= 0 and (self.gamma == 0 or self.gamma >= 1) and 0 <= self.smoothing < 1):
+            raise ModelError(
+                f"FscGlobal(weight={self.weight}, gamma={self.gamma}, smoothing={self.smoothing}): weight must be at "
+                "least 0, gamma 0 or at least 1, smoothing at least 0 and below 1"
+            )
+
+
+_DEFAULT = FscGlobal()
+
+
+def fsc_global(batch: Batch, options: FscGlobal = _DEFAULT) -> LossParts:
+    """Return `itc` and, as part `choice`, a focal cross-entropy of an image's captions with smoothed labels.
+
+    With `m` captions of an image, its true one has the label `1 - smoothing + smoothing / m` and each false one
+    `smoothing / m`; a caption of probability `p` costs its label times `-(1 - p)^gamma ln p`. Images without a false
+    caption are left out. FSC-CLIP adds the same over dense tokens of both encoders (weight 0.2), which this loss has
+    not; missing captions are no candidates here, and have a logit of 0 in its code.
+
+    Raises:
+        ModelError: the batch has no false captions.
+
+    Source: FSC-CLIP (Oh et al. 2024), `Global_HNLoss` of its code with focal loss and label smoothing.
+
+    >>> import torch
+    >>> false = torch.eye(2)[:, None]  # which nothing tells from the true ones: p is a half
+    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(9.0), torch.arange(2), negative_texts=false)
+    >>> round(fsc_global(batch, FscGlobal(weight=1.0))["choice"].item(), 4)  # a quarter of the logarithm of 2
+    0.1733
+    """
+    import torch
+
+    logits, there = own_choices(batch, "fsc-global")
+    nats = logits.masked_fill(~there, float("-inf")).logsumexp(1, keepdim=True) - logits
+    focal = nats * (-torch.expm1(-nats)) ** options.gamma
+    label = (options.smoothing / there.sum(1, keepdim=True).to(nats.dtype)).repeat(1, nats.shape[1])
+    label[:, 0] += 1 - options.smoothing
+    asked = there[:, 1:].any(1)
+    costs = (label * focal).masked_fill(~(there & asked[:, None]), 0.0)
+    choice = share(costs.sum(), asked.sum())
+    return sum_parts(itc=itc(batch)["total"], choice=options.weight * choice)
+
+
+FSC_GLOBAL = DualLoss(fsc_global, FscGlobal, negative_captions=3)
