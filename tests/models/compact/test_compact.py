@@ -63,6 +63,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(folder: Path) -> None:
     assert model.truncated == 1
 
 
+@pytest.mark.slow
 def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="needs the train extra: onnx")
     from tellapart.models.compact.onnx_export import convert_to_onnx, round_weights
@@ -98,7 +99,7 @@ def test_folding_keeps_what_the_tower_computes(folder: Path) -> None:
     with torch.no_grad():
         before = tower(pixels)
         fold_norms(tower)
-        torch.testing.assert_close(tower(pixels), before, atol=1e-5, rtol=0)
+        np.testing.assert_allclose(tower(pixels).numpy(), before.numpy(), atol=1e-5)
     assert not [part for part in tower.modules() if isinstance(part, torch.nn.BatchNorm2d)]
 
 
