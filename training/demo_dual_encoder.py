@@ -29,7 +29,8 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from training.captions import Wording, mirror, reword, tokenizer_json
+from tellapart.builders.rendered.wordings import SynonymChoice, mirror, reword
+from training.captions import tokenizer_json
 from training.drawings import draw_quadruples
 from training.encoder import Shape, frozen_for_export
 from training.folder import write_model, write_record
@@ -40,7 +41,7 @@ from training.scenes import read_scenes
 __all__ = ["main"]
 
 #: Choices of wording that together use every word the grammar can put in a caption's place.
-_WORDINGS = tuple(Wording(k, k, k % 2 == 0, k % 2) for k in range(3))
+_WORDINGS = tuple(SynonymChoice(k, k, k % 2 == 0, k % 2) for k in range(3))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

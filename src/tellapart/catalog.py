@@ -98,6 +98,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
 PREFIXES: Mapping[str, str] = MappingProxyType(
     {
         "onnx:": "tellapart.models.onnx.dual_encoder:ONNX",
+        "compact:": "tellapart.models.compact.dual_encoder:COMPACT",
         "open_clip:": "tellapart.models.openclip.dual_encoder:OPEN_CLIP",
         "hf-hub:": "tellapart.models.openclip.dual_encoder:HF_HUB",
         "local-dir:": "tellapart.models.openclip.dual_encoder:LOCAL_DIR",

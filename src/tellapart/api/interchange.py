@@ -13,7 +13,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import as_benchmark
 from tellapart.catalog import nearest
 from tellapart.data.progress import Progress
-from tellapart.errors import UnknownNameError, quote
+from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.evaluation.export import Exported
 from tellapart.evaluation.export import export as write_template
 from tellapart.evaluation.gap import Gaps
@@ -91,13 +91,21 @@ def convert(run: str | Path, to: str, *, card: str | Path | None = None, out: st
 
 
 def convert_model(model: str, folder: str | Path, *, tokenizer: str | Path | None = None) -> int:
-    """Write a model in its authors' file (`albef:FILE`) as a folder without a pickle; return how many parameters.
+    """Write a model as another folder; return how many parameters it has.
+
+    One in its authors' file (`albef:FILE`) becomes a folder without a pickle, `compact:FOLDER` one for ONNX Runtime.
 
     Raises:
         TellapartError: the model has no such file, or the folder holds something already.
     """
+    from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
+    from tellapart.models.compact.onnx_export import convert_to_onnx
     from tellapart.models.native.save import convert_model as write_model
 
+    if str(model).startswith(COMPACT):
+        if tokenizer is not None:
+            raise ModelError(f"convert_model({quote(model)}, tokenizer=...): a compact model has its own; leave it out")
+        return convert_to_onnx(str(model), as_path(folder, "folder"))
     vocabulary = None if tokenizer is None else as_path(tokenizer, "tokenizer")
     return write_model(str(model), as_path(folder, "folder"), tokenizer=vocabulary)
 

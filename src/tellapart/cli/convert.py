@@ -16,10 +16,11 @@ __all__ = ["convert_command"]
 
 def convert_command(
     source: Annotated[
-        str, typer.Argument(metavar="MODEL|RUN", help="A model in its authors' file (albef:FILE), or a run folder.")
+        str, typer.Argument(metavar="MODEL|RUN", help="A model (albef:FILE, compact:FOLDER), or a run folder.")
     ],
     folder: Annotated[
-        Path | None, typer.Argument(help="Of a model: the new folder, which -m opens without a pickle.")
+        Path | None,
+        typer.Argument(help="Of a model: the new folder, which -m opens; a compact one's is for ONNX Runtime."),
     ] = None,
     to: Annotated[
         str | None,
@@ -36,7 +37,7 @@ def convert_command(
     out: Annotated[Path | None, typer.Option("--out", help="Of a run: write there instead of printing.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a model as safetensors, or a run's results (`--to`) for model cards on the hub or as lm-eval does."""
+    """Write a model as safetensors or ONNX, or a run's results (`--to`) for cards on the hub or as lm-eval does."""
     from tellapart.api.interchange import convert, convert_model
 
     if to is None:
@@ -50,7 +51,8 @@ def convert_command(
         if as_json:
             print_json({"out": str(folder), "parameters": parameters})
         else:
-            typer.echo(f"written: {folder}, {parameters:,} parameters; it is opened with -m {folder}")
+            opened = f"onnx:{folder}" if source.startswith("compact:") else str(folder)
+            typer.echo(f"written: {folder}, {parameters:,} parameters; it is opened with -m {opened}")
         return
     _refuse({"FOLDER": folder, "--tokenizer": tokenizer}, "goes with a model; a run's results are written with --out")
     text = convert(source, to, card=card, out=out)

@@ -79,7 +79,8 @@ def open_dual(name: str, device: str) -> Trainable:
     """Open a dual encoder to train it.
 
     Args:
-        name: of open_clip (`open_clip:`, `hf-hub:`, `local-dir:`) or of transformers (a folder or a hub id).
+        name: of open_clip (`open_clip:`, `hf-hub:`, `local-dir:`), of transformers (a folder or a hub id), or
+            `compact:FOLDER`.
         device: `cpu`, `cuda` or `mps`.
 
     Raises:
@@ -87,6 +88,7 @@ def open_dual(name: str, device: str) -> Trainable:
             be.
         MissingDependencyError: its library is not installed.
     """
+    from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
     from tellapart.models.openclip.source import FOLDER, HUB, TAG
 
     if name.partition(":")[0] in NATIVE:
@@ -95,6 +97,10 @@ def open_dual(name: str, device: str) -> Trainable:
             "eqsim-itm, ...), which adds the contrastive one where the model has towers"
         )
 
+    if name.startswith(COMPACT):
+        from tellapart.train.compact_encoder import open_compact
+
+        return open_compact(name, device)
     if name.startswith((TAG, HUB, FOLDER)):
         from tellapart.train.openclip_encoder import open_openclip
 
@@ -104,7 +110,8 @@ def open_dual(name: str, device: str) -> Trainable:
 
         return open_huggingface(name.removeprefix("hf:"), device)
     raise ModelError(
-        f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder"
+        f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder, "
+        "or compact:FOLDER"
     )
 
 
@@ -115,6 +122,6 @@ def resolve_name(name: str, home: Path) -> str:
     ('demo', 'openai/clip-vit-base-patch32')
     """
     prefix, colon, path = name.partition(":")
-    if colon and prefix in {"folder", "local-dir", "hf", "new", *NATIVE} and (home / path).exists():
+    if colon and prefix in {"folder", "local-dir", "hf", "new", "compact", *NATIVE} and (home / path).exists():
         return f"{prefix}:{home / path}"
     return str(home / name) if (home / name / "config.json").is_file() else name

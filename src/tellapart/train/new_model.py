@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tellapart.errors import ModelError, require
+from tellapart.models.compact.config import is_compact, read_compact_config, read_tokenizer
+from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
+from tellapart.models.compact.dual_encoder import CompactParts
+from tellapart.models.compact.towers import build_encoder
 from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.checkpoint import replace_folder
+from tellapart.train.compact_encoder import write_parts
 
 __all__ = ["NEW", "new_model_facts", "write_new_model"]
 
@@ -25,7 +31,7 @@ def new_model_facts(folder: Path) -> str:
     """Return the SHA-256 of the files that describe the model.
 
     Raises:
-        ModelError: the folder holds no configuration of open_clip or transformers.
+        ModelError: the folder holds no configuration of open_clip, of transformers or of a compact dual encoder.
     """
     if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
         raise ModelError(
@@ -49,8 +55,22 @@ def write_new_model(folder: Path, target: Path, seed: int) -> str:
     if not target.exists():
         import_torch().manual_seed(seed)
         with replace_folder(target) as draft:
-            (_draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers)(folder, draft)
+            _drawer(folder)(folder, draft)
+    if is_compact(target):
+        return f"{COMPACT}{target}"
     return f"local-dir:{target}" if (target / _OPEN_CLIP).is_file() else f"hf:{target}"
+
+
+def _drawer(folder: Path) -> Callable[[Path, Path], None]:
+    if is_compact(folder):
+        return _draw_compact
+    return _draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers
+
+
+def _draw_compact(folder: Path, draft: Path) -> None:
+    config = read_compact_config(folder)
+    tokenizer = read_tokenizer(folder, config)
+    write_parts(CompactParts(config, build_encoder(config, tokenizer.get_vocab_size()), tokenizer), draft)
 
 
 def _draw_open_clip(folder: Path, draft: Path) -> None:

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
-pytest.importorskip("torch", reason="training needs torch: pip install 'tellapart[train]'")
-
-from training.captions import Wording, draw_wording, meaning, mirror, reword
 
 from tellapart.builders.rendered.grammar import (
     LOCATIONS,
@@ -21,15 +16,16 @@ from tellapart.builders.rendered.grammar import (
     count_caption,
     relation_caption,
 )
+from tellapart.builders.rendered.wordings import SynonymChoice, draw_synonyms, meaning, mirror, reword
 
 nouns = st.sampled_from(OBJECTS)
-wordings = st.integers(0, 10_000).map(lambda seed: draw_wording(np.random.default_rng(seed)))
+wordings = st.integers(0, 10_000).map(lambda seed: draw_synonyms(np.random.default_rng(seed)))
 locations = st.sampled_from([(relation, form) for relation, forms in LOCATIONS.items() for form in forms])
 
 
 @given(nouns, nouns, st.sampled_from(VERBS), locations, wordings)
 def test_rewording_a_relation_keeps_its_meaning(
-    first: Noun, second: Noun, verb: str, location: tuple[str, str], wording: Wording
+    first: Noun, second: Noun, verb: str, location: tuple[str, str], wording: SynonymChoice
 ) -> None:
     text = relation_caption(first.phrase(), verb, location[1], second.phrase())
     assert meaning(reword(text, wording)) == meaning(text)
@@ -64,7 +60,7 @@ def test_a_relation_and_its_converse_mean_the_same(first: Noun, second: Noun, lo
 
 @given(nouns, st.integers(1, 5), st.sampled_from(PLACES), st.booleans(), wordings)
 def test_rewording_a_count_keeps_number_and_object(
-    each: Noun, count: int, place: str, existential: bool, wording: Wording
+    each: Noun, count: int, place: str, existential: bool, wording: SynonymChoice
 ) -> None:
     text = count_caption(count, each, place, existential=existential)
     again = reword(text, wording)

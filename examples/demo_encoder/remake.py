@@ -1,0 +1,138 @@
+"""Make the bundled encoder again: scenes, rows, training, ONNX files, its scores, its record and its card.
+
+`make encoder` runs this. Every stage that is done is passed over, so a run that was stopped goes on where it was; what
+each stage took is in the record. The folder of the model is `runs/encoder/demo-encoder`: nothing here replaces the one
+that ships.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tellapart.builders.rendered.training_rows import write_training_rows
+from tellapart.data.rows import read_object
+from tellapart.models.onnx.folder import CONFIG, FILES
+from tellapart.records.result import Value
+from tellapart.records.run_folder import read_result, write_text_file
+from tellapart.train.record import read_record
+
+__all__ = ["HERE", "main", "remake"]
+
+HERE = Path(__file__).parent
+
+#: Sets that are trained on; the others choose the weights, and show how learning carries over.
+_TRAINED = ("scenes_1", "scenes_2", "scenes_3")
+_SETS = (*_TRAINED, "validation_scenes", "held_out_scenes")
+
+_HEADLINE = ("text_score", "image_score", "group_score")
+
+
+class _Stages:
+    """Commands with what each took, kept in a file, so that a second call knows what the first one did."""
+
+    def __init__(self, work: Path) -> None:
+        self._file = work / "stages.json"
+        self.done: dict[str, dict[str, Any]] = read_object(self._file) if self._file.exists() else {}
+
+    def run(self, name: str, *words: str | Path) -> None:
+        """Run `tellapart WORDS` unless it was done; seconds of calls that were stopped are not in the record."""
+        if name in self.done:
+            return
+        sys.stderr.write(f"{name}: tellapart {' '.join(map(str, words))}\n")
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "tellapart", *map(str, words)], check=True)  # noqa: S603
+        command = " ".join(Path(word).name if "/" in str(word) else str(word) for word in words)
+        self.done[name] = {"command": f"tellapart {command}", "seconds": round(time.perf_counter() - start, 1)}
+        write_text_file(self._file, json.dumps(self.done, indent=1) + "\n")
+
+
+def remake(recipes: Path, work: Path, workers: int) -> Path:
+    """Run all stages; return the folder of the ONNX model.
+
+    Args:
+        recipes: a folder with the recipes of all sets, and `encoder.toml`, which reads them from `work`.
+        work: the folder of sets and runs.
+        workers: processes that render.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    stages = _Stages(work)
+    for name in _SETS:
+        stages.run(name, "build", recipes / f"{name}.toml", "--out", work / name, "--workers", str(workers), "--quiet")
+    for name in _TRAINED:
+        if not (work / name / "rows.jsonl").exists():
+            write_training_rows(work / name)
+    training, model = work / "training", work / "demo-encoder"
+    resume = ["--resume"] if (training / "run.json").exists() else []
+    stages.run("training", "train", recipes / "encoder.toml", "--out", training, *resume)
+    stages.run("conversion", "convert", f"compact:{training / 'model'}", model)
+    reported = ("demo", *(f"folder:{work / name}" for name in _SETS[len(_TRAINED) :]))
+    wanted = [word for name in reported for word in ("-b", name)]
+    stages.run("measurement", "run", "-m", f"onnx:{model}", *wanted, "--out", work / "scores")
+    _write_record(work, model, stages.done)
+    return model
+
+
+def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) -> None:
+    """Write `training_record.json` beside the model's files, from what the stages left."""
+    trained = read_record(work / "training")
+    history = [{"step": step, "group_score": round(value, 6)} for step, value in trained.history]
+    record = {
+        "stages": stages,
+        "config": trained.config,
+        "machine": trained.machine.model_dump(mode="json"),
+        "versions": trained.versions,
+        "data": trained.data.model_dump(mode="json"),
+        "steps": trained.steps,
+        "best_step": trained.best_step,
+        "validation": history,
+        "scores": _scores(work / "scores"),
+        "files": {
+            name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+            for name in (CONFIG, *FILES)
+            for data in [(model / name).read_bytes()]
+        },
+    }
+    write_text_file(model / "training_record.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def _scores(run: Path) -> dict[str, Any]:
+    """Return the headline scores of each set, over all items and by aspect and held-out combinations."""
+
+    def headline(metrics: Mapping[str, Value]) -> dict[str, dict[str, float | int | None]]:
+        return {name: metrics[name].model_dump(include={"value", "low", "high", "n"}) for name in _HEADLINE}
+
+    return {
+        name.rpartition("/")[2]: {
+            "fingerprint": result.fingerprint,
+            "metrics": headline(result.metrics),
+            "by": {
+                tag: {value: headline(part.metrics) for value, part in result.by[tag].items()}
+                for tag in ("aspect", "held_out")
+                if tag in result.by
+            },
+        }
+        for name, result in read_result(run).benchmarks.items()
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m examples.demo_encoder.remake", description=__doc__)
+    parser.add_argument("--work", type=Path, default=HERE.parents[1] / "runs" / "encoder")
+    parser.add_argument("--recipes", type=Path, default=HERE, help="recipes and encoder.toml, which reads --work")
+    parser.add_argument("--workers", type=int, default=2, help="processes that render")
+    options = parser.parse_args(arguments)
+    sys.stdout.write(f"{remake(options.recipes, options.work, options.workers)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,128 @@
+"""The folder of a compact dual encoder: `config.json`, `tokenizer.json`, and, once drawn, `model.safetensors`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tellapart.data.rows import read_object
+from tellapart.data.validation import validate_table
+from tellapart.errors import DataError, ModelError, first_line
+
+__all__ = [
+    "CONFIG",
+    "PAD",
+    "TOKENIZER",
+    "WEIGHTS",
+    "CompactConfig",
+    "is_compact",
+    "read_compact_config",
+    "read_tokenizer",
+]
+
+CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+
+#: The tokenizer's entry that fills up short texts; its number is 0.
+PAD = "[PAD]"
+
+_MODEL_TYPE = "compact"
+
+_Whole = Annotated[int, Field(ge=1, le=4096)]
+_Channel = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON has lists
+
+
+class CompactConfig(BaseModel):
+    """The sizes of both towers, and what an image goes through before the first.
+
+    Attributes:
+        model_type: `compact`.
+        image_size: height and width of the input, pixels; a multiple of 16, to which pictures are stretched.
+        mean: of each channel, R G B, in units of 0..1; subtracted.
+        std: of each channel; divided by.
+        channels: of the feature maps at strides 2, 4, 8 and 16.
+        image_layers: transformer layers over the last feature map's positions.
+        queries: attention-pooling queries over the last feature map.
+        text_width: channels of the text transformer.
+        text_layers: its layers.
+        context_length: tokens in a text, padding included.
+        heads: attention heads in both towers.
+        dimensions: of the shared space.
+
+    Raises:
+        pydantic.ValidationError: an unknown key, a value out of range, or heads that do not divide a width.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    model_type: Literal["compact"]
+    image_size: int = Field(default=112, ge=32, le=1024, multiple_of=16)
+    mean: _Channel = (0.5, 0.5, 0.5)
+    std: _Channel = (0.25, 0.25, 0.25)
+    channels: Annotated[tuple[_Whole, _Whole, _Whole, _Whole], Field(strict=False)] = (24, 48, 96, 160)
+    image_layers: int = Field(default=2, ge=0, le=64)
+    queries: _Whole = 4
+    text_width: _Whole = 128
+    text_layers: int = Field(default=2, ge=0, le=64)
+    context_length: _Whole = 32
+    heads: _Whole = 4
+    dimensions: _Whole = 192
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for name, width in (("channels", self.channels[-1]), ("text_width", self.text_width)):
+            if width % self.heads:
+                raise ValueError(f"heads: {self.heads} do not divide {name}, {width}")
+        if min(self.std) <= 0:
+            raise ValueError(f"std must be positive; got {self.std}")
+        return self
+
+    @property
+    def positions(self) -> int:
+        """Positions of the last feature map."""
+        return (self.image_size // 16) ** 2
+
+
+def is_compact(folder: Path) -> bool:
+    """Tell whether a folder's configuration is one of this family; False where it cannot be read.
+
+    >>> is_compact(Path("nowhere"))
+    False
+    """
+    try:
+        return read_object(folder / CONFIG).get("model_type") == _MODEL_TYPE
+    except (DataError, OSError):
+        return False
+
+
+def read_compact_config(folder: Path) -> CompactConfig:
+    """Read the configuration.
+
+    Raises:
+        ModelError: it is missing, or is not one of this family.
+    """
+    try:
+        return validate_table(CompactConfig, read_object(folder / CONFIG), str(folder / CONFIG))
+    except (DataError, OSError) as error:
+        raise ModelError(f"{folder} is no compact dual encoder: {error}") from error
+
+
+def read_tokenizer(folder: Path, config: CompactConfig) -> Any:
+    """Read the tokenizer, which cuts and pads texts to the context.
+
+    Raises:
+        ModelError: it is missing, is no file of the tokenizers library, or does not pad with its entry 0.
+    """
+    from tokenizers import Tokenizer
+
+    path = folder / TOKENIZER
+    try:
+        tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except Exception as error:  # the library raises bare Exception
+        raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
+    if tokenizer.token_to_id(PAD) != 0:
+        raise ModelError(f"{path}: its entry 0 must be {PAD!r}, which fills up short texts")
+    tokenizer.enable_truncation(config.context_length)
+    tokenizer.enable_padding(length=config.context_length, pad_id=0, pad_token=PAD)
+    return tokenizer

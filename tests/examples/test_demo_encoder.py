@@ -1,0 +1,82 @@
+"""The bundled encoder's recipes hold apart what they must, and its stages run from scenes to scores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from examples.demo_encoder.remake import HERE, remake
+
+from tellapart.benchmarks.demo import DEMO_FOLDER
+from tellapart.builders.recipe_file import read_recipe_file
+from tellapart.models.compact.config import read_compact_config, read_tokenizer
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
+from tellapart.train.config import read_config
+
+SETS = sorted(HERE.glob("*_scenes.toml")) + sorted(HERE.glob("scenes_*.toml"))
+SMOKE = HERE.parent / "eqsim_ablation" / "smoke_scenes"
+
+
+def test_no_set_shares_its_draws_with_another_or_with_the_demo() -> None:
+    recipes = [read_recipe_file(path) for path in SETS]
+    seeds = [recipe.seed for recipe in recipes]
+    assert len(SETS) == 5
+    assert len({*seeds, json.loads((DEMO_FOLDER / "card.json").read_text())["recipe"]["seed"]}) == 6
+    held_out = {path.stem: recipe.options.get("held_out_every", 0) for path, recipe in zip(SETS, recipes, strict=True)}
+    assert [name for name, every in held_out.items() if every] == ["held_out_scenes"]
+
+
+def test_every_word_of_the_scenes_grammar_is_in_the_vocabulary() -> None:
+    from tellapart.builders.rendered.grammar import COUNTS, LOCATIONS, OBJECTS, PLACES, SIZES, VERBS
+
+    folder = HERE / "architecture"
+    tokenizer = read_tokenizer(folder, read_compact_config(folder))
+    phrases = [each.phrase(count) for each in OBJECTS for count in (1, 2)]
+    places = [form for forms in LOCATIONS.values() for form in forms]
+    text = " ".join([*phrases, *places, *VERBS, *SIZES, *PLACES, *map(str, COUNTS), "There are"])
+    words = sorted(set(text.split()))
+    assert [word for word in words if tokenizer.token_to_id(word.lower()) is None] == []
+
+
+def test_the_training_run_reads_all_training_sets_and_reports_on_the_demo() -> None:
+    config = read_config(HERE / "encoder.toml")
+    assert [Path(source).parent.name for source in config.data.train] == ["scenes_1", "scenes_2", "scenes_3"]
+    assert config.report.benchmarks == ["demo"]
+
+
+@pytest.mark.slow
+def test_all_stages_run_from_scenes_to_scores(tmp_path: Path) -> None:
+    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    pytest.importorskip("onnx", reason="needs the train extra: onnx")
+    work, recipes = tmp_path / "work", tmp_path / "recipes"
+    shutil.copytree(HERE / "architecture", recipes / "architecture")
+    for path in SETS:
+        small = re.sub(r"^(attribute|counting|location) = .*$", r"\1 = 1", path.read_text(), flags=re.MULTILINE)
+        (recipes / path.name).write_text(re.sub(r"^size = .*$", "size = 40", small, flags=re.MULTILINE))
+    config = (HERE / "encoder.toml").read_text().replace("../../runs/encoder", str(work))
+    for key, value in {"steps": 2, "warm_up": 1, "size": 4, "every": 2, "benchmarks": "[]"}.items():
+        config = re.sub(rf"^{key} = .*$", f"{key} = {value}", config, flags=re.MULTILINE)
+    (recipes / "encoder.toml").write_text(config)
+    # All sets but one are there already, as after a run that was stopped.
+    stages = {}
+    for name in ("scenes_2", "scenes_3", "validation_scenes", "held_out_scenes"):
+        shutil.copytree(SMOKE, work / name)
+        stages[name] = {"command": "tellapart build", "seconds": 0.0}
+    (work / "stages.json").write_text(json.dumps(stages))
+    model = remake(recipes, work, workers=1)
+    record = json.loads((model / "training_record.json").read_text())
+    assert set(record["stages"]) == {*stages, "scenes_1", "training", "conversion", "measurement"}
+    assert record["stages"]["scenes_1"]["seconds"] > 0
+    assert record["steps"] == 2
+    assert record["data"]["images"] == 2 * (2 * 3 + 2 * 2 * 36)
+    for name, entry in record["files"].items():
+        assert hashlib.sha256((model / name).read_bytes()).hexdigest() == entry["sha256"]
+    assert record["scores"]["demo"]["by"]["held_out"]["yes"]["group_score"]["n"] == 150
+    assert OnnxDualEncoder.load(model).encode_texts(["the red hat"]).shape == (1, 192)
+    before = (model / "training_record.json").read_bytes()
+    assert remake(recipes, work, workers=1) == model
+    assert (model / "training_record.json").read_bytes() == before

@@ -1,0 +1,133 @@
+"""Compact dual encoders: the same vectors in any batch, by ONNX Runtime as by torch, and errors that name the file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the models extra: torch")
+
+from tellapart.errors import DataError, ModelError
+from tellapart.models.compact.config import CONFIG, PAD, TOKENIZER, WEIGHTS, CompactConfig, read_tokenizer
+from tellapart.models.compact.dual_encoder import CompactEncoder, open_parts
+from tellapart.models.compact.towers import build_encoder
+from tellapart.models.find import find_model
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
+from tellapart.models.torch_backend import Runtime, import_torch
+
+TEXTS = ["the red mug", "the blue mug is left of the bowl", "unheard words"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of random weights, whose batch norms have seen pictures."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    torch = import_torch()
+    folder = tmp_path_factory.mktemp("compact") / "model"
+    folder.mkdir()
+    config = CompactConfig(
+        model_type="compact", image_size=32, channels=(8, 8, 16, 16), text_width=16, context_length=8, dimensions=12
+    )
+    (folder / CONFIG).write_text(config.model_dump_json())
+    words = [PAD, "[UNK]", "the", "red", "blue", "mug", "is", "left", "of", "bowl"]
+    tokenizer = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, unk_token="[UNK]"))  # noqa: S106
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / TOKENIZER))
+    torch.manual_seed(0)
+    model = build_encoder(config, len(words)).train()
+    with torch.no_grad():
+        model.visual(torch.randn(8, 3, 32, 32) * 2 + 1)
+    from safetensors.torch import save_file
+
+    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, folder / WEIGHTS)
+    return folder
+
+
+def pictures(count: int = 3) -> list[np.ndarray]:
+    return list(np.random.default_rng(1).integers(0, 256, (count, 40, 48, 3), np.uint8))
+
+
+def test_a_vector_does_not_depend_on_its_neighbours(folder: Path) -> None:
+    model = find_model(f"compact:{folder}")
+    assert isinstance(model, CompactEncoder)
+    many = pictures(20)
+    np.testing.assert_array_equal(model.encode_images(many)[17], model.encode_images(many[17:18])[0])
+    np.testing.assert_array_equal(model.encode_texts(TEXTS)[1], model.encode_texts(TEXTS[1:2])[0])
+    assert model.truncated == 0
+    model.encode_texts(["the mug is left of the bowl of the mug"])
+    assert model.truncated == 1
+
+
+@pytest.mark.slow
+def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="needs the train extra: onnx")
+    from tellapart.models.compact.onnx_export import convert_to_onnx, round_weights
+
+    assert convert_to_onnx(f"compact:{folder}", tmp_path / "small") > 10_000
+    converted, exact = OnnxDualEncoder.load(tmp_path / "small"), find_model(f"compact:{folder}")
+    assert isinstance(exact, CompactEncoder)
+    parts = open_parts(folder)
+    round_weights(parts.model)
+    rounded = CompactEncoder("rounded", parts, Runtime("cpu"))
+    for given, method in ((pictures(), "encode_images"), (TEXTS, "encode_texts")):
+        found = getattr(converted, method)(given)
+        np.testing.assert_allclose(found, getattr(rounded, method)(given), atol=1e-5)
+        np.testing.assert_allclose(found, getattr(exact, method)(given), atol=5e-3)
+    assert converted.name == "small"
+    assert (tmp_path / "small" / "image.onnx").stat().st_size < (folder / WEIGHTS).stat().st_size
+
+
+def test_a_converted_folder_is_never_written_over(folder: Path, tmp_path: Path) -> None:
+    from tellapart.models.compact.onnx_export import convert_to_onnx
+
+    (tmp_path / "there").write_text("mine")
+    with pytest.raises(DataError, match=str(tmp_path)):
+        convert_to_onnx(f"compact:{folder}", tmp_path)
+
+
+def test_folding_keeps_what_the_tower_computes(folder: Path) -> None:
+    from tellapart.models.compact.towers import fold_norms
+
+    torch = import_torch()
+    tower = open_parts(folder).model.visual
+    pixels = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        before = tower(pixels)
+        fold_norms(tower)
+        np.testing.assert_allclose(tower(pixels).numpy(), before.numpy(), atol=1e-5)
+    assert not [part for part in tower.modules() if isinstance(part, torch.nn.BatchNorm2d)]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        (CONFIG, '{"model_type": "compact", "heads": 5}', "heads: 5 do not divide text_width, 128"),
+        (CONFIG, '{"model_type": "compact", "layer": 5}', "unknown key 'layer'"),
+        (TOKENIZER, "{}", "tokenizer.json is not a file of the tokenizers library"),
+        (WEIGHTS, "nothing", "model.safetensors does not fit"),
+    ],
+)
+def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, file: str, content: str, said: str) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / file).write_text(content)
+    with pytest.raises(ModelError, match=said):
+        find_model(f"compact:{copy}")
+
+
+def test_a_tokenizer_that_pads_otherwise_is_refused(folder: Path, tmp_path: Path) -> None:
+    values = json.loads((folder / TOKENIZER).read_text())
+    vocabulary = values["model"]["vocab"]
+    vocabulary[PAD], vocabulary["[UNK]"] = 1, 0
+    (tmp_path / TOKENIZER).write_text(json.dumps(values))
+    with pytest.raises(ModelError, match=r"its entry 0 must be '\[PAD\]'"):
+        read_tokenizer(tmp_path, open_parts(folder).config)
+
+
+def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is no compact dual encoder"):
+        find_model(f"compact:{tmp_path}")
