@@ -362,16 +362,8 @@ def test_mmvp_vlm_has_the_official_words_before_each_statement(tmp_path: Path, a
 
 # ---- a user's own
 
-OWN = """name = "cups"
-title = "Two cups"
-source = "drawn here"
-files = ["rows.jsonl"]
-
-[[item]]
-id = "{row}"
-images = ["{left}", "{right}"]
-texts = ["a {words.0} cup", "a {words.1} cup"]
-"""
+#: The example of the documents.
+OWN = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text("utf-8").split("```toml\n")[1].split("```")[0]
 
 
 @pytest.fixture

@@ -88,10 +88,18 @@ def fill_all(templates: str | list[str], row: Any, where: str, kinds: Kinds | No
     """
     if isinstance(templates, list):
         return tuple(fill(template, row, where, kinds) for template in templates)
-    if _ALONE.fullmatch(templates) and isinstance(_look_up(row, templates[1:-1], where), list):
+    if _ALONE.fullmatch(templates):
         path = templates[1:-1]
-        count = len(_look_up(row, path, where))
-        return tuple(fill(f"{{{path}.{k}}}", row, where, kinds) for k in range(count))
+        value = _look_up(row, path, where)
+        is_list = isinstance(value, list)
+        if kinds is not None and kinds.setdefault(f"{path} as a whole", list if is_list else str) is not (
+            list if is_list else str
+        ):
+            raise DataError(f"{where}: field {path!r}: lists and single values are mixed; got {quote(value)}")
+        if is_list and not value:
+            raise DataError(f"{where}: field {path!r}: is an empty list")
+        if is_list:
+            return tuple(fill(f"{{{path}.{k}}}", row, where, kinds) for k in range(len(value)))
     return (fill(templates, row, where, kinds),)
 
 
@@ -105,6 +113,11 @@ def _text(field: re.Match[str], row: Any, where: str, kinds: Kinds | None) -> st
     if kinds is not None and before is not type(value):
         raise DataError(f"{where}: field {field['path']!r}: rows before it hold {_NAMES[before]}; got {quote(value)}")
     text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"half a character ({text[error.start]!a}), which no UTF-8 file can hold"
+        raise DataError(f"{where}: field {field['path']!r}: {half}") from error
     if field["width"]:
         if not text.isdigit():
             raise DataError(f"{where}: field {field['path']!r}: expected digits, got {quote(value)}")
