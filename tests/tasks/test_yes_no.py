@@ -17,7 +17,6 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 from tellapart.evaluation.measure import remeasure
-from tellapart.metrics.yes_no import OPTIONS, read_answer, read_strictly
 from tellapart.models.find import find_model
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.run_folder import read_result
@@ -74,26 +73,6 @@ def test_a_model_that_does_not_look_gets_half_the_answers_and_no_group() -> None
     found = values(quadruples(), ["yes"] * 4 * GROUPS)
     assert np.mean(found["a_acc"][0]) == 0.5
     assert not any(sum(found[name][0]) for name in ("q_acc", "i_acc", "g_acc"))
-
-
-@pytest.mark.parametrize(
-    ("answer", "options", "read", "strictly"),
-    [
-        ("Yes", "yes", "yes", "yes"),
-        (" NO. ", "yes", "no", "no"),
-        ("There is no yes here", "yes", "no", None),
-        ("yesterday", "yes", None, None),
-        ("", "yes", None, None),
-        ("(B)", "a", "b", "b"),
-        ("A red cup", "a", "a", None),  # the article is read as the option, as in the original
-        ("Option B.", "a", "b", None),
-        ("The second", "first", "second", None),
-        ("First", "second", "first", "first"),
-    ],
-)
-def test_what_an_answer_says(answer: str, options: str, read: str | None, strictly: str | None) -> None:
-    assert read_answer(answer, OPTIONS[options]) == read
-    assert read_strictly(answer, OPTIONS[options]) == strictly
 
 
 def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accuracy_alone() -> None:
