@@ -137,6 +137,10 @@ class Metric:
     same_as: str = ""
     one_false: bool = False
 
+    def true_texts(self, shape: Shape) -> int:
+        """Return how many texts of an item of one image are true where this metric is defined."""
+        return shape[1] - 1 if self.one_false else 1
+
     def defined_for(self, shape: Shape, true: int = 1) -> bool:
         """Return whether the metric exists for items of `shape` (images, texts), of which so many texts are true."""
         counts = true == shape[1] - 1 > 1 if self.one_false else true == 1
