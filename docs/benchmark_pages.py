@@ -49,9 +49,11 @@ def benchmark_page(one: Benchmark) -> str:
 def _facts(one: Benchmark) -> Iterator[str]:
     task = TASKS[one.task]
     shape = f", {_count(one.shape[0], 'image')} and {_count(one.shape[1], 'text')} each" if one.shape else ""
+    shape += f", {one.true} of them true" if one.true > 1 else ""
+    size = f"{one.items:,} {task.noun if one.items == 1 else _plural(task.noun)}" if one.items else "not stated"
     facts = [
         f"**Task:** {task.title}",
-        f"**Size:** {one.items:,} {task.noun if one.items == 1 else _plural(task.noun)}{shape}",
+        f"**Size:** {size}{shape}",
         f"**Asks for:** {task.output}, of {task.models}",
         *(_metric_fact(metric, one) for metric in _first_metrics(one)),
         f"**Resampled together:** {one.cluster}",
@@ -65,13 +67,13 @@ def _facts(one: Benchmark) -> Iterator[str]:
 
 def _first_metrics(one: Benchmark) -> list[Metric]:
     """Return the metrics of a first look, of pairs those that need no probability."""
-    defined = defined_for(one.shape, "similarity") if one.shape else TASKS[one.task].metrics_for(None)
+    defined = defined_for(one.shape, "similarity", one.true) if one.shape else TASKS[one.task].metrics_for(None)
     metrics = {metric.name: metric for metric in defined}
-    return [metrics[name] for name in headline(set(metrics))]
+    return [metrics[name] for name in one.official or headline(set(metrics))]
 
 
 def _metric_fact(metric: Metric, one: Benchmark) -> str:
-    chance = metric.chance(one.shape) if one.shape else metric.chance_level
+    chance = metric.chance(one.shape, one.true) if one.shape else metric.chance_level
     level = f"; chance is {100 * chance:.4g} %" if isinstance(chance, float | int) else ""
     return f"**`{metric.name}`:** {metric.title}{level}"
 

@@ -91,7 +91,8 @@ def headline_metric(one: Benchmark) -> Metric:
     from tellapart.metrics.registry import METRICS, defined_for
     from tellapart.tasks.registry import headline
 
-    return METRICS[headline({metric.name for metric in defined_for(one.shape, "similarity")})[-1]]
+    names = one.official or headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)})
+    return METRICS[names[-1]]
 
 
 def benchmarks_table() -> str:
@@ -101,7 +102,8 @@ def benchmarks_table() -> str:
         "|---|---|--:|---|---|---|",
     ]
     rows += [
-        f"| `{one.name}` | {one.shape[0]}x{one.shape[1]} | {one.items:,} | `{headline_metric(one).name}` | "
+        f"| `{one.name}` | {one.shape[0]}x{one.shape[1]} | {f'{one.items:,}' if one.items else ''} | "
+        f"`{headline_metric(one).name}` | "
         f"{one.cluster} | {one.ties} |"
         for one in pair_benchmarks()
     ]
@@ -121,8 +123,10 @@ def baselines_table() -> str:
     ]
     for one in pair_benchmarks():
         metric, record = headline_metric(one), found["benchmarks"][one.name]
-        chance = metric.chance(one.shape)
+        chance = metric.chance(one.shape, one.true)
         assert chance is not None
+        if not one.items:  # nobody said how many there are
+            continue
         half = wilson(one.items // 2, one.items).high
         assert half is not None
         margins = [half - 0.5, detectable_above_chance(one.items, chance), detectable_difference(one.items, 0.2)]
@@ -182,7 +186,8 @@ def tasks_table() -> str:
     ]
     for one in task_benchmarks():
         task = TASKS[one.task]
-        first = ", ".join(f"`{name}`" for name in headline({metric.name for metric in task.metrics}))
+        names = one.official or headline({metric.name for metric in task.metrics})
+        first = ", ".join(f"`{name}`" for name in names)
         domain = "; ".join(filter(None, (one.domain, f"`{one.rival}`" if one.rival else "")))
         rows.append(
             f"| `{one.name}` | {task.output} | {one.items:,} | {first} | {one.cluster} | {domain} | "

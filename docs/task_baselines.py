@@ -32,6 +32,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.catalog import BENCHMARKS
+from tellapart.data.binary_questions import BinaryQuestionSet
 from tellapart.data.choices import ChoiceSet
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.moments import MomentSet
@@ -40,6 +41,7 @@ from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ptb import tokenize
 from tellapart.metrics.retrieval import Ranks, Retrieval
+from tellapart.metrics.yes_no import OPTIONS
 from tellapart.models.reference import Blind
 from tellapart.tasks.choice import Chosen
 from tellapart.tasks.classification import Classified, named_classes
@@ -209,6 +211,11 @@ def largest_class(records: ClassificationSet) -> Said:
     return named_classes([records.classes.index(name)] * len(labels), labels), f"`{name}`"
 
 
+def first_option(records: BinaryQuestionSet) -> Said:
+    """Say the first of the two options to every question."""
+    return [OPTIONS[row.answer][0] for row in records.questions], "`yes`, `a` or `first`"
+
+
 NOTHING, ANSWERS, CAPTIONS = "nothing", "how the answers are distributed", "which captions are true"
 _QUESTIONS = (
     System("most-frequent-answer", ANSWERS, most_frequent_answer),
@@ -228,6 +235,7 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
         System("constant", NOTHING, ranked_twice(same_score)),
         System("bag-of-words", CAPTIONS, ranked_twice(words_of_captions)),
     ),
+    "yes-no": (System("first-option", NOTHING, first_option),),
     "moments": (System("middle", NOTHING, middle_of_video),),
     "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
     "classification": (

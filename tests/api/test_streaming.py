@@ -24,7 +24,8 @@ def drawn(n: int, shape: tuple[int, int], seed: int = 0) -> Any:
 
 
 def shape_of(name: str) -> tuple[int, int]:
-    return next(shape for shape in ((2, 2), (1, 3), (3, 1), (1, 2)) if METRICS[name].defined_for(shape))
+    metric, shapes = METRICS[name], ((2, 2), (1, 3), (3, 1), (1, 2), (4, 4))
+    return next(shape for shape in shapes if metric.defined_for(shape, metric.true_texts(shape)))
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -32,7 +33,9 @@ def test_every_metric_of_the_registry_gives_what_a_run_records(name: str) -> Non
     kind = "probability" if "probability" in METRICS[name].kinds else "similarity"
     scores = drawn(40, shape_of(name))
     ids = tuple(map(str, range(40)))
-    whole = measure(Scores(ids, scores, kind), Outline(ids, scores.shape[1:], ids, ({},) * 40)).metrics[name]
+    truths = ((0, 1),) * 40 if METRICS[name].one_false else ()
+    outline = Outline(ids, scores.shape[1:], ids, ({},) * 40, truths)
+    whole = measure(Scores(ids, scores, kind), outline).metrics[name]
     metric = metric_class(class_name(name))(kind=kind)
     for part in np.split(scores, [1, 7, 30]):
         metric.update(part.astype(np.float64).tolist())

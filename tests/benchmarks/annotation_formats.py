@@ -7,12 +7,12 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks import bivlc, eqben, sugarcrepe, valse, vlue
-from tellapart.benchmarks.find import load_pairs
+from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.sugarcrepe_answers import read_answers
@@ -75,6 +75,42 @@ def pairs(name: str, *, ids: bool) -> Load:
         )
 
     return load
+
+
+#: Sets as a TOML file declares them; `items` says how many there are.
+ITEMS = '''name = "o"
+title = "o"
+source = "o"
+files = ["rows.json"]
+items = 3
+[[item]]
+id = "{id}"
+images = "{image}"
+texts = ["{keys.0}", "{keys.1}", "{keys.2}"]
+true = "{label}"
+tags = { kind = "{kind}" }
+'''
+QUESTIONS = ITEMS[: ITEMS.index("[[item]]")] + '''[[question]]
+id = "{id}"
+images = "{image}"
+question = "{text}?"
+answer = "{answer}"
+group = "{group}"
+'''
+
+
+def declared(text: str) -> Load:
+    def load(path: Path) -> Content:
+        (path.parent / "own.toml").write_text(text)
+        records = find_benchmark(str(path.parent / "own.toml")).records()
+        rows = records.items if text is ITEMS else records.questions
+        return Counter(tuple(sorted((key, str(value)) for key, value in fields(one).items())) for one in rows)
+
+    return load
+
+
+def fields(one: Any) -> dict[str, Any]:
+    return one.model_dump() if hasattr(one, "model_dump") else asdict(one)
 
 
 def retrieval(path: Path) -> Content:
@@ -188,6 +224,19 @@ MOMENTS = {
 LOOKING = [{"ref_id": k, "text": f"man {k}", "image": "a.jpg", "bbox": [k, 2.5, 9, 8]} for k in range(3)]
 
 FORMATS = {
+    "declared, items": Format(
+        "rows.json",
+        [
+            {"id": f"i{k}", "image": f"{k}.png", "keys": [f"{n} {k}" for n in "abc"], "label": k, "kind": "x"}
+            for k in range(3)
+        ],
+        declared(ITEMS),
+    ),
+    "declared, questions": Format(
+        "rows.json",
+        [{"id": f"i{k}", "image": f"{k}.png", "text": f"Is it {k}", "answer": "yes", "group": "g"} for k in range(3)],
+        declared(QUESTIONS),
+    ),
     "eqben, flat": Format("ann_json_finegrained_random.json", FLAT, pairs("eqben", ids=True)),
     "eqben, a subset's own": Format("eqbenag.json", NESTED, pairs("eqben", ids=False), rows=3),
     "eqben, one list": Format(

@@ -29,6 +29,12 @@ FOLDERS = {
     "vlue-vqa": "vlue",
     "gebc-val": "gebplus",
     "gebc-test": "gebplus",
+    "sugarcrepe-pp": "sugarcrepe_pp",
+    "cola": "cola",
+    "vsr-zeroshot": "vsr",
+    "vsr-zeroshot-dev": "vsr",
+    "vsr-random": "vsr",
+    "naturalbench-test": "naturalbench",
 }
 
 

@@ -154,7 +154,7 @@ BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "cluster a number": ({"cluster": 2}, r"field 'cluster': expected a string, got 2"),
     "provenance a string": ({"provenance": "web"}, r"field 'provenance': expected an object, got 'web'"),
     "unknown key": ({"text": ["a", "b"]}, r"unknown key 'text'; did you mean 'texts'\? \(an item has id, images, "),
-    "unknown key, like none": ({"xyz": 1}, r"unknown key 'xyz' \(an item has id, images, texts, tags, cluster, "),
+    "unknown key, like none": ({"xyz": 1}, r"unknown key 'xyz' \(an item has id, images, texts, true, tags, "),
     "missing image": (
         {"images": ["images/0.png", "images/9.png"]},
         r"field 'images\[1\]': no image 'images/9\.png' in ",

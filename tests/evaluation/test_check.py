@@ -38,16 +38,16 @@ def test_every_gate_holds(gates: list[Gate]) -> None:
 
 
 def test_every_reference_model_passes_a_gate_on_every_shape_where_it_is_bounded(gates: list[Gate]) -> None:
-    shapes = {"2x2", "1x2", "1x5", "2x1", "5x1"}
+    shapes = {"2x2", "1x2", "1x5", "2x1", "5x1", "4x4", "1x3, two true"}
     on = {subject: {gate.on for gate in gates if gate.subject == subject} for subject in {g.subject for g in gates}}
     assert on["constant"] == on["oracle"] == on["random"] == shapes
     assert on["blind"] == {"2x2", "2x1", "5x1"}  # beside one image the captions' lengths may give the answer away
-    assert on["bag-of-words"] == {"2x2", "1x2", "1x5", "2x2, same words"}
+    assert on["bag-of-words"] == {"2x2", "1x2", "1x5", "4x4", "1x3, two true", "2x2, same words"}
     assert on["not-a-number"] == {"2x2"}
 
 
 def test_progress_is_told(checked: tuple[object, list[tuple[str, int, int]]]) -> None:
-    assert checked[1] == [("shapes", k, 5) for k in range(6)]
+    assert checked[1] == [("shapes", k, 6) for k in range(7)]
 
 
 def test_progress_of_a_models_scorings_is_told(made_set: Callable[..., Path]) -> None:

@@ -17,7 +17,8 @@ PAIR = [[[0.9, 0.1], [0.2, 0.8]]]
 def test_the_registry_holds_the_metrics_of_the_papers_under_their_own_names() -> None:
     pairs = ["text_score", "image_score", "group_score", "i2t", "t2i", "ipos_2t", "ineg_2t", "tpos_2i", "tneg_2i"]
     valse = ["choice_score", "acc", "p_c", "p_f", "min_pc_pf", "pairwise"]
-    assert list(METRICS) == [*pairs, *valse, "v1", "v2_text", "v2_image"]
+    shapes = ["itt", "individual_score", "pair_score", "set_score"]
+    assert list(METRICS) == [*pairs, *valse, *shapes, "v1", "v2_text", "v2_image"]
     assert all(name == metric.name for name, metric in METRICS.items())
 
 
@@ -29,7 +30,8 @@ def test_the_registry_holds_the_metrics_of_the_papers_under_their_own_names() ->
         ((1, 5), "similarity", ["choice_score"]),
         ((4, 1), "similarity", ["choice_score"]),
         ((1, 1), "similarity", []),
-        ((3, 3), "probability", []),
+        ((3, 4), "probability", []),
+        ((3, 3), "probability", ["individual_score", "set_score"]),
     ],
 )
 def test_a_metric_not_defined_for_a_shape_or_kind_does_not_exist_for_it(shape, kind, names) -> None:
@@ -71,7 +73,7 @@ def test_chance_levels_are_those_of_the_papers(name: str, shape: tuple[int, int]
 
 def test_only_values_of_zero_and_one_are_declared_binary() -> None:
     assert {name for name, metric in METRICS.items() if not metric.binary} == {
-        *("acc", "min_pc_pf", "v1", "v2_text", "v2_image")
+        *("acc", "min_pc_pf", "individual_score", "pair_score", "v1", "v2_text", "v2_image")
     }
 
 

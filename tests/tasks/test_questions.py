@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.vlue import read_questions
+from tellapart.data.linked_images import linked_images
 from tellapart.data.task_records import Question, QuestionSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.metrics.vqa import soft_accuracy
 from tellapart.models.generative.prompts import SHORT_ANSWER
 from tellapart.models.store import EmbeddingStore
-from tellapart.tasks.questions import VQA, VQA2, linked_images, measure_one_answer, measure_people
+from tellapart.tasks.questions import VQA, VQA2, measure_one_answer, measure_people
 from tellapart.tasks.task import Units
 
 VLUE = Path(__file__).parents[2].parent / "shared" / "data" / "vlue" / "vqa_vlue_test.json"

@@ -272,6 +272,7 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
             f"survey {survey.name} is for people who did not answer the {survey.after} study: "
             f"{', '.join(sorted(same))} did; name others with --annotators"
         )
+    pairs = pairs.one_truth()
     units = _draw_sample(survey.units(pairs, earlier), how)
     if not units:
         raise DataError(f"survey {survey.name}: {pairs.name} leaves nothing to ask")

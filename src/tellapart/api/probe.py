@@ -97,7 +97,7 @@ class PairProbe:
         if (preprocess is None) != (tokenizer is None):
             raise RunError("PairProbe: preprocess and tokenizer belong together; give both, or a processor")
         pairs = load_pairs(benchmark, **place)
-        self.pairs = pairs.select(list(chosen(len(pairs), as_limit(limit))))
+        self.pairs = pairs.one_truth().select(list(chosen(len(pairs), as_limit(limit))))
         self.every, self.batch_size, self.prefix = every, batch_size, prefix
         self.history: dict[int, dict[str, Value]] = {}
         self._processor, self._preprocess, self._tokenizer = processor, preprocess, tokenizer

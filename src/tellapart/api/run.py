@@ -21,7 +21,7 @@ from tellapart.records.result import BenchmarkResult, Result, Sample, Value
 from tellapart.records.run_folder import find_runs, read_result, read_samples
 from tellapart.records.systems import System, gather
 from tellapart.report.image_sources import ImageSources
-from tellapart.report.items import true_pairs
+from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.numbers import plain
 from tellapart.report.pictures import data_uri
 from tellapart.report.show import WrittenReport, on_the_same_items, print_runs, write_run_report
@@ -327,7 +327,7 @@ class ShownItem:
         if not sample.scores:
             return [(text, []) for text in (*sample.texts, f"output: {sample.output}", f"right: {sample.gold}")]
         texts = sample.texts or [f"text {k}" for k in range(len(sample.scores[0]))]
-        true = true_pairs((len(sample.scores), len(texts)))
+        true = true_pairs((len(sample.scores), len(texts)), true_texts(sample.outcomes, len(texts)))
         return [
             (
                 name,

@@ -92,7 +92,8 @@ class StreamingMetric:
         if not self._scores:
             raise MetricError(f"{self.metric.name}: no items to measure; call update(scores) first")
         values = np.concatenate(self._scores)
-        chance = self.metric.chance(values.shape[1:])
+        shape: tuple[int, int] = (values.shape[1], values.shape[2])
+        chance = self.metric.chance(shape, self.metric.true_texts(shape))
         one = PerItem(
             name=self.metric.name,
             strict=self.metric.per_item(values),

@@ -107,7 +107,8 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     >>> record.images, [finding.name for finding in record.warnings]
     (8, ['tag: aspect', 'tag: change', 'tag: held_out'])
     """
-    options = options or Options()
+    options, given = options or Options(), pairs
+    pairs = given.one_truth()  # several true texts are alike: the first stands for them
     scan = scan_images(pairs, progress=options.progress) if options.pictures else None
     findings, not_done = _of_captions(pairs, options)
     if scan is None:
@@ -128,11 +129,11 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         name=pairs.name,
         title=str(pairs.card.get("title") or pairs.card.get("name") or pairs.name.rpartition("/")[2]),
         items=len(pairs),
-        shape=pairs.shape,
+        shape=given.shape,
         images=len(set(scan.pixels.values())) if scan else None,
-        texts=len({text for item in pairs.items for text in item.texts}),
+        texts=len({text for item in given.items for text in item.texts}),
         clusters=len({item.cluster for item in pairs.items}),
-        fingerprint=pairs.fingerprint(scan.pixels.__getitem__) if scan else None,
+        fingerprint=given.fingerprint(scan.pixels.__getitem__) if scan else None,
         against=options.against.name if options.against else None,
         findings=findings,
         not_done=not_done,

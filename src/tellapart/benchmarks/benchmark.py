@@ -28,10 +28,12 @@ class Benchmark:
     """A named source of one task's records: minimal pairs, a gallery, statements, questions, boxes, captions, moments.
 
     Attributes:
-        items: how many records it holds.
+        items: how many records it holds; 0 where nobody said.
         rows: digest of them as published (`Task.digest`), where its real files were at hand; pixels are not part of it.
         task: the name of its task.
         shape: of pairs: images and texts of an item.
+        true: of pairs: how many texts of one image are true.
+        official: the metrics that its authors report, the most important first, where these are not the usual ones.
         load: reads the records from a place that has the files. No image is opened.
         files: names of the files that it needs: `a*b` patterns, `a|b` alternatives.
         images, cluster: the images that it needs, and what is resampled together, in words.
@@ -62,6 +64,8 @@ class Benchmark:
     citation: str = "not stated"
     task: str = "pairs"
     shape: tuple[int, int] | None = None
+    true: int = 1
+    official: tuple[str, ...] = ()
     load: Callable[[Locations], Any]
     files: tuple[str, ...] = ()
     images: str = ""

@@ -14,6 +14,7 @@ from tellapart.benchmarks.given import CODE
 from tellapart.benchmarks.image_sources import own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.ranking import ranking_benchmark
+from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.benchmarks.unprefixed import explain_path
 from tellapart.catalog import load as load_from_catalog
 from tellapart.catalog import names
@@ -23,6 +24,7 @@ from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 
 __all__ = [
     "FOLDER",
+    "SET",
     "declared_benchmark",
     "find_again",
     "find_benchmark",
@@ -33,11 +35,15 @@ __all__ = [
 ]
 
 FOLDER = "folder:"
+SET = "set:"
 
 
 def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
-    """Return the benchmark of that name; `folder:PATH` is the user's own pair set, `ranking:FILE` their rankings,
-    `classes:DIR` their folders of classes, `pairing:NAME` a set of 2x2 pairs asked in words.
+    """Return the benchmark of that name, or the user's own files behind a prefix.
+
+    `folder:PATH` is their pair set, `FILE.toml` or `set:FILE.toml` a set that the file declares, `ranking:FILE` their
+    rankings, `classes:DIR` their folders of classes. `pairing:NAME` is a set of 2x2 pairs asked in words, `texts:NAME`
+    the texts alone of a set with two true ones.
 
     A set is its content and its name: `folder:../A/my_pairs` and `folder:my_pairs` are both named `folder:my_pairs`.
 
@@ -54,6 +60,7 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """
     if not isinstance(name, str):
         raise UnknownNameError(f"find_benchmark({quote(name)}): {type(name).__name__} is no name; give a text")
+    name = _with_prefix(name)
     for prefix, open_own in _OWN.items():
         if name.startswith(prefix):
             return open_own(name, place)
@@ -71,7 +78,7 @@ def declared_benchmark(name: str) -> Benchmark | None:
     >>> declared_benchmark("winoground").items, declared_benchmark("folder:winoground")
     (400, None)
     """
-    if name.startswith(tuple(_OWN)):
+    if _with_prefix(name).startswith(tuple(_OWN)):
         return None
     try:
         return find_benchmark(name)
@@ -114,11 +121,17 @@ def set_name(typed: str) -> str:
     >>> set_name("folder:../A/my_pairs"), set_name("pairing:folder:my_pairs"), set_name("winoground")
     ('folder:my_pairs', 'pairing:folder:my_pairs', 'winoground')
     """
-    prefixes, path = _parts(typed)
+    prefixes, path = _parts(_with_prefix(typed))
     if CODE in path:
         return f"{prefixes}{path.rpartition('/')[2]}"
     is_path = "/" in path or path in {".", "..", "~"}  # anything else may be a name already, with its "#1f0c9a2e"
-    return f"{prefixes}{Path(path).expanduser().resolve().name}" if prefixes and is_path else typed
+    return f"{prefixes}{Path(path).expanduser().resolve().name if prefixes and is_path else path}"
+
+
+def _with_prefix(name: str) -> str:
+    """Return the name of a TOML file with the prefix that it may be typed without."""
+    bare = name.endswith(".toml") and not name.startswith((*_OWN, *(f"{prefix}{SET}" for prefix in _OWN)))
+    return f"{SET}{name}" if bare else name
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -196,11 +209,49 @@ def _folder(name: str, place: Locations | None) -> Benchmark:
         title=str(pairs.card.get("title") or path.resolve().name),
         items=len(pairs),
         shape=pairs.shape,
+        true=pairs.true,
         source=str(path),
         licence=str(pairs.card.get("licence", "not stated")),
         citation=str(pairs.card.get("citation", "not stated")),
         load=lambda _place: pairs,
         place=place,
+    )
+
+
+def _set_file(name: str, place: Locations | None) -> Benchmark:
+    path = Path(name.removeprefix(SET)).expanduser()
+    if not path.is_file():
+        raise DataError(f"{name}: no file {str(path)!r}; write set:FILE.toml, a file that declares a set")
+    path, place = path.resolve(), place or Locations()
+    declared = read_set_file(path).model_copy(update={"name": f"{SET}{path.name}"})
+    beside = place if place.data is not None else replace(place, data=path.parent)
+    made = replace(set_benchmark(declared), own=path, place=beside)
+    if declared.items is not None and (declared.shape is not None or declared.question):
+        return made
+    records = made.records()
+    if not isinstance(records, PairSet):
+        return replace(made, items=len(records.questions))
+    return replace(made, items=len(records), shape=records.shape, true=records.true)
+
+
+def _texts(name: str, place: Locations | None) -> Benchmark:
+    typed = name.removeprefix("texts:")
+    if not typed:
+        raise DataError("texts: names no set of pairs; write texts:NAME, for example -b texts:sugarcrepe-pp")
+    pairs = find_benchmark(typed, place)
+    if pairs.shape != (1, 3) or pairs.true != 2:
+        raise DataError(f"{name}: two true texts and a false one are compared; {typed} has items of another kind")
+    return replace(
+        pairs,
+        name=f"texts:{pairs.name}",
+        title=f"{pairs.title}; the texts alone",
+        task="true-texts",
+        shape=None,
+        true=1,
+        rows="",
+        official=(),
+        known=None,
+        paper=None,
     )
 
 
@@ -234,8 +285,10 @@ def _pairing(name: str, place: Locations | None) -> Benchmark:
 _OWN: Mapping[str, Callable[[str, Locations | None], Benchmark]] = MappingProxyType(
     {
         FOLDER: _folder,
+        SET: _set_file,
         "ranking:": ranking_benchmark,
         "classes:": class_folder_benchmark,
         "pairing:": _pairing,
+        "texts:": _texts,
     }
 )

@@ -69,6 +69,7 @@ def _of_pairs(pairs: PairSet) -> Benchmark:
         title=str(pairs.card.get("title") or pairs.name),
         items=len(pairs),
         shape=pairs.shape,
+        true=pairs.true,
         source=str(pairs.root) if is_folder else "an object of Python",
         licence=str(pairs.card.get("licence", "not stated")),
         citation=str(pairs.card.get("citation", "not stated")),

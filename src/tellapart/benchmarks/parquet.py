@@ -13,7 +13,7 @@ from typing import Any
 
 from tellapart.errors import DataError, first_line, require
 
-__all__ = ["ParquetTable"]
+__all__ = ["ParquetTable", "image_columns"]
 
 #: Row groups kept in memory: images are read in the order of items, by a few threads.
 _GROUPS = 2
@@ -33,6 +33,19 @@ def _name_damage(path: Path) -> Iterator[None]:
         yield
     except (arrow.ArrowException, OSError, ValueError, LookupError, MemoryError, OverflowError) as error:
         raise DataError(f"{path} cannot be read as parquet ({first_line(error)}); is it complete?") from error
+
+
+def image_columns(path: Path) -> list[str]:
+    """Return the names of a file's columns of encoded images, `struct<bytes, path>`.
+
+    Raises:
+        MissingDependencyError: pyarrow is not installed.
+        DataError: the file is damaged.
+    """
+    arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+    with _name_damage(path):
+        schema = parquet.read_schema(path)
+    return [one.name for one in schema if arrow.types.is_struct(one.type) and one.type.get_field_index("bytes") >= 0]
 
 
 class ParquetTable:

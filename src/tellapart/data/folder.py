@@ -111,7 +111,7 @@ def write_pair_set(
     folder = as_path(folder, "folder")
     pairs = PairSet(folder.name, tuple(items), folder)
     _check_images(pairs.items, images)
-    rows = [_json(item.model_dump(), f"item {quote(item.id, 200)}") for item in pairs.items]
+    rows = [_json(_fields(item), f"item {quote(item.id, 200)}") for item in pairs.items]
     listing, about = b"".join(rows), _json(dict(card), "the card", indent=1)
     with atomic_folder(folder) as draft:
         for done, reference in enumerate(images):
@@ -124,6 +124,11 @@ def write_pair_set(
         read_pair_set(draft)
     if progress is not None:
         progress(len(images), len(images))
+
+
+def _fields(item: Item) -> dict[str, Any]:
+    """Return an item's fields as they are written: `true` where it says more than the item's shape."""
+    return item.model_dump(exclude=None if item.true else {"true"})
 
 
 def _own(find: Callable[[str], Path], row: Mapping[str, Any]) -> Item:

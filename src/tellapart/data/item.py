@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 __all__ = ["Item"]
 
@@ -29,12 +29,14 @@ class Item(BaseModel):
     """One item of a pair set: 1..n images by 1..m texts.
 
     Which pairs are true is a matter of shape: with as many images as texts, image `k` belongs to text `k` (2x2);
-    with one image, text 0 is the true one (1xm); with one text, image 0 is the true one (nx1).
+    with one image, text 0 is the true one (1xm); with one text, image 0 is the true one (nx1). Beside a single image
+    or text, `true` names another place, and several texts of one image may be true.
 
     Attributes:
         id: unique in its set.
         images: references to images, relative to the set's folder.
         texts: captions, compared exactly as written; none is empty.
+        true: which texts of one image, or which image of one text, are true; the first if it is empty.
         tags: subset, type, subtype, instrument: scores are reported by each tag's values.
         cluster: names what is resampled together (the source image, video or scene); the item's id if independent.
         provenance: where it came from; never read by a metric.
@@ -45,6 +47,8 @@ class Item(BaseModel):
     >>> item = Item(id="a", images=("0.png", "1.png"), texts=("two clocks", "three clocks"))
     >>> item.shape, item.cluster
     ((2, 2), 'a')
+    >>> Item(id="b", images=("0.png",), texts=("two clocks", "no clock", "a pair of clocks"), true=(0, 2)).truths
+    (0, 2)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -52,6 +56,7 @@ class Item(BaseModel):
     id: _Text = Field(min_length=1)
     images: _Texts
     texts: _Texts
+    true: Annotated[tuple[int, ...], BeforeValidator(_as_tuple)] = ()
     tags: dict[_Text, _Text] = Field(default_factory=dict)
     cluster: _Text = ""
     provenance: dict[_Text, JsonValue] = Field(default_factory=dict)
@@ -60,6 +65,40 @@ class Item(BaseModel):
         """Give an item without a cluster its own."""
         if not self.cluster:
             object.__setattr__(self, "cluster", self.id)
+
+    @model_validator(mode="after")
+    def _check_true(self) -> Self:
+        if not self.true:
+            return self
+        images, texts = self.shape
+        if (images == 1) == (texts == 1):
+            raise ValueError(f"field 'true' is for one image or one text, and this is a {images}x{texts} item")
+        if sorted({*self.true}) != sorted(self.true) or not 0 <= min(self.true) <= max(self.true) < images * texts:
+            raise ValueError(f"field 'true' must name different places from 0 to {images * texts - 1}: {self.true}")
+        if len(self.true) == images * texts or (len(self.true) > 1 and texts == 1):
+            what = "one image" if texts == 1 else "all texts but one or more"
+            raise ValueError(f"field 'true' may name {what}, got {self.true}")
+        return self
+
+    @property
+    def truths(self) -> tuple[int, ...]:
+        """Places of the true texts of one image, or of the true image of one text; `(0,)` where `true` is empty."""
+        return self.true or (0,)
+
+    def truth_first(self) -> Item:
+        """Return the item with what is true in the first places, and everything else in its order.
+
+        >>> item = Item(id="b", images=("0.png",), texts=("no clock", "two clocks"), true=(1,))
+        >>> item.truth_first().texts, item.truth_first().true
+        (('two clocks', 'no clock'), ())
+        """
+        if not self.true:
+            return self
+        places = [*self.true, *(k for k in range(max(self.shape)) if k not in self.true)]
+        side = "texts" if len(self.images) == 1 else "images"
+        own = getattr(self, side)
+        several = tuple(range(len(self.true))) if len(self.true) > 1 else ()
+        return self.model_copy(update={side: tuple(own[k] for k in places), "true": several})
 
     @property
     def shape(self) -> tuple[int, int]:

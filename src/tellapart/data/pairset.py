@@ -32,6 +32,8 @@ def describe(shape: tuple[int, int]) -> str:
 class Outline:
     """The parts of a pair set that measuring needs: no caption, no image. One entry an item, in the same order.
 
+    `truths` are the places of what is true in each item; empty where it is in the first place of all.
+
     >>> Outline(("a", "b"), (2, 2), ("scene-1", "scene-1"), ({}, {})).shape
     (2, 2)
     """
@@ -40,6 +42,12 @@ class Outline:
     shape: tuple[int, int]
     clusters: tuple[str, ...]
     tags: tuple[Mapping[str, str], ...]
+    truths: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def true(self) -> int:
+        """How many entries of an item are true, where it has one image or one text."""
+        return len(self.truths[0]) if self.truths else 1
 
     def select(self, keep: Sequence[int]) -> Outline:
         """Return the outline of some items, by position."""
@@ -48,6 +56,7 @@ class Outline:
             self.shape,
             tuple(self.clusters[k] for k in keep),
             tuple(self.tags[k] for k in keep),
+            tuple(self.truths[k] for k in keep) if self.truths else (),
         )
 
 
@@ -100,6 +109,11 @@ class PairSet:
                     f"{self._line(item)}: item {item.id!r} has {describe(item.shape)}, but the first item has "
                     f"{describe(shape)}; one pair set holds one shape: split the file"
                 )
+            if len(item.truths) != self.true:
+                raise DataError(
+                    f"{self._line(item)}: field 'true': item {item.id!r} has {len(item.truths)} true texts, but the "
+                    f"first item has {self.true}; split the file"
+                )
 
     def _line(self, item: Item) -> str:
         return self.lines.get(item.id, self.name)
@@ -113,18 +127,40 @@ class PairSet:
         return self.items[0].shape
 
     @property
+    def true(self) -> int:
+        """How many texts of an item are true, where it has one image; 1 otherwise."""
+        return len(self.items[0].truths)
+
+    @property
     def outline(self) -> Outline:
-        """Ids, clusters and tags, which measuring needs."""
+        """Ids, clusters, tags and places of what is true, which measuring needs."""
         return Outline(
             tuple(item.id for item in self.items),
             self.shape,
             tuple(item.cluster for item in self.items),
             tuple(item.tags for item in self.items),
+            tuple(item.truths for item in self.items) if any(item.true for item in self.items) else (),
         )
 
     def select(self, keep: Sequence[int]) -> PairSet:
         """Return the pair set of some items, by position."""
         return replace(self, items=tuple(self.items[k] for k in keep), rows=None)
+
+    def one_truth(self) -> PairSet:
+        """Return the set with what is true in the first place of each item, and with its first true text alone.
+
+        >>> from tellapart.data.item import Item
+        >>> item = Item(id="a", images=("0.png",), texts=("no clock", "two clocks", "a pair of clocks"), true=(1, 2))
+        >>> PairSet("clocks", (item,), Path(".")).one_truth().items[0].texts
+        ('two clocks', 'no clock')
+        """
+        if not any(item.true for item in self.items):
+            return self
+        first = [item.truth_first() for item in self.items]
+        items = tuple(
+            item.model_copy(update={"texts": (item.texts[0], *item.texts[self.true :]), "true": ()}) for item in first
+        )
+        return replace(self, items=items, rows=None)
 
     def where(self, reference: str) -> str:
         """Name an image for a message: the line and the field of the item that first refers to it.
@@ -195,7 +231,8 @@ class PairSet:
         digest = hashlib.sha256()
         for item in sorted(self.items, key=lambda item: item.id):
             counts = [str(count) for count in item.shape]
-            for part in (item.id, counts[0], *map(lookup, item.images), counts[1], *item.texts):
+            true = [f"true {','.join(map(str, item.true))}"] if item.true else []
+            for part in (item.id, counts[0], *map(lookup, item.images), counts[1], *item.texts, *true):
                 # The length before each part: no two sets give the same bytes.
                 data = part.encode()
                 digest.update(len(data).to_bytes(8, "big") + data)

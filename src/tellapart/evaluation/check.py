@@ -32,7 +32,7 @@ __all__ = ["Gate", "check_model", "check_references"]
 
 ITEMS = 200
 IMAGES = 8
-SHAPES = ((2, 2), (1, 2), (1, 5), (2, 1), (5, 1))
+SHAPES = ((2, 2), (1, 2), (1, 5), (2, 1), (5, 1), (4, 4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ def check_references(progress: Progress | None = None) -> list[Gate]:
             if progress:
                 progress("shapes", done, len(SHAPES))
             gates += _gates_on(_pairs(Path(scratch), shape), f"{shape[0]}x{shape[1]}")
+        gates += _gates_on(_pairs(Path(scratch), (1, 3), true=2), "1x3, two true")
         same_words = _pairs(Path(scratch), (2, 2), same_words=True)
         gates += _expect_chance(BagOfWords(), same_words, "2x2, same words")
         gates += _expect_refusal(same_words)
@@ -209,7 +210,7 @@ def _draw_images(folder: Path) -> None:
         Image.fromarray(rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)).save(folder / f"{number}.png")
 
 
-def _pairs(folder: Path, shape: tuple[int, int], *, same_words: bool = False) -> PairSet:
+def _pairs(folder: Path, shape: tuple[int, int], *, true: int = 1, same_words: bool = False) -> PairSet:
     """Make items of a shape; the captions of one differ in length, or hold the same words."""
     rng = np.random.default_rng(0)
     words = ("a", "red", "striped", "wooden", "shiny")
@@ -220,5 +221,7 @@ def _pairs(folder: Path, shape: tuple[int, int], *, same_words: bool = False) ->
         texts = tuple(f"clock {number} " + " ".join(words[: k + 1]) for k in order)
         if same_words:
             texts = (f"the cat number {number} is on the mat", f"the mat is on the cat number {number}")
-        items.append(Item(id=str(number), images=images, texts=texts))
+        # The true ones are not always the first, nor the shortest.
+        places = tuple(rng.permutation(shape[1])[:true].tolist()) if true > 1 else ()
+        items.append(Item(id=str(number), images=images, texts=texts, true=places))
     return PairSet("noise", tuple(items), folder)

@@ -234,6 +234,7 @@ def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed
         fingerprint=ready.fingerprint,
         task=task.name,
         output=task.output,
+        official=benchmark.official,
         metrics=table.metrics,
         by=table.by,
         macro=table.macro,
@@ -259,7 +260,7 @@ def _warn_unlike(unlike: str) -> tuple[str, ...]:
 def _compare_with_published(benchmark: Benchmark, task: Task, records: Any, strict: bool) -> str:
     """Say what sets the user's records apart from the published ones: the number, or else the content."""
     size, unlike = task.size(records), ""
-    if size != benchmark.items:
+    if benchmark.items and size != benchmark.items:
         unlike = f"these files hold {size:,} records; {benchmark.name} as published holds {benchmark.items:,}"
     # What is known of pairs without any file has no texts to compare.
     elif benchmark.rows and getattr(records, "items", ()) is not None and task.digest(records) != benchmark.rows:

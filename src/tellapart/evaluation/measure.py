@@ -55,4 +55,6 @@ def remeasure(folder: Path, benchmark: str) -> Tabulated:
     ids = tuple(sample.id for sample in samples)
     clusters, tags = tuple(sample.cluster for sample in samples), tuple(sample.tags for sample in samples)
     scores = Scores(ids, [sample.scores for sample in samples], record.kind)
-    return measure(scores, Outline(ids, record.shape, clusters, tags), seed=result.run.seed)
+    # Samples hold what is true in the first places.
+    truths = (tuple(range(record.true)),) * len(ids) if record.true > 1 else ()
+    return measure(scores, Outline(ids, record.shape, clusters, tags, truths), seed=result.run.seed)

@@ -34,10 +34,14 @@ _PLURAL = {"similarity": "similarities", "logit": "logits", "probability": "prob
 def fits(pattern: str, shape: Shape) -> bool:
     """Return whether items of `shape` (images, texts) match a pattern such as `2x2` or `1xm`; a letter is two or more.
 
-    >>> fits("1xm", (1, 5)), fits("1xm", (1, 1)), fits("2x2", (2, 3))
-    (True, False, False)
+    One letter twice is a square of three or more: a 2x2 item has metrics of its own.
+
+    >>> fits("1xm", (1, 5)), fits("1xm", (1, 1)), fits("2x2", (2, 3)), fits("nxn", (4, 4)), fits("nxn", (2, 2))
+    (True, False, False, True, False)
     """
     sides = pattern.split("x")
+    if sides[0] == sides[1] and not sides[0].isdigit():
+        return shape[0] == shape[1] > 2
     return all(size == int(side) if side.isdigit() else size >= 2 for side, size in zip(sides, shape, strict=True))
 
 
@@ -111,6 +115,7 @@ class Metric:
         binary: every per-item value is 0 or 1, so an interval for a proportion may be used.
         components: names of the columns of a per-item value (item, component); empty for one number per item.
         same_as: the metric of which this is another name: equal on every item for which both are defined.
+        one_false: it is of items all of whose texts are true but the last one.
 
     >>> from tellapart.metrics.registry import METRICS
     >>> scores = [[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]
@@ -130,12 +135,18 @@ class Metric:
     binary: bool = True
     components: tuple[str, ...] = ()
     same_as: str = ""
+    one_false: bool = False
 
-    def defined_for(self, shape: Shape) -> bool:
-        """Return whether the metric exists for items of `shape` (images, texts)."""
-        return any(fits(pattern, shape) for pattern in self.shapes)
+    def true_texts(self, shape: Shape) -> int:
+        """Return how many texts of an item of one image are true where this metric is defined."""
+        return shape[1] - 1 if self.one_false else 1
 
-    def chance(self, shape: Shape | None = None) -> float | None:
+    def defined_for(self, shape: Shape, true: int = 1) -> bool:
+        """Return whether the metric exists for items of `shape` (images, texts), of which so many texts are true."""
+        counts = true == shape[1] - 1 > 1 if self.one_false else true == 1
+        return counts and any(fits(pattern, shape) for pattern in self.shapes)
+
+    def chance(self, shape: Shape | None = None, true: int = 1) -> float | None:
         """Return the value of a model without information on items of `shape`; None where there is none.
 
         It is the strict value expected of exchangeable, distinct scores, and exactly the tie-neutral value of
@@ -148,8 +159,9 @@ class Metric:
         >>> METRICS["choice_score"].chance((1, 5))
         0.2
         """
-        if self.shapes and (shape is None or not self.defined_for(shape)):
+        if self.shapes and (shape is None or not self.defined_for(shape, true)):
             items = "items of no shape" if shape is None else f"{shape[0]}x{shape[1]} items"
+            items += f" with {true} true texts" if true > 1 else ""
             raise MetricError(
                 f"{self.name} has no chance level for {items}: it is defined for {' or '.join(self.shapes)}"
             )

@@ -30,16 +30,23 @@ METRICS: Mapping[str, Metric] = MappingProxyType(dict(_declarations()))
 """Name -> metric, in the order of tables."""
 
 
-def defined_for(shape: Shape, kind: ScoreKind | None = None) -> tuple[Metric, ...]:
+def defined_for(shape: Shape, kind: ScoreKind | None = None, true: int = 1) -> tuple[Metric, ...]:
     """Return the metrics that exist for items of `shape` (images, texts) and, if given, for scores of `kind`.
+
+    Args:
+        shape: images and texts of an item.
+        kind: of the scores.
+        true: how many texts of one image are true.
 
     >>> [metric.name for metric in defined_for((1, 2), "similarity")]
     ['choice_score', 'pairwise']
     >>> [metric.name for metric in defined_for((5, 1))]
     ['choice_score']
+    >>> [metric.name for metric in defined_for((1, 3), true=2)]
+    ['itt']
     """
     return tuple(
-        metric for metric in METRICS.values() if metric.defined_for(shape) and (kind is None or kind in metric.kinds)
+        one for one in METRICS.values() if one.defined_for(shape, true) and (kind is None or kind in one.kinds)
     )
 
 

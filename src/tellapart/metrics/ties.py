@@ -69,19 +69,26 @@ def tie_neutral_by_enumeration(
     return result
 
 
-def tied_comparisons(scores: ArrayLike) -> NDArray[np.int64]:
+def tied_comparisons(scores: ArrayLike, true: int = 1) -> NDArray[np.int64]:
     """Return how many of each item's comparisons are ties: int64 (item,).
 
     A comparison is between a true pair and another entry of its row or column: four in a 2x2 item, m - 1 in a
     1xm item (true pairs have equal image and text index). Scores are compared in float32.
 
+    Args:
+        scores: (item, image, text).
+        true: how many texts of one image are true, the first ones; each is compared with the false ones.
+
     >>> tied_comparisons([[[0.5, 0.5], [0.2, 0.8]], [[1.0, 1.0], [1.0, 1.0]], [[0.9, 0.3], [0.3, 0.8]]])
     array([1, 4, 0])
     """
     values = np.asarray(scores, dtype=np.float32)
+    if true > 1:
+        flat = values[:, 0, :]
+        return np.asarray((flat[:, :true, None] == flat[:, None, true:]).sum(axis=(1, 2)), dtype=np.int64)
     count = np.zeros(len(values), dtype=np.int64)
     for pair in range(min(values.shape[1:])):
-        true = values[:, pair, pair, None]
-        row, column = values[:, pair, :] == true, values[:, :, pair] == true
+        own = values[:, pair, pair, None]
+        row, column = values[:, pair, :] == own, values[:, :, pair] == own
         count += row.sum(axis=1) + column.sum(axis=1) - 2  # the true pair equals itself in both
     return count

@@ -72,8 +72,11 @@ class Oracle:
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
         """Return 1 for true pairs and 0 for others, float32 `(images, texts)`."""
-        # Equal indices are true; beside a single image or text that leaves index 0, as the pair's definition says.
-        return np.eye(*item.shape, dtype=np.float32)
+        if 1 not in item.shape:
+            return np.eye(*item.shape, dtype=np.float32)
+        true = np.zeros(item.shape, np.float32)
+        true.ravel()[[*item.truths]] = 1
+        return true
 
 
 class Blind:
@@ -121,9 +124,13 @@ class BagOfWords:
         bags = [_words(text) for text in item.texts]
         images, texts = item.shape
         shares = np.zeros((images, texts), np.float32)
-        for image in range(min(images, texts)):
-            # In an item of one image only text 0 is its caption; there the range ends after it.
-            shares[image] = [_share(bags[image], bag) for bag in bags]
+        if images == 1:  # its captions are the true texts: as near as the nearest of them
+            shares[0] = [max(_share(bags[true], bag) for true in item.truths) for bag in bags]
+        elif texts == 1:
+            shares[item.truths[0]] = 1
+        else:
+            for image in range(min(images, texts)):
+                shares[image] = [_share(bags[image], bag) for bag in bags]
         return shares
 
 

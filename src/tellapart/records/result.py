@@ -139,6 +139,8 @@ class BenchmarkResult(Record):
             tool's files where numbers did.
         output: what was put out: `scores`, `label`, `text` or `box`.
         shape: images and texts of an item; None for tasks.
+        true: how many texts of one image are true.
+        official: the metrics that the benchmark's authors report, where these are not the usual ones.
         kind: of the scores; None for tasks.
         by: tag -> value -> metrics; `metrics` is over all items.
         macro: tag -> metrics, the unweighted means over that tag's values.
@@ -164,6 +166,8 @@ class BenchmarkResult(Record):
     task: str = "pairs"
     output: str = "scores"
     shape: tuple[int, int] | None = None
+    true: int = 1
+    official: tuple[str, ...] = ()
     kind: ScoreKind | None = None
     metrics: dict[str, Value]
     by: dict[str, dict[str, Metrics]] = Field(default_factory=dict)

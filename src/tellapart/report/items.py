@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = [
     "outcome_codes",
     "shared_outcomes",
     "true_pairs",
+    "true_texts",
     "worst_first",
 ]
 
@@ -34,17 +35,32 @@ _BEST = 10
 TIED = "t"
 
 
-def true_pairs(shape: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+def true_texts(measured: Container[str], texts: int) -> int:
+    """Return how many texts of an item of one image are true: all but one where `itt` was measured of it.
+
+    >>> true_texts(["itt"], 3), true_texts(["choice_score"], 3)
+    (2, 1)
+    """
+    return texts - 1 if "itt" in measured else 1
+
+
+def true_pairs(shape: tuple[int, int], true: int = 1) -> tuple[tuple[int, int], ...]:
     """Return the true (image, text) pairs of an item: equal indices, or the first where one side is single.
 
-    >>> true_pairs((2, 2)), true_pairs((1, 5))
-    (((0, 0), (1, 1)), ((0, 0),))
+    Args:
+        shape: images and texts.
+        true: how many texts of one image are true, the first ones.
+
+    >>> true_pairs((2, 2)), true_pairs((1, 5)), true_pairs((1, 3), 2)
+    (((0, 0), (1, 1)), ((0, 0),), ((0, 0), (0, 1)))
     """
     images, texts = shape
+    if true > 1:
+        return tuple((0, k) for k in range(true))
     return tuple((k, k) for k in range(images)) if images == texts else ((0, 0),)
 
 
-def margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+def margins(scores: NDArray[np.float32], true: int = 1) -> NDArray[np.float32]:
     """Return by how much each item's lowest true pair outscores its highest false one: float32 (item,).
 
     Positive exactly where the group score (2x2) or the choice (1xm, nx1) is right, for float32 subtraction of
@@ -52,17 +68,18 @@ def margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
 
     Args:
         scores: float32 (item, image, text), with at least one false pair.
+        true: how many texts of one image are true.
 
     >>> margins(np.float32([[[0.75, 0.5], [0.25, 1.0]], [[0.5, 0.5], [0.5, 0.5]]]))
     array([0.25, 0.  ], dtype=float32)
     """
     _, images, texts = scores.shape
-    true = np.zeros((images, texts), dtype=bool)
-    for pair in true_pairs((images, texts)):
-        true[pair] = True
-    lowest: NDArray[np.float32] = scores[:, true].min(axis=1)
+    belongs = np.zeros((images, texts), dtype=bool)
+    for pair in true_pairs((images, texts), true):
+        belongs[pair] = True
+    lowest: NDArray[np.float32] = scores[:, belongs].min(axis=1)
     with np.errstate(over="ignore"):
-        difference = lowest - scores[:, ~true].max(axis=1)
+        difference = lowest - scores[:, ~belongs].max(axis=1)
     # JSON has no infinity: a margin beyond float32 is written as its greatest number.
     return np.asarray(np.nan_to_num(difference), np.float32)
 
@@ -140,7 +157,7 @@ def model_table(samples: Sequence[Sample], metrics: Sequence[str]) -> dict[str, 
     values = np.array([sample.scores for sample in samples], dtype=np.float32)
     return {
         "scores": _shortest(values.reshape(len(values), -1)),
-        "margins": _shortest(margins(values)),
+        "margins": _shortest(margins(values, true_texts(samples[0].outcomes, values.shape[2]))),
         "outcomes": {metric: outcome_codes(samples, metric) for metric in metrics},
     }
 

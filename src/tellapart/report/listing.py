@@ -46,7 +46,10 @@ def listing(what: str, locations: Locations | None = None) -> list[dict[str, Any
     return rows[what]()
 
 
-_ABOUT = ("name", "title", "items", "task", "shape", "source", "licence", "citation", "images", "cluster", "ties")
+_ABOUT = (
+    *("name", "title", "items", "task", "shape", "true", "official"),
+    *("source", "licence", "citation", "images", "cluster", "ties"),
+)
 
 
 def _benchmark_rows(locations: Locations) -> list[dict[str, Any]]:
@@ -86,7 +89,7 @@ def _benchmark_row(benchmark: Benchmark) -> dict[str, Any]:
 
 def _metrics_of(benchmark: Benchmark) -> list[str]:
     task = find_task(benchmark.task, benchmark.name)
-    return [metric.name for metric in task.metrics_for(benchmark.shape)]
+    return [metric.name for metric in task.metrics_for(benchmark.shape, benchmark.true)]
 
 
 def _model_rows() -> list[dict[str, Any]]:
@@ -151,8 +154,9 @@ def _notes(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if what != "benchmarks":
         return []
     notes = [
-        "also: folder:PATH, a pair set of your own; pairing:NAME, a set of 2x2 pairs asked in words;",
-        "ranking:FILE, rankings by people; classes:DIR, a folder of pictures for each class",
+        "also: folder:PATH, a pair set of your own; FILE.toml, a set that it declares; pairing:NAME, a set of 2x2",
+        "pairs asked in words; texts:NAME, the texts alone of a set with two true ones; ranking:FILE, rankings by",
+        "people; classes:DIR, a folder of pictures for each class",
     ]
     for row in rows:
         if row["files"] and row["missing"]:
@@ -167,8 +171,10 @@ def _shape_of(row: Mapping[str, Any]) -> str:
 
 
 def _first_metrics(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row.get("official"):
+        return tuple(row["official"])
     if row.get("shape"):
-        return headline({metric.name for metric in defined_for(row["shape"], "similarity")})
+        return headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
     return headline(row.get("metrics") or ())
 
 

@@ -26,7 +26,9 @@
 
   // ---- one item's matrix
 
-  const isTrue = ([images, texts], image, text) => (images === texts ? image === text : image === 0 && text === 0);
+  // A shape may name, after images and texts, how many texts of one image are true.
+  const isTrue = ([images, texts, several = 1], image, text) =>
+    images === texts ? image === text : image === 0 && text < several;
 
   // A true pair wins if every false pair of its row and column scores lower; it ties if the highest equals it.
   const standing = (shape, scores, image, text) => {

@@ -156,7 +156,7 @@ class _View:
         return {
             "anchor": section.anchor,
             "name": section.name,
-            "shape": section.record.shape,
+            "shape": (*(section.record.shape or ()), *([section.record.true] if section.record.true > 1 else [])),
             "headline": [name for name in section.headline if name in outcomes],
             "items": item_table(self._of(section.samples), self.album.index),
             "models": [

@@ -131,7 +131,7 @@ class Section:
     def worst(self) -> list[int]:
         """Return the items' positions, every model's worst first."""
         scores = (np.array([sample.scores for sample in entry.samples], np.float32) for entry in self.entries)
-        return worst_first([margins(values) for values in scores])
+        return worst_first([margins(values, self.record.true) for values in scores])
 
 
 def _shares(entry: ModelEntry) -> list[str]:
@@ -161,9 +161,13 @@ def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
 
 
 def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
-    """Return the headline metrics that all the records have; failing that, all shares that they have."""
+    """Return the metrics that the authors report, else the headline metrics, that all the records have; failing that,
+    all shares that they have.
+    """
     first = records[0].metrics if records else {}
     shared = [name for name in first if all(name in record.metrics for record in records)]
+    if records and records[0].official and all(name in shared for name in records[0].official):
+        return records[0].official
     return headline(shared) or tuple(name for name in shared if not is_deviation(first[name]))
 
 

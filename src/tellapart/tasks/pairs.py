@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
-from tellapart.data.scores import ScoreKind
+from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
@@ -70,16 +70,33 @@ def measure_pairs(records: PairSet | ListedPairs, predictions: Scored) -> tuple[
     [('choice_score', [1.0]), ('pairwise', [1.0])]
     """
     outline, scores = records.outline, predictions.scores
-    metrics = defined_for(outline.shape, scores.kind)
+    metrics = defined_for(outline.shape, scores.kind, outline.true)
     if not metrics:
-        raise MetricError(f"no metric is defined for {describe(outline.shape)} and scores that are a {scores.kind}")
+        several = f", {outline.true} of them true," if outline.true > 1 else ""
+        raise MetricError(
+            f"no metric is defined for {describe(outline.shape)}{several} and scores that are a {scores.kind}"
+        )
+    values = _truth_first(outline, scores)
+    per_item = tuple(_per_item(metric, values, outline) for metric in metrics)
+    items = None if records.items is None else [item.truth_first() for item in records.items]
+    return (Units("item", tuple(_units(outline, items, values)), per_item),)
+
+
+def _truth_first(outline: Outline, scores: Scores) -> NDArray[np.float32]:
+    """Return the scores of an outline's items, what is true in the first places: the order that metrics expect.
+
+    Files, templates and pair sets keep the order that was published.
+    """
     values = scores.select(outline.ids).values
-    per_item = tuple(_per_item(metric, values, outline.shape) for metric in metrics)
-    return (Units("item", tuple(_units(outline, records.items, values)), per_item),)
+    if not outline.truths:
+        return values
+    side = 2 if outline.shape[0] == 1 else 1
+    places = [[*own, *(k for k in range(values.shape[side]) if k not in own)] for own in outline.truths]
+    return np.take_along_axis(values, np.expand_dims(np.array(places), 3 - side), axis=side)
 
 
-def _per_item(metric: Metric, values: NDArray[np.float32], shape: tuple[int, int]) -> PerItem:
-    chance = metric.chance(shape)
+def _per_item(metric: Metric, values: NDArray[np.float32], outline: Outline) -> PerItem:
+    chance = metric.chance(outline.shape, outline.true)
     return PerItem(
         name=metric.name,
         strict=metric.per_item(values),
@@ -105,9 +122,10 @@ def _units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.fl
 
 
 def _facts(records: PairSet | ListedPairs, predictions: Scored, session: Session) -> dict[str, Any]:
-    tied = tied_comparisons(predictions.scores.select(records.outline.ids).values)
+    outline = records.outline
+    tied = tied_comparisons(_truth_first(outline, predictions.scores), outline.true)
     facts: dict[str, Any] = {
-        "shape": records.outline.shape,
+        "shape": outline.shape,
         "tied_items": int((tied > 0).sum()),
         "tied_comparisons": int(tied.sum()),
         "rounded_ties": predictions.rounded_ties,
@@ -115,6 +133,8 @@ def _facts(records: PairSet | ListedPairs, predictions: Scored, session: Session
         "texts_encoded": predictions.texts_encoded,
         "pairs_scored": predictions.pairs_scored,
     }
+    if outline.true > 1:
+        facts["true"] = outline.true
     if isinstance(records, PairSet):
         hashes = image_hashes(records, store=session.store, hashes=session.hashes)
         facts |= {
@@ -136,7 +156,7 @@ def _fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
 
 def _content(records: PairSet | ListedPairs) -> list[tuple[str, ...]]:
     """Return ids and texts, which are the same in every order of the file and wherever the images lie."""
-    return sorted((item.id, *item.texts) for item in records.items or ())
+    return sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items or ())
 
 
 def _list_known(benchmark: Benchmark) -> ListedPairs:
@@ -163,7 +183,7 @@ def _run(model: Model, records: PairSet, session: Session) -> Scored:
 
 
 def _check(model: Model, benchmark: Benchmark) -> None:
-    if benchmark.shape is not None and not defined_for(benchmark.shape, model.kind):
+    if benchmark.shape is not None and not defined_for(benchmark.shape, model.kind, benchmark.true):
         raise MetricError(
             f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
             f"and scores that are a {model.kind}"
@@ -204,6 +224,9 @@ PAIRS = Task(
         ("text_score", "image_score", "group_score"),
         ("pairwise", "acc", "min_pc_pf"),
         ("choice_score",),
+        ("itt",),
+        ("individual_score", "pair_score", "set_score"),
+        ("individual_score", "set_score"),
     ),
     size=len,
     select=PairSet.select,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tellapart.data.linked_images import linked_images
 from tellapart.data.task_records import Question, QuestionSet
 from tellapart.metrics.answers import exact_match, group_accuracy
 from tellapart.metrics.metric import Metric
@@ -19,7 +20,7 @@ from tellapart.tasks.answering import ask, compute_batches, read_answers
 from tellapart.tasks.hiding import Hiding, image_of
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["VQA", "VQA2", "linked_images", "measure_one_answer", "measure_people"]
+__all__ = ["VQA", "VQA2", "measure_one_answer", "measure_people"]
 
 _EXACT = Metric(
     name="exact_match",
@@ -128,28 +129,6 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
     soft = PerItem(name=_SOFT.name, strict=soft_accuracy(predictions, people))
     xvlm = PerItem(name=_SOFT_XVLM.name, strict=soft_accuracy(predictions, people, "xvlm"))
     return (Units("question", units, (soft, xvlm)),)
-
-
-def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return a name for the group of each image: images that a pair joins, also by way of others, are of one group.
-
-    A group bears the name of its first image in alphabetical order.
-
-    >>> linked_images([("b", "c"), ("d", "e"), ("a", "c")])
-    {'b': 'a', 'c': 'a', 'd': 'd', 'e': 'd', 'a': 'a'}
-    """
-    parent: dict[str, str] = {}
-
-    def root(image: str) -> str:
-        while parent.setdefault(image, image) != image:
-            parent[image] = parent[parent[image]]
-            image = parent[image]
-        return image
-
-    for one, other in pairs:
-        first, second = sorted((root(one), root(other)))
-        parent[second] = first
-    return {image: root(image) for image in parent}
 
 
 def _units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequence[str]) -> tuple[Unit, ...]:

@@ -220,9 +220,9 @@ class Task:
         """
         return next((run for kind, run in self.runners if isinstance(model, kind)), None)
 
-    def metrics_for(self, shape: Shape | None) -> tuple[Metric, ...]:
+    def metrics_for(self, shape: Shape | None, true: int = 1) -> tuple[Metric, ...]:
         """Return the metrics of a benchmark of this task, whose items have that shape if they are pairs."""
-        return tuple(one for one in self.metrics if not one.shapes or (shape and one.defined_for(shape)))
+        return tuple(one for one in self.metrics if not one.shapes or (shape and one.defined_for(shape, true)))
 
     def fingerprint_for(self, records: Any, session: Session) -> str:
         """Return the fingerprint of records: two runs with one fingerprint measured the same content."""

@@ -210,7 +210,7 @@ def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[Trai
             f"{pairs.root}: its items have {images} images and {texts} texts; training takes one image, or as many as "
             "texts"
         )
-    for number, item in enumerate(pairs.items):
+    for number, item in enumerate(pairs.one_truth().items):
         for k, reference in enumerate(item.images):
             yield TrainingRow(
                 image=find(reference),

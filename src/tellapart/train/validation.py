@@ -57,7 +57,7 @@ def validation_set(name: str, reported: Sequence[str] = (), place: Locations | N
             f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say nothing "
             "about it; name another set"
         )
-    return load_pairs(name, place)
+    return load_pairs(name, place).one_truth()
 
 
 def left_over(rows: TrainingRows) -> PairSet:

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import quote
+from tellapart.errors import DataError, quote
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.registry import HIDEABLE, TASKS
 from tellapart.tasks.task import Task
@@ -100,7 +100,8 @@ class HiddenPairs:
     def to_json(self) -> dict[str, Any]:
         """Return what `from_json` reads."""
         rows = {name: getattr(self, name) for name in ("texts", "images", "public")}
-        return {**rows, "sources": dict(self.sources), "items": [item.model_dump(mode="json") for item in self.items]}
+        items = [item.model_dump(mode="json", exclude={"true"}) for item in self.items]
+        return {**rows, "sources": dict(self.sources), "items": items}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
@@ -143,6 +144,9 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
         public_share: of the items, in whole clusters, so that no private item has a public sibling.
         suffix: of the published images.
     """
+    if pairs.true > 1:
+        raise DataError(f"{pairs.name}: items have {pairs.true} true texts; a board hides items with one")
+    pairs = pairs.one_truth()
     names = {reference: _image_name(key, reference, suffix) for item in pairs.items for reference in item.images}
     public = _public_ids({item.id: item.cluster for item in pairs.items}, key, public_share)
     order = sorted(pairs.items, key=lambda item: keyed_hash(key, "order", item.id))

@@ -26,7 +26,7 @@ from tellapart.board.views.view import (
     one_by_slug,
 )
 from tellapart.errors import UnknownNameError
-from tellapart.report.items import true_pairs
+from tellapart.report.items import true_pairs, true_texts
 
 __all__ = [
     "PAGE",
@@ -261,7 +261,7 @@ def _models_on_item(session: Session, benchmark: Benchmark, item: Item) -> tuple
         ModelOnItem(
             title=heads[entry][0].label,
             model=heads[entry][0],
-            matrix=_matrix(unpack(raw[entry]).reshape(shape)) if raw.get(entry) and width else (),
+            matrix=_matrix(unpack(raw[entry]).reshape(shape), benchmark.headline) if raw.get(entry) and width else (),
             verdicts={name: verdicts[entry][name] for name in benchmark.headline if name in verdicts.get(entry, {})},
             said=output_text(outputs[entry]) if entry in outputs else "",
         )
@@ -277,10 +277,10 @@ def _verdict(value: float, *, tied: bool) -> str | float:
     return "lost" if value == 0 else value
 
 
-def _matrix(scores: NDArray[np.float32]) -> tuple[tuple[MatrixCell, ...], ...]:
+def _matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple[MatrixCell, ...], ...]:
     images, texts = scores.shape
     low, reach = float(scores.min()), float(np.ptp(scores))
-    true = set(true_pairs((images, texts)))
+    true = set(true_pairs((images, texts), true_texts(headline, texts)))
     digits = _decimals(scores)
 
     def cell(image: int, text: int) -> MatrixCell:

@@ -28,7 +28,7 @@ from tellapart.board.views.view import (
 )
 from tellapart.records.result import IMPORTED
 from tellapart.report.deviations import Plot, Trace, plot
-from tellapart.report.items import margins
+from tellapart.report.items import margins, true_texts
 
 __all__ = ["WORST", "ModelPage", "OnBenchmark", "WorstItem", "model_page", "output_text"]
 
@@ -206,7 +206,8 @@ def _worst(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, t
     raw = read_vector(session, entry, RAW)
     if raw is not None and benchmark.images_each and benchmark.texts_each:
         by = "margin: the lowest true pair less the highest false one"
-        values: Any = margins(raw.reshape(-1, benchmark.images_each, benchmark.texts_each))
+        true = true_texts(benchmark.headline, benchmark.texts_each)
+        values: Any = margins(raw.reshape(-1, benchmark.images_each, benchmark.texts_each), true)
     else:
         metric = main_metric(benchmark.headline)
         outcomes = read_vector(session, entry, metric)

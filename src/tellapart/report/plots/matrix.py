@@ -16,7 +16,7 @@ from tellapart.records.result import Sample
 from tellapart.records.run_folder import read_result, samples_path
 from tellapart.records.systems import System
 from tellapart.report.image_sources import ImageSources
-from tellapart.report.items import true_pairs
+from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.measured import pick_benchmark, samples_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.style import GREY, PAGE, fold, new_figure, write_title
@@ -144,9 +144,10 @@ def _cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
     shade = (values - values.min()) / spread
     axes.imshow(shade, cmap="Greys", vmin=-0.05, vmax=2.0, aspect="auto")
     numbers = _write_scores(values)
-    true = {(text, image) for image, text in true_pairs((values.shape[1], values.shape[0]))}
+    true = true_texts(sample.outcomes, values.shape[0])
+    framed_cells = {(text, image) for image, text in true_pairs((values.shape[1], values.shape[0]), true)}
     for (row, column), value in np.ndenumerate(values):
-        framed = (row, column) in true
+        framed = (row, column) in framed_cells
         weight = "bold" if framed else "normal"
         axes.text(column, row, numbers[float(value)], ha="center", va="center", weight=weight, size=7)
         if framed:

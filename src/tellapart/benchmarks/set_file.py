@@ -1,0 +1,308 @@
+"""Benchmarks declared in a TOML file: which files, and which of their fields are images, texts, tags and clusters.
+
+A set of a known shape needs no code: its file says where the rows are (JSON, JSONL, CSV, TSV or parquet), and each
+`[[item]]` or `[[question]]` says what one row, or so many rows in a row, make. The sets that ship are such files, in
+`benchmarks/sets/`; a user's own is named by its path, `-b my_set.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.parquet import ParquetTable
+from tellapart.benchmarks.set_images import IMAGE_COLUMN, images_of_set
+from tellapart.benchmarks.set_rows import TABLE_ROW, Row, files_of, read_rows
+from tellapart.data.annotations import expect_count, make_item
+from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet, read_gold
+from tellapart.data.fields import Kinds, check_template, fill, fill_all
+from tellapart.data.item import Item
+from tellapart.data.linked_images import linked_images
+from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_toml
+from tellapart.data.validation import validate_table
+from tellapart.errors import DataError, quote
+
+__all__ = ["SetFile", "read_set_file", "set_benchmark"]
+
+#: What `cluster` may be instead of a template.
+LINKED = "linked images"
+
+Template = Annotated[str, AfterValidator(check_template)]
+Templates = Annotated[str | list[str], AfterValidator(check_template)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ItemTable(_Table):
+    """What makes one item of a row: templates of its fields; `under` is the folder that its images are named in."""
+
+    id: Template
+    images: Templates
+    texts: Templates
+    under: str = ""
+    true: Template | list[int] | int | None = None
+    where: dict[Template, str] = Field(default_factory=dict)
+    cluster: Template | None = None
+    tags: dict[str, Template] = Field(default_factory=dict)
+
+
+class QuestionTable(_Table):
+    """What makes one question of a row: templates of its fields."""
+
+    id: Template
+    images: Templates
+    question: Template
+    answer: Template
+    group: Template | None = None
+    where: dict[Template, str] = Field(default_factory=dict)
+    cluster: Template | None = None
+    tags: dict[str, Template] = Field(default_factory=dict)
+
+
+class HubTable(_Table):
+    """A dataset on the hub, at a revision."""
+
+    repo: str
+    revision: str = Field(min_length=7)
+    files: list[str]
+    gated: bool = False
+
+
+class SetFile(_Table):
+    """A declared set; `item` or `question` says what rows make.
+
+    Attributes:
+        files: where the rows are, as `Benchmark.files`; all files of each pattern are read.
+        format: of the rows, where a file's suffix does not say it.
+        each: the field that holds a list of objects; each of them, with the fields around it, is a row.
+        rows: so many rows in a row make what the tables below make, and are then `{0.field}`, `{1.field}`...
+        counts: file (without its suffix) or `all` -> how many rows it must hold.
+        images: the images that are needed, in words.
+        folders: names of the folders in which images usually lie, beside the annotations.
+        archive: the zip archive that holds them instead.
+        corrected: id of a question -> its right answer, where the published one is known to be wrong.
+        where: only rows with these values are read; in a table below, only those make its item.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str = "not stated"
+    citation: str = "not stated"
+    files: list[str] = Field(min_length=1)
+    format: Literal["json", "jsonl", "csv", "parquet"] | None = None
+    each: str | None = None
+    rows: int = Field(1, ge=1)
+    counts: dict[str, int] = Field(default_factory=dict)
+    items: int | None = None
+    digest: str = ""
+    shape: tuple[int, int] | None = None
+    true: int = 1
+    official: tuple[str, ...] = ()
+    images: str = "its own"
+    folders: list[str] = ["images"]
+    archive: str | None = None
+    clusters: str = "the item"
+    ties: str = "not stated"
+    hub: HubTable | None = None
+    corrected: dict[str, str] = Field(default_factory=dict)
+    where: dict[Template, str] = Field(default_factory=dict)
+    item: list[ItemTable] = Field(default_factory=list)
+    question: list[QuestionTable] = Field(default_factory=list)
+
+
+def read_set_file(path: Path, variant: str = "") -> SetFile:
+    """Return what a file declares: the set, or the one of its `[[variants]]` that has this name.
+
+    Raises:
+        DataError: the file is no TOML, a key is unknown or missing, or there is no such variant.
+    """
+    content = read_toml(path)
+    variants = content.pop("variants", [])
+    where = str(path)
+    if variants:
+        own = next((one for one in variants if isinstance(one, dict) and one.get("name") == variant), None)
+        if own is None:
+            named = ", ".join(str(one.get("name")) for one in variants if isinstance(one, dict))
+            raise DataError(f"{path} declares {named}; {quote(variant)} is none of them")
+        content, where = content | own, f"{path}: {variant}"
+    declared = validate_table(SetFile, content, where)
+    if bool(declared.item) == bool(declared.question):
+        raise DataError(f"{where}: declare [[item]] tables or [[question]] tables, one kind of them")
+    return declared
+
+
+def set_benchmark(declared: SetFile) -> Benchmark:
+    """Return the benchmark of a declaration."""
+    hub = declared.hub
+    asks = bool(declared.question)
+    return Benchmark(
+        name=declared.name,
+        title=declared.title,
+        items=declared.items or 0,
+        rows=declared.digest,
+        shape=declared.shape,
+        true=declared.true,
+        official=declared.official,
+        task="yes-no" if asks else "pairs",
+        source=declared.source,
+        licence=declared.licence,
+        citation=declared.citation,
+        files=tuple(declared.files),
+        images=declared.images,
+        cluster=declared.clusters,
+        ties=declared.ties,
+        usual=tuple(declared.folders),
+        hub=None if hub is None else Hub(hub.repo, hub.revision, tuple(hub.files), hub.gated),
+        load=partial(_load, declared),
+        pictures=partial(_reader, declared) if asks else None,
+    )
+
+
+def _reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
+    named = (_listed(one.images) for one in _tables(declared))
+    columns = [each.removeprefix(IMAGE_COLUMN) for own in named for each in own if each.startswith(IMAGE_COLUMN)]
+    if columns:
+        tables = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
+        return ParquetTable(tables, images=sorted({*columns}))
+    return images_of_set(declared.name, place, declared.folders, declared.archive)
+
+
+def _tables(declared: SetFile) -> Sequence[ItemTable | QuestionTable]:
+    return [*declared.item, *declared.question]
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet:
+    made: list[Any] = []
+    lines: dict[str, str] = {}
+    kinds: Kinds = {}
+    for where, row in _grouped(declared, place):
+        for table in _tables(declared):
+            if not _chosen(table.where, row, where):
+                continue
+            one: Item | BinaryQuestion
+            if isinstance(table, ItemTable):
+                one = _item(table, row, where, kinds)
+            else:
+                one = _question(table, row, where, kinds)
+            lines.setdefault(one.id, where)
+            made.append(one)
+    root = place.folder(declared.name) or Path()
+    if not made:
+        raise DataError(f"{declared.name}: no rows in {', '.join(declared.files)} below {root}")
+    if declared.items is not None:
+        expect_count(root, len(made), declared.items)
+    if declared.question:
+        return BinaryQuestionSet(declared.name, tuple(_corrected(one, declared.corrected) for one in made))
+    if any(table.cluster == LINKED for table in declared.item):
+        made = _linked(made)
+    pairs = PairSet(declared.name, tuple(made), root, lines=lines, read=_reader(declared, place))
+    if declared.shape is not None and (pairs.shape, pairs.true) != (declared.shape, declared.true):
+        raise DataError(
+            f"{lines[made[0].id]}: the set is declared {declared.shape} with {declared.true} true; its first item is "
+            f"{pairs.shape} with {pairs.true}"
+        )
+    return pairs
+
+
+def _grouped(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:
+    """Yield what templates are filled from: a row, or as many rows as belong together."""
+    before = 0
+    for path in files_of(declared.name, declared.files, place):
+        everything = list(read_rows(path, before, declared.format, declared.each))
+        before += len(everything)
+        rows = [row for row in everything if _chosen(declared.where, row.fields, row.where)]
+        if (count := declared.counts.get(path.stem)) is not None:
+            expect_count(path, len(rows), count, what="rows")
+        if len(rows) % declared.rows:
+            raise DataError(f"{path}: {len(rows):,} rows; each {declared.rows} of them belong together")
+        for start in range(0, len(rows), declared.rows):
+            own = rows[start : start + declared.rows]
+            if declared.rows == 1:
+                yield own[0].where, own[0].fields
+            else:
+                yield own[0].where, _numbered(own)
+
+
+def _numbered(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """Return rows by their places, with the file and the number of the first."""
+    numbered = {str(k): each.fields for k, each in enumerate(rows)}
+    return numbered | {key: rows[0].fields[key] for key in ("file", "row", TABLE_ROW)}
+
+
+def _chosen(wanted: Mapping[str, str], row: Any, where: str) -> bool:
+    return all(fill(template, row, where) == value for template, value in wanted.items())
+
+
+def _item(table: ItemTable, row: Any, where: str, kinds: Kinds) -> Item:
+    cluster = "" if table.cluster in (None, LINKED) else fill(str(table.cluster), row, where, kinds)
+    return make_item(
+        where,
+        id=fill(table.id, row, where, kinds),
+        images=tuple(_reference(image, row, table.under) for image in fill_all(table.images, row, where, kinds)),
+        texts=fill_all(table.texts, row, where, kinds),
+        true=_true(table.true, row, where, kinds),
+        cluster=cluster,
+        tags={tag: fill(template, row, where, kinds) for tag, template in table.tags.items()},
+    )
+
+
+def _reference(image: str, row: Mapping[str, Any], under: str = "") -> str:
+    """Return an image's reference; `@image` is the row's cell of that column."""
+    if image.startswith(IMAGE_COLUMN):
+        return f"{row[TABLE_ROW]}/{image.removeprefix(IMAGE_COLUMN)}"
+    return f"{under}/{image}" if under else image
+
+
+def _true(true: str | list[int] | int | None, row: Any, where: str, kinds: Kinds) -> tuple[int, ...]:
+    if true is None:
+        return ()
+    if isinstance(true, int):
+        return (true,)
+    if isinstance(true, list):
+        return tuple(true)
+    value = fill(true, row, where, kinds)
+    if not value.isdigit():
+        raise DataError(f"{where}: field {true!r}: expected the place of what is true, from 0; got {quote(value)}")
+    return (int(value),)
+
+
+def _question(table: QuestionTable, row: Any, where: str, kinds: Kinds) -> BinaryQuestion:
+    try:
+        answer = read_gold(fill(table.answer, row, where, kinds))
+    except ValueError as error:
+        raise DataError(f"{where}: field {table.answer!r}: {error}") from error
+    return BinaryQuestion(
+        id=fill(table.id, row, where, kinds),
+        images=tuple(_reference(image, row) for image in fill_all(table.images, row, where, kinds)),
+        question=fill(table.question, row, where, kinds),
+        answer=answer,
+        group=fill(table.group, row, where, kinds) if table.group else "",
+        cluster=fill(table.cluster, row, where, kinds) if table.cluster else "",
+        tags={tag: fill(template, row, where, kinds) for tag, template in table.tags.items()},
+    )
+
+
+def _corrected(question: BinaryQuestion, corrected: Mapping[str, str]) -> BinaryQuestion:
+    return replace(question, answer=corrected.get(question.id, question.answer))
+
+
+def _linked(items: Sequence[Item]) -> list[Item]:
+    """Return items whose cluster is the group of images that they are linked by."""
+    links = linked_images([(item.images[0], image) for item in items for image in item.images])
+    return [item.model_copy(update={"cluster": links[item.images[0]]}) for item in items]

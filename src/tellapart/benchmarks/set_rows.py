@@ -1,0 +1,95 @@
+"""The rows of annotation files of any kind, each with the file and the number it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.parquet import ParquetTable, image_columns
+from tellapart.data.annotations import read_list, read_mapping
+from tellapart.data.rows import read_csv, read_json, read_jsonl
+from tellapart.errors import DataError, quote
+
+__all__ = ["TABLE_ROW", "Row", "files_of", "read_rows"]
+
+#: The field with a row's number among the rows of all files, by which a parquet table finds its images.
+TABLE_ROW = "@row"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its fields, or its list of values, and where it stands for messages."""
+
+    where: str
+    fields: Any
+
+
+def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path]:
+    """Return the files of all patterns; of `a|b` the first that is there.
+
+    Raises:
+        DataError: a pattern finds none.
+    """
+    folder = place.folder(benchmark) or Path()
+    found: list[Path] = []
+    for pattern in patterns:
+        files = find_files(folder, pattern)
+        if not files:
+            raise DataError(f"{benchmark} needs {pattern}, and {folder} has no such file; name its folder with --data")
+        found += files
+    return found
+
+
+def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str | None = None) -> Iterator[Row]:
+    """Yield the rows of a file, by its suffix: a JSON list or object of rows, JSONL, CSV, TSV or parquet.
+
+    Rows get more fields where they have none of these names: `file` (the file's name without its suffix), `row` (their
+    number, from 0), `key` (of an object of rows), and the places of a list or a table's columns, from `0`.
+
+    Args:
+        path: the file.
+        before: how many rows the files before it have.
+        suffix: `json`, `jsonl`, `csv` or `parquet`, where its suffix does not say it.
+        each: the field of a list of objects, each of which is a row with the fields around it.
+
+    Raises:
+        DataError: the file cannot be read, or a row is no object and no list.
+    """
+    for number, (where, key, fields) in enumerate(_read(path, suffix or path.suffix.removeprefix("."))):
+        own: dict[str, Any] = {"file": path.stem, "row": number, "key": key, TABLE_ROW: before + number}
+        if isinstance(fields, list):
+            own |= {str(k): value for k, value in enumerate(fields)}
+        elif isinstance(fields, dict):
+            own |= {str(k): value for k, value in enumerate(fields.values())} | fields
+        else:
+            raise DataError(f"{where}: expected an object {{...}} or a list, got {quote(fields)}")
+        yield from (Row(where, row) for row in _nested(own, each, where))
+
+
+def _nested(row: dict[str, Any], each: str | None, where: str) -> Iterator[dict[str, Any]]:
+    if each is None:
+        yield row
+        return
+    inner = row.get(each)
+    if not isinstance(inner, list) or not all(isinstance(one, dict) for one in inner):
+        raise DataError(f"{where}: field {each!r}: expected a list of objects, got {quote(inner)}")
+    yield from (row | one | {"each": number} for number, one in enumerate(inner))
+
+
+def _read(path: Path, suffix: str) -> Iterator[tuple[str, str, Any]]:
+    if suffix == "jsonl":
+        yield from ((f"{path}:{line}", "", row) for line, row in read_jsonl(path))
+    elif suffix in ("csv", "tsv"):
+        yield from ((f"{path}:{line}", "", row) for line, row in read_csv(path))
+    elif suffix == "parquet":
+        yield from ((where, "", row) for where, row in ParquetTable([path], images=image_columns(path)).rows())
+    elif suffix == "json":
+        if isinstance(read_json(path), dict):
+            yield from ((f"{path}: {quote(key, 40)}", key, row) for key, row in read_mapping(path).items())
+        else:
+            yield from ((f"{path}: row {number}", "", row) for number, row in enumerate(read_list(path)))
+    else:
+        raise DataError(f"{path}: rows are read from .json, .jsonl, .csv, .tsv and .parquet")

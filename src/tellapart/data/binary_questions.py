@@ -1,0 +1,92 @@
+"""Questions with two possible answers, yes or no, or A or B, and what they are asked together with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tellapart.data.task_records import check_ids
+from tellapart.errors import DataError, quote
+
+__all__ = ["BinaryQuestion", "BinaryQuestionSet", "read_gold"]
+
+_GOLD = {
+    **dict.fromkeys(("yes", "true", "1"), "yes"),
+    **dict.fromkeys(("no", "false", "0"), "no"),
+    **{word: word for word in ("first", "second")},
+    **{word: letter for letter in "ab" for word in (letter, f"({letter})")},
+}
+
+
+def read_gold(value: str) -> str:
+    """Return a file's gold answer as `yes`, `no`, `a`, `b`, `first` or `second`.
+
+    Raises:
+        ValueError: it is none of them, nor true, false, 1 or 0.
+
+    >>> [read_gold(value) for value in ("Yes", "0", "(b)", "A")]
+    ['yes', 'no', 'b', 'a']
+    """
+    gold = _GOLD.get(value.strip().lower())
+    if gold is None:
+        raise ValueError(f"expected yes or no, true or false, 1 or 0, A or B, first or second; got {quote(value)}")
+    return gold
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryQuestion:
+    """A question about an image or two, and which of two answers is right.
+
+    Attributes:
+        question: as it is asked, with the words that ask for the form of the answer.
+        answer: `yes` or `no`, `a` or `b`, `first` or `second`.
+        group: records of one group are a minimal pair or a quadruple, which is right if all of them are.
+        cluster: what is resampled together: the group, or the first image, if it is empty.
+
+    >>> BinaryQuestion("0", ("a.png",), "Is the cup red? Please answer Yes or No.", "yes").cluster
+    'a.png'
+    """
+
+    id: str
+    images: tuple[str, ...]
+    question: str
+    answer: str
+    group: str = ""
+    cluster: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.cluster:
+            object.__setattr__(self, "cluster", self.group or self.images[0])
+
+
+@dataclass(frozen=True)
+class BinaryQuestionSet:
+    """Questions with two possible answers.
+
+    Raises:
+        DataError: no question, an id that repeats, or an answer that is none of the six.
+
+    >>> BinaryQuestionSet("cups", (BinaryQuestion("0", ("a.png",), "Is it red?", "yes"),)).groups_by("images")
+    ()
+    """
+
+    name: str
+    questions: tuple[BinaryQuestion, ...]
+
+    def __post_init__(self) -> None:
+        check_ids(self.name, [question.id for question in self.questions])
+        for one in self.questions:
+            if one.answer not in _GOLD.values():
+                raise DataError(f"{self.name}: question {one.id}: no such answer: {one.answer!r}")
+
+    def groups_by(self, what: str) -> tuple[tuple[int, ...], ...]:
+        """Return the rows of each group, or of the same `images` or the same `question` of a group; two or more each.
+
+        A pair that asks one question of each image has no two questions of one image.
+        """
+        rows: dict[tuple[str, object], list[int]] = {}
+        for row, one in enumerate(self.questions):
+            if one.group:
+                rows.setdefault((one.group, "" if what == "group" else getattr(one, what)), []).append(row)
+        return tuple(tuple(own) for own in rows.values() if len(own) > 1)

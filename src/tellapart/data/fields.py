@@ -1,0 +1,142 @@
+"""Texts with `{fields}` of a row, as a declaration of a set writes them: places of the row, and nothing that runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from tellapart.errors import DataError, quote
+
+__all__ = ["Kinds", "check_template", "fill", "fill_all"]
+
+Kinds = dict[str, type]
+"""Path of a field -> the type that its value had in the first row: the same place of a set holds one type."""
+
+_FIELD = re.compile(r"\{(?P<path>[^{}|:]+)(?:\|(?P<change>\w+))?(?::0(?P<width>\d{1,2}))?\}")
+_ALONE = re.compile(r"\{[^{}|:]+\}")
+
+_NAMES = {str: "text", int: "a whole number"}
+
+_CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {
+        "name": lambda text: text.replace("\\", "/").rpartition("/")[2],
+        "folder": lambda text: text.replace("\\", "/").partition("/")[0],
+        "stem": lambda text: text.replace("\\", "/").rpartition("/")[2].rpartition(".")[0],
+        "lower": str.lower,
+    }
+)
+
+
+def check_template(template: str | list[str]) -> str | list[str]:
+    """Return a template, or several, if all of their braces are fields.
+
+    Raises:
+        ValueError: a brace that belongs to no field, or a change that does not exist.
+
+    >>> check_template("{image|name}")
+    '{image|name}'
+    """
+    if isinstance(template, list):
+        for each in template:
+            check_template(each)
+        return template
+    if not template:
+        raise ValueError("a template is not empty")
+    for field in _FIELD.finditer(template):
+        if field["change"] and field["change"] not in _CHANGES:
+            raise ValueError(f"{field[0]}: after | comes one of {', '.join(_CHANGES)}")
+    if set(_FIELD.sub("", template)) & {"{", "}"}:
+        raise ValueError("a field is {name}, {name.0}, {name:012} or {name|change}; braces mean nothing else")
+    return template
+
+
+def fill(template: str, row: Any, where: str, kinds: Kinds | None = None) -> str:
+    """Return a template with every field of a row filled in: a text, or a number as it is written.
+
+    `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
+    last part of a path (also `folder`, the first, `stem`, the last without its suffix, and `lower`).
+
+    Args:
+        template: with `{fields}`.
+        row: an object or a list.
+        where: file and row, for the message.
+        kinds: what earlier rows held; filled in.
+
+    Raises:
+        DataError: the row lacks a field, or holds something else there than text, a whole number, or earlier rows.
+
+    >>> fill("a photo of {objects.0}", {"objects": ["a cup", "a cat"]}, "a.json: row 0")
+    'a photo of a cup'
+    >>> fill("{0:06}.jpg|{1|name}", [42, "https://host/a/7.jpg"], "a.json: row 0")
+    '000042.jpg|7.jpg'
+    """
+    return _FIELD.sub(lambda field: _text(field, row, where, kinds), template)
+
+
+def fill_all(templates: str | list[str], row: Any, where: str, kinds: Kinds | None = None) -> tuple[str, ...]:
+    """Return one text for each template; one template that is a field alone may stand for a whole list.
+
+    Raises:
+        DataError: as `fill`.
+
+    >>> fill_all("{keys}", {"keys": ["a cup", "a cat"]}, "a.json: row 0")
+    ('a cup', 'a cat')
+    >>> fill_all(["{keys.1}", "no {keys.1}"], {"keys": ["a cup", "a cat"]}, "a.json: row 0")
+    ('a cat', 'no a cat')
+    """
+    if isinstance(templates, list):
+        return tuple(fill(template, row, where, kinds) for template in templates)
+    if _ALONE.fullmatch(templates):
+        path = templates[1:-1]
+        value = _look_up(row, path, where)
+        is_list = isinstance(value, list)
+        if kinds is not None and kinds.setdefault(f"{path} as a whole", list if is_list else str) is not (
+            list if is_list else str
+        ):
+            raise DataError(f"{where}: field {path!r}: lists and single values are mixed; got {quote(value)}")
+        if is_list and not value:
+            raise DataError(f"{where}: field {path!r}: is an empty list")
+        if is_list:
+            return tuple(fill(f"{{{path}.{k}}}", row, where, kinds) for k in range(len(value)))
+    return (fill(templates, row, where, kinds),)
+
+
+def _text(field: re.Match[str], row: Any, where: str, kinds: Kinds | None) -> str:
+    value = _look_up(row, field["path"], where)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
+        raise DataError(f"{where}: field {field['path']!r}: expected text or a whole number, got {quote(value)}")
+    before = str if kinds is None else kinds.setdefault(field["path"], type(value))
+    if kinds is not None and before is not type(value):
+        raise DataError(f"{where}: field {field['path']!r}: rows before it hold {_NAMES[before]}; got {quote(value)}")
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"half a character ({text[error.start]!a}), which no UTF-8 file can hold"
+        raise DataError(f"{where}: field {field['path']!r}: {half}") from error
+    if field["width"]:
+        if not text.isdigit():
+            raise DataError(f"{where}: field {field['path']!r}: expected digits, got {quote(value)}")
+        text = text.zfill(int(field["width"]))
+    return _CHANGES[field["change"]](text) if field["change"] else text
+
+
+def _look_up(row: Any, path: str, where: str) -> Any:
+    value = row
+    for part in path.split("."):
+        if isinstance(value, list):
+            inside = part.isdigit() and int(part) < len(value)
+            value = value[int(part)] if inside else _missing(path, where, f"it has {len(value)} entries there")
+        elif isinstance(value, Mapping):
+            value = value[part] if part in value else _missing(path, where, f"it has {', '.join(map(str, value))}")
+        else:
+            _missing(path, where, f"there is {quote(value)}")
+    return value
+
+
+def _missing(path: str, where: str, instead: str) -> Any:
+    raise DataError(f"{where}: field {path!r}: is missing; {instead:.200}")

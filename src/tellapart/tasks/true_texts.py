@@ -1,0 +1,160 @@
+"""Texts alone: are two captions that mean the same closer to each other than to the false one?
+
+Of a set whose items have two true texts and a false one. READ's rule (`tot`) compares from both sides: the similarity
+of the two true texts beats that of the first with the false one and that of the second with it. The rule in
+SugarCrepe++'s own words (`tot_one_sided`) compares from the first alone. A tie is never right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.data.pairset import PairSet
+from tellapart.data.scores import ScoreKind, Scores
+from tellapart.metrics.metric import Metric, read_scores
+from tellapart.metrics.per_item import PerItem
+from tellapart.models.deferred import Deferred
+from tellapart.models.embeddings import embeddings
+from tellapart.models.external import created_ties, read_raw_scores, round_scores
+from tellapart.models.protocols import DualEncoder
+from tellapart.models.scoring import Scored
+from tellapart.tasks.task import Session, Task, Unit, Units
+
+__all__ = ["TRUE_TEXTS", "tot", "tot_one_sided"]
+
+#: The texts of each score: the two true ones, then each of them with the false one.
+_PAIRS = ((0, 1), (0, 2), (1, 2))
+
+
+def tot(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return 1 where the two true texts are closer to each other than either to the false one: float64 (item,).
+
+    Chance 1/3: of three scores the first must be the highest.
+
+    Args:
+        scores: `(item, 1, 3)`: both true texts, the first and the false one, the second and the false one.
+
+    Raises:
+        MetricError: the items are not 1x3.
+        ScoreError: no item, or a score that is not finite.
+
+    Source: READ-CLIP (NeurIPS 2025), its evaluation of SugarCrepe++.
+
+    >>> tot([[[0.9, 0.1, 0.8]], [[0.9, 0.1, 0.9]]])
+    array([1., 0.])
+    """
+    s = read_scores(scores, "tot", ("1x3",))[:, 0]
+    return np.asarray(s[:, 0] > s[:, 1:].max(axis=1), dtype=np.float64)
+
+
+def tot_one_sided(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return 1 where the first true text is closer to the second than to the false one: float64 (item,). Chance 1/2.
+
+    Raises:
+        MetricError, ScoreError: as `tot`.
+
+    Source: SugarCrepe++ (Dumpala et al. 2024), the words of its README.
+
+    >>> tot_one_sided([[[0.9, 0.1, 0.95]], [[0.9, 0.9, 0.1]]])
+    array([1., 0.])
+    """
+    s = read_scores(scores, "tot_one_sided", ("1x3",))[:, 0]
+    return np.asarray(s[:, 0] > s[:, 1], dtype=np.float64)
+
+
+_SOURCES = {tot: "READ-CLIP (NeurIPS 2025), TOT", tot_one_sided: "SugarCrepe++ (Dumpala et al. 2024), README"}
+_TITLES = {
+    tot: "two true texts are closer to each other than either to the false one",
+    tot_one_sided: "the first true text is closer to the second than to the false one",
+}
+_CHANCES = {tot: 1 / 3, tot_one_sided: 1 / 2}
+_OF_SCORES = tuple(
+    Metric(
+        name=strict.__name__,
+        title=_TITLES[strict],
+        source=_SOURCES[strict],
+        shapes=("1x3",),
+        strict=strict,
+        chance_level=_CHANCES[strict],
+    )
+    for strict in (tot, tot_one_sided)
+)
+#: As the task declares them: it has no shape.
+_METRICS = tuple(replace(one, shapes=(), strict=None) for one in _OF_SCORES)
+
+
+def _template(records: PairSet) -> Iterator[Mapping[str, Any]]:
+    for item in records.items:
+        texts = item.truth_first().texts
+        for number, (one, other) in enumerate(_PAIRS):
+            yield {
+                "id": item.id,
+                "image": 0,
+                "text": number,
+                "score": None,
+                "first": texts[one],
+                "second": texts[other],
+            }
+
+
+def _read(path: Path, records: PairSet, kind: ScoreKind | None = None) -> Scored:
+    ids = tuple(item.id for item in records.items)
+    raw = read_raw_scores(path, ids=ids, shape=(1, 3))
+    return Scored(round_scores(raw, path, ids=ids, kind=kind), rounded_ties=created_ties(raw.values))
+
+
+def _run(model: DualEncoder | Deferred, records: PairSet, session: Session) -> Scored:
+    first = PairSet(records.name, tuple(item.truth_first() for item in records.items), records.root, read=records.read)
+    vectors = embeddings(model, first, store=session.store, images=False, progress=session.progress).texts
+    assert vectors is not None  # noqa: S101  (they were asked for)
+    unit = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
+    scores = np.stack([(unit[:, one] * unit[:, other]).sum(axis=1) for one, other in _PAIRS], axis=1)
+    return Scored(Scores([item.id for item in records.items], scores[:, None, :], "similarity"))
+
+
+def _measure(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
+    values = predictions.scores.select([item.id for item in records.items]).values
+    units = tuple(
+        Unit(id=item.id, cluster=item.cluster, tags=item.tags, texts=item.truth_first().texts, output=own[0].tolist())
+        for item, own in zip(records.items, values, strict=True)
+    )
+    per_item = tuple(
+        PerItem(
+            name=one.name,
+            strict=one.per_item(values),
+            neutral=one.tie_neutral(values),
+            chance=one.chance((1, 3)),
+            binary=True,
+        )
+        for one in _OF_SCORES
+    )
+    return (Units("item", units, per_item),)
+
+
+TRUE_TEXTS = Task(
+    name="true-texts",
+    title="texts alone: two that are true of an image, and a false one",
+    output="scores",
+    noun="item",
+    metrics=_METRICS,
+    headlines=(("tot", "tot_one_sided"),),
+    size=len,
+    select=PairSet.select,
+    content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
+    template=_template,
+    suffixes=(".npz", ".csv", ".jsonl", ".npy"),
+    read=_read,
+    kinds=get_args(ScoreKind),
+    kind_of=lambda predictions: predictions.scores.kind,
+    measure=_measure,
+    runners=((DualEncoder, _run), (Deferred, _run)),
+    models="a dual encoder",
+    todo="fill in `score`: the similarity of the two texts",
+    images=lambda _records: (),
+)

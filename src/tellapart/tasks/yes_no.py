@@ -1,0 +1,161 @@
+"""Yes or no, A or B: questions alone, and in groups of two images and two questions that must all be right.
+
+Two images and two questions make four answers. Each is right or wrong (`a_acc`), each question must be right on both
+images (`q_acc`), each image with both questions (`i_acc`), and the group in all four (`g_acc`): a model that does not
+look, or does not read, gets none of the last three. A pair that asks one question of each image has `g_acc` alone.
+
+Answers are read as NaturalBench reads them; the strict reading takes an answer that is the option and nothing else. An
+answer that names neither option is wrong, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.binary_questions import BinaryQuestionSet
+from tellapart.metrics.answers import group_accuracy
+from tellapart.metrics.metric import Metric
+from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.yes_no import OPTIONS, read_answer, read_strictly
+from tellapart.models.generative.readings import Answerer
+from tellapart.tasks.answering import ask, read_answers
+from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+
+__all__ = ["YES_NO", "measure_yes_no"]
+
+_SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
+_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT = (
+    Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
+    for name, title, chance in (
+        ("a_acc", "the answer is right", 0.5),
+        ("a_acc_strict", "the answer is right, and nothing but the option", 0.5),
+        ("unreadable", "the answer names neither option, and counts as wrong", None),
+        ("q_acc", "a question is answered rightly on every image of its group", 0.25),
+        ("i_acc", "an image's questions are all answered rightly", 0.25),
+        ("g_acc", "every answer of a group is right", 0.0625),
+        ("g_acc_strict", "every answer of a group is right, and nothing but the option", 0.0625),
+    )
+)
+_GROUPED = (("question of a group", "question", _Q), ("image of a group", "images", _I))
+
+
+def _template(records: BinaryQuestionSet) -> Iterator[Mapping[str, Any]]:
+    for row in records.questions:
+        images = dict(zip(("image", "second_image"), row.images, strict=False))
+        yield {"id": row.id, "prediction": None, **images, "question": row.question}
+
+
+def _read(path: Path, records: BinaryQuestionSet) -> list[str]:
+    return read_answers(path, [row.id for row in records.questions], "question")
+
+
+def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
+    """Measure answers, questions, images and groups; a group without several images or questions has no such units.
+
+    >>> from tellapart.data.binary_questions import BinaryQuestion
+    >>> golds = (("a", "Is it red?", "yes"), ("b", "Is it red?", "no"))
+    >>> asked = [BinaryQuestion(f"0/{image}", (image,), text, gold, "0") for image, text, gold in golds]
+    >>> measured = measure_yes_no(BinaryQuestionSet("cups", tuple(asked)), ["Yes, it is.", "no"])
+    >>> {one.name: one.strict.tolist() for units in measured for one in units.values}["a_acc_strict"]
+    [0.0, 1.0]
+    >>> [(units.noun, len(units.units)) for units in measured]
+    [('answer', 2), ('question of a group', 1), ('group', 1)]
+    """
+    rows = records.questions
+    read = [read_answer(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
+    strictly = [read_strictly(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
+    gold = [row.answer for row in rows]
+    right, right_strictly = _equal(read, gold), _equal(strictly, gold)
+    unreadable = np.array([one is None for one in read], np.float64)
+    each = tuple(
+        Unit(
+            id=row.id,
+            cluster=row.cluster,
+            tags=row.tags,
+            images=row.images,
+            texts=(row.question,),
+            output=answer,
+            gold=row.answer,
+        )
+        for row, answer in zip(rows, answers, strict=True)
+    )
+    values = ((_ACC, right), (_STRICT, right_strictly), (_UNREADABLE, unreadable))
+    measured = [Units("answer", each, tuple(_value(one, strict, one.chance()) for one, strict in values))]
+    for noun, what, metric in _GROUPED:
+        if groups := records.groups_by(what):
+            measured.append(_units(records, answers, noun, groups, {metric.name: right}))
+    if groups := records.groups_by("group"):
+        named = {_G.name: right, _G_STRICT.name: right_strictly}
+        measured.append(_units(records, answers, "group", groups, named))
+    return tuple(measured)
+
+
+def _units(
+    records: BinaryQuestionSet,
+    answers: Sequence[str],
+    noun: str,
+    groups: Sequence[Sequence[int]],
+    right: Mapping[str, NDArray[np.float64]],
+) -> Units:
+    rows = records.questions
+    units = tuple(
+        Unit(
+            id="+".join(rows[row].id for row in group),
+            cluster=rows[group[0]].cluster,
+            tags=rows[group[0]].tags,
+            images=tuple(dict.fromkeys(image for row in group for image in rows[row].images)),
+            texts=tuple(dict.fromkeys(rows[row].question for row in group)),
+            output=[answers[row] for row in group],
+            gold=", ".join(rows[row].answer for row in group),
+        )
+        for group in groups
+    )
+    chance = float(np.mean([0.5 ** len(group) for group in groups]))
+    values = {name: group_accuracy(each, groups) for name, each in right.items()}
+    return Units(
+        noun, units, tuple(PerItem(name=name, strict=one, chance=chance, binary=True) for name, one in values.items())
+    )
+
+
+def _value(metric: Metric, strict: NDArray[np.float64], chance: float | None) -> PerItem:
+    return PerItem(name=metric.name, strict=strict, chance=chance, binary=True)
+
+
+def _equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:
+    return np.array([own == right for own, right in zip(read, gold, strict=True)], np.float64)
+
+
+def _answer(model: Answerer, records: BinaryQuestionSet, session: Session) -> list[str]:
+    """Ask every question in its own words: they say what form the answer should have."""
+    rows = records.questions
+    return ask(model, [row.images for row in rows], [row.question for row in rows], session)
+
+
+def _notes(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...]:
+    rows = zip(answers, records.questions, strict=True)
+    unread = sum(read_answer(answer, OPTIONS[row.answer]) is None for answer, row in rows)
+    return (f"{unread:,} of {len(answers):,} answers name neither option, and count as wrong",) if unread else ()
+
+
+YES_NO = Task(
+    name="yes-no",
+    title="questions with two possible answers: each alone, each question, each image, each group",
+    output="text",
+    noun="question",
+    metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT),
+    headlines=(("g_acc", "q_acc", "i_acc", "a_acc"), ("g_acc", "a_acc"), ("a_acc",)),
+    **by_field("questions"),
+    template=_template,
+    read=_read,
+    measure=measure_yes_no,
+    notes=_notes,
+    runners=((Answerer, _answer),),
+    models="a model that answers in words",
+    todo="answer in `prediction`",
+    images=lambda records: (image for row in records.questions for image in row.images),
+)

@@ -1,0 +1,449 @@
+"""Sets that a TOML file declares: the shipped ones on their real annotations and on made files, and a user's own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark, set_name
+from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.shipped_sets import SETS
+from tellapart.benchmarks.sugarcrepe import same_words
+from tellapart.catalog import BENCHMARKS
+from tellapart.data.scores import Scores
+from tellapart.errors import DataError, UnknownNameError
+from tellapart.evaluation.measure import measure
+from tellapart.metrics.pairs import image_score
+
+Published = Callable[[str], Path]
+At = Callable[..., Benchmark]
+
+
+def test_a_shipped_set_is_one_file_of_at_most_80_lines() -> None:
+    assert all(len(path.read_text("utf-8").splitlines()) <= 80 for path in SETS.glob("*.toml"))
+    named = {target.rpartition(":")[2].partition("/")[0] for target in BENCHMARKS.values() if "shipped_sets" in target}
+    assert named == {path.stem for path in SETS.glob("*.toml")}
+
+
+@pytest.mark.slow
+def test_sugarcrepe_pp_holds_two_true_captions_and_a_false_one(published: Published, at: At) -> None:
+    pairs = at("sugarcrepe-pp", published("sugarcrepe_pp")).records()
+    assert (len(pairs), pairs.shape, pairs.true) == (4757, (1, 3), 2)
+    assert Counter(item.tags["subset"] for item in pairs.items) == {
+        "replace_att": 788,
+        "replace_obj": 1652,
+        "replace_rel": 1406,
+        "swap_att": 666,
+        "swap_obj": 245,
+    }
+    assert len({item.cluster for item in pairs.items}) == 1542
+    unsolvable = [item.id for item in pairs.items if item.texts[2] in item.texts[:2]]
+    assert len(unsolvable) == 2 and all(id_.startswith("swap_obj/") for id_ in unsolvable)
+    assert [item.tags["subset"] for item in pairs.items if item.texts[0] == item.texts[1]] == ["replace_att"]
+    # No model can be right on the two: a tie is never right, and they stay in the denominator.
+    scores = [[[float(text not in item.texts[2:]) for text in item.texts]] for item in pairs.items]
+    value = measure(Scores([item.id for item in pairs.items], scores, "similarity"), pairs.outline).metrics["itt"]
+    assert value.value == pytest.approx(4755 / 4757) and value.n == 4757
+
+
+def test_cola_is_clustered_by_the_images_that_items_share(published: Published, at: At) -> None:
+    cola = at("cola", published("cola"))
+    pairs = cola.records()
+    assert (len(pairs), pairs.shape, cola.official) == (210, (2, 2), ("image_score",))
+    images = [image for item in pairs.items for image in item.images]
+    assert (len(images), len({*images})) == (420, 218)
+    assert sum(same_words(*item.texts) for item in pairs.items) == 10
+    of_image: dict[str, set[str]] = {}
+    for item in pairs.items:
+        for image in item.images:
+            of_image.setdefault(image, set()).add(item.cluster)
+    assert all(len(clusters) == 1 for clusters in of_image.values())
+    assert len({item.cluster for item in pairs.items}) == 88
+
+
+@pytest.mark.parametrize(("name", "n", "true"), [("zeroshot", 1222, 629), ("random", 2195, None)])
+def test_vsr_asks_whether_a_sentence_is_true(published: Published, at: At, name: str, n: int, true: int | None) -> None:
+    questions = at(f"vsr-{name}", published("vsr")).records().questions
+    assert len(questions) == n
+    if true is not None:
+        assert Counter(one.answer for one in questions) == {"yes": true, "no": n - true}
+        assert len({one.cluster for one in questions}) == 715
+    assert len(at("vsr-zeroshot-dev", published("vsr")).records().questions) == 340
+
+
+def test_naturalbenchs_quadruples_answer_each_question_differently(published: Published, at: At) -> None:
+    records = at("naturalbench-test", published("naturalbench")).records()
+    groups = records.groups_by("group")
+    assert (len(records.questions), len(groups)) == (3800, 950)
+    assert {len(group) for group in groups} == {4}
+    assert len(records.groups_by("question")) == len(records.groups_by("images")) == 1900
+    kinds = Counter(one.tags["kind"] for one in records.questions)
+    assert kinds == {"yes_no": 3372, "mcq": 428}
+    for group in groups:
+        first, second, third, fourth = (records.questions[row].answer for row in group)
+        assert first == fourth != second == third
+
+
+# ---- made files, in the form of the real ones
+
+
+def picture(k: int) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(np.full((2, 2, 3), k % 256, np.uint8)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def parquet(rows: list[dict[str, Any]], file: Path) -> None:
+    arrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    writer.write_table(arrow.Table.from_pylist(rows), file)
+
+
+def image(k: int) -> dict[str, Any]:
+    return {"bytes": picture(k), "path": f"{k}.png"}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, rows[0].keys())
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def vismin_row(k: int) -> dict[str, Any]:
+    names = ("object",) * 579 + ("attribute",) * 294 + ("counting",) * 589 + ("relation",) * 622
+    sides = {
+        f"{what}_{n}": value for n in (0, 1) for what, value in (("image", image(n)), ("text", f"text {n} of {k}"))
+    }
+    return {**sides, "category": names[k]}
+
+
+def naturalbench_row(k: int) -> dict[str, Any]:
+    kind = "yes_no" if k % 2 else "multiple_choice"
+    yes, no = ("Yes", "No") if k % 2 else ("A", "B")
+    answers = {f"Image_{i}_Question_{q}": yes if i == q else no for i in (0, 1) for q in (0, 1)}
+    return {"Index": k, "Question_0": "q0?", "Question_1": "q1?", "Question_Type": kind, **answers} | {
+        f"Image_{n}": image(n) for n in (0, 1)
+    }
+
+
+def negbench_row(k: int) -> dict[str, Any]:
+    captions = {f"caption_{n}": f"caption {n} of {k}" for n in range(4)}
+    kind = ("positive", "negative", "hybrid")[k % 3]
+    return {
+        "image_path": f"data/{k}.jpg", **captions, "correct_answer": k % 4, "correct_answer_template": kind
+    }  # fmt: skip
+
+
+def mmvp_row(k: int) -> dict[str, Any]:
+    return {
+        "Index": k,
+        "Question": f"Where is {k // 2}?",
+        "Options": "(a) Left (b) Right",
+        "Correct Answer": "(a)" if k % 2 else "(b)",
+    }
+
+
+def spec_row(size: int, images: bool) -> Callable[[int], dict[str, Any]]:
+    def row(k: int) -> dict[str, Any]:
+        one, many = f"o{k}/{k}.jpg", [f"o{k}/{n}.jpg" for n in range(size)]
+        words = [f"{n} of {k}" for n in range(size)]
+        return {"query": f"a {k}", "keys": many, "label": k % size} if images else {
+            "query": one, "keys": words, "label": k % size
+        }  # fmt: skip
+
+    return row
+
+
+LOCATED = {"coco-one": 2247, "coco-two": 440, "vg-one": 1160, "vg-two": 291}
+SPEC = {
+    "absolute-size": 3,
+    "relative-size": 3,
+    "absolute-spatial": 9,
+    "relative-spatial": 4,
+    "existence": 2,
+    "count": 9,
+}
+
+
+def made(name: str, folder: Path) -> tuple[int, str]:
+    """Write a benchmark's files as published, with made content; return how many records it has, and one's images."""
+    if name.startswith("whatsup-"):
+        n, file = LOCATED[name.removeprefix("whatsup-")], name.removeprefix("whatsup-").replace("-", "_qa_")
+        rows: Any = [[k + 7, f"a cup {k} on the left", f"a cup {k} on the right"] for k in range(n)]
+        (folder / f"{file}_obj.json").write_text(json.dumps(rows))
+        return n, "000000000007.jpg" if "coco" in name else "7.jpg"
+    if name.startswith("spec-"):
+        subset, _, way = name.removeprefix("spec-").rpartition("-")
+        inside = folder / subset.replace("-", "_")
+        inside.mkdir()
+        n, row = 500 * SPEC[subset], spec_row(SPEC[subset], way == "t2i")
+        file = "text2image.json" if way == "t2i" else "image2text.json"
+        (inside / file).write_text(json.dumps([row(k) for k in range(n)]))
+        return n, f"{inside.name}/o0/0.jpg"
+    return MADE[name](folder)
+
+
+def _csv(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, first: int = 0) -> Any:
+    def write(folder: Path) -> tuple[int, str]:
+        (folder / file).write_text(table([row(k) for k in range(first, n + first)]))
+        return n, shown
+
+    return write
+
+
+def _json(file: str, row: Callable[[int], Any], n: int, shown: str, times: int = 1, *, lines: bool = False) -> Any:
+    def write(folder: Path) -> tuple[int, str]:
+        rows = [row(k) for k in range(n)]
+        (folder / file).write_text("\n".join(map(json.dumps, rows)) if lines else json.dumps(rows))
+        return n * times, shown
+
+    return write
+
+
+def _parquet(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, times: int = 1) -> Any:
+    def write(folder: Path) -> tuple[int, str]:
+        parquet([row(k) for k in range(n)], folder / file)
+        return n * times, shown
+
+    return write
+
+
+def sides(k: int) -> dict[str, Any]:
+    images = {f"image{n}": f"eqbenag/{k}{n}.png" for n in (0, 1)}
+    return {**images, "caption0": f"{k} 0", "caption1": f"{k} 1"}
+
+
+def colorswap_row(k: int) -> dict[str, Any]:
+    return {"id": k, "image_1": image(1), "image_2": image(2), "caption_1": f"{k} 1", "caption_2": f"{k} 2"}
+
+
+def group(k: int) -> dict[str, Any]:
+    captions = {f"{truth}{n}": f"{truth} {n} of {k}" for truth in ("True", "False") for n in (1, 2)}
+    return {"image_id": k, "caption_group": [captions] * 2}
+
+
+def asked(k: int) -> dict[str, Any]:
+    return {"question_id": k, "image": f"{k // 6}.jpg", "text": "Is there a cup?", "label": "yes" if k % 2 else "no"}
+
+
+def retrieved(k: int) -> dict[str, Any]:
+    images = {f"image_{n}": f"images/{k}_{n}.jpg" for n in (0, 1)}
+    return {"index": k, **images, "caption_0": f"{k} 0", "caption_1": f"{k} 1"}
+
+
+def probe(k: int) -> dict[str, Any]:
+    return {"sentence": f"A man sits {k}", "pos_image_id": k, "neg_image_id": k + 1} | {
+        f"{part}_neg": str(part == "verb") for part in ("subj", "verb", "obj")
+    }
+
+
+MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
+    "colorswap": _parquet("test-0.parquet", colorswap_row, 300, "0/image_1"),
+    "vismin": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0"),
+    "vismin-vqa": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0", 4),
+    "naturalbench": _parquet("train-0.parquet", naturalbench_row, 1900, "0/Image_0", 4),
+    "naturalbench-retrieval": _json("metadata.json", retrieved, 1227, "images/0_0.jpg"),
+    "negbench-coco": _csv("COCO_val_mcq_llama3.1_rephrased.csv", negbench_row, 5914, "0.jpg"),
+    "negbench-voc": _csv("VOC2007_mcq_llama3.1_rephrased.csv", negbench_row, 5031, "0.jpg"),
+    "mmvp": _csv("Questions.csv", mmvp_row, 300, "1.jpg", 1),
+    "eqben-mini": _json("all_select.json", sides, 5, "eqbenag/00.png"),
+    "svo-probes": _csv("svo_probes.csv", probe, 5, "0.jpg"),
+    "bla-active-passive": _json("active_passive_captions.json", group, 3, "0.jpg", 4),
+    "bla-coordination": _json("coordination_captions.json", group, 3, "0.jpg", 4),
+    "bla-relative-clause": _json("relative_clause_captions.json", group, 3, "0.jpg", 4),
+    "pope-random": _json("coco_pope_random.json", asked, 3000, "0.jpg", lines=True),
+    "pope-popular": _json("coco_pope_popular.json", asked, 3000, "0.jpg", lines=True),
+    "pope-adversarial": _json("coco_pope_adversarial.json", asked, 3000, "0.jpg", lines=True),
+}
+AT_HAND = {"sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test", "mmvp-vlm"}
+SHIPPED = [name for name, target in BENCHMARKS.items() if "shipped_sets" in target and name not in AT_HAND]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_made_file_in_the_form_of_the_real_one_is_read(name: str, tmp_path: Path, at: At) -> None:
+    n, shown = made(name, tmp_path)
+    one = at(name, tmp_path)
+    records = one.records()
+    rows = records.items if one.task == "pairs" else records.questions
+    assert len(rows) == n and (not one.items or one.items == n)
+    assert rows[0].images[0] == shown
+    if one.task == "pairs":
+        assert (records.shape, records.true) == (one.shape, one.true)
+    if shown.endswith(("image_0", "image_1", "Image_0")):
+        assert one.read_image(records)(shown).startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_the_place_of_the_answer_is_data(tmp_path: Path, at: At) -> None:
+    made("negbench-voc", tmp_path)
+    pairs = at("negbench-voc", tmp_path).records()
+    assert [item.truths for item in pairs.items[:5]] == [(0,), (1,), (2,), (3,), (0,)]
+    assert pairs.items[2].texts[0] == "caption 0 of 2" and pairs.items[2].truth_first().texts[0] == "caption 2 of 2"
+    assert Counter(item.tags["template"] for item in pairs.items).keys() == {"positive", "negative", "hybrid"}
+
+
+def test_mmvps_labels_are_the_corrected_ones(tmp_path: Path, at: At) -> None:
+    made("mmvp", tmp_path)
+    records = at("mmvp", tmp_path).records()
+    answers = {one.id: one.answer for one in records.questions}
+    assert [answers[id_] for id_ in ("97", "98", "99", "100", "279", "280")] == ["a", "b", "b", "a", "b", "a"]
+    assert len(records.groups_by("group")) == 150 and records.groups_by("images") == ()
+
+
+@pytest.mark.slow
+def test_vismins_four_questions_have_the_leaderboards_key(published: Published, tmp_path: Path, at: At) -> None:
+    key = list(csv.DictReader(io.StringIO((published("vismin") / "vqa_solution.csv").read_text("utf-8"))))
+    assert Counter(row["category"] for row in key) == {
+        "object": 579,
+        "attribute": 294,
+        "counting": 589,
+        "relation": 622,
+    }
+    made("vismin-vqa", tmp_path)
+    records = at("vismin-vqa", tmp_path).records()
+    columns = ("Text_Q0", "Text_Q1", "Image_Q0", "Image_Q1")
+    expected = [row[column].lower() for row in key for column in columns]
+    assert [one.answer for one in records.questions] == expected
+    assert Counter(one.tags["category"] for one in records.questions[::4]) == Counter(row["category"] for row in key)
+    assert len(records.groups_by("question")) == len(records.groups_by("images")) == 2084
+
+
+@pytest.mark.parametrize(("order", "expected"), [((0, 1, 2, 3), [1, 1, 1]), ((1, 0, 2, 3), [0.5, 0.5, 0])])
+def test_whatsups_three_scores_come_from_one_array(
+    order: tuple[int, ...], expected: list[float], tmp_path: Path, at: At
+) -> None:
+    places, texts = ("left_of", "right_of", "on", "under"), ("left", "right", "on", "under")
+    rows = []
+    for k in range(103):
+        options = [f"a cup {where} a chair {k}" for where in texts]
+        for side in (2, 0, 3, 1):  # in any order in the file
+            first = [options[side], *(text for text in options if text != options[side])]
+            rows.append({"image_path": f"data/x/cup{k}_{places[side]}_chair.jpeg", "caption_options": first})
+    (tmp_path / "controlled_images_dataset.json").write_text(json.dumps(rows))
+    pairs = at("whatsup-a", tmp_path).records()
+    assert pairs.items[0].images[0] == "controlled_images/cup0_left_of_chair.jpeg"
+    assert pairs.items[0].texts[1] == "a cup right a chair 0"
+    # Row by row, as the authors' code has it: the true caption first.
+    assert pairs.rows is not None and pairs.rows[0].diagonal().tolist() == [4, 12, 0, 8]
+    scores = np.eye(4)[list(order)][None].repeat(103, axis=0)
+    metrics = measure(Scores([item.id for item in pairs.items], scores, "similarity"), pairs.outline).metrics
+    assert [metrics[f"{name}_score"].value for name in ("individual", "pair", "set")] == expected
+    del rows[5]
+    (tmp_path / "controlled_images_dataset.json").write_text(json.dumps(rows))
+    with pytest.raises(DataError, match="cup1 and chair: expected four images with the same four captions"):
+        at("whatsup-a", tmp_path).records()
+
+
+def test_mmvp_vlm_has_the_official_words_before_each_statement(tmp_path: Path, at: At) -> None:
+    rows = [{"Question ID": k + 1, "Type": f"Pattern {k // 30}", "Statement": f"a cup {k}"} for k in range(270)]
+    (tmp_path / "Questions.csv").write_text(table(rows))
+    one = at("mmvp-vlm", tmp_path)
+    pairs = one.records()
+    assert (len(pairs), one.official) == (135, ("image_score",))
+    assert (pairs.items[0].images, pairs.items[0].texts) == (
+        ("Pattern 0/1.jpg", "Pattern 0/2.jpg"),
+        ("a photo of a cup 0", "a photo of a cup 1"),
+    )
+    assert set(Counter(item.tags["pattern"] for item in pairs.items).values()) == {15}
+
+
+# ---- a user's own
+
+#: The example of the documents.
+OWN = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text("utf-8").split("```toml\n")[1].split("```")[0]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Path]:
+    rows = [{"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"]} for k in range(3)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "images").mkdir()
+    for k in range(3):
+        for side in "ab":
+            (tmp_path / "images" / f"{k}{side}.png").write_bytes(picture(40 * k + (side == "a")))
+    (tmp_path / "cups.toml").write_text(OWN)
+    yield tmp_path / "cups.toml"
+
+
+@pytest.mark.slow
+def test_a_users_own_set_is_ten_lines(own: Path, command: Callable[..., Any]) -> None:
+    assert len(OWN.splitlines()) <= 10
+    one = find_benchmark(str(own))
+    assert (one.name, one.items, one.shape, one.own) == ("set:cups.toml", 3, (2, 2), own)
+    assert set_name(str(own)) == set_name(f"set:{own}") == "set:cups.toml"
+    done = command("run", "-b", own, "-m", "oracle", "--out", "r", "--json")
+    assert done.code == 0, done.err
+    assert command("show", "r").code == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("title", "titel", r"unknown key 'titel'; did you mean 'title'\? the keys are name, title"),
+        ('"{left}"', '"{left"', "a field is {name}, {name.0}, {name:012} or {name|change}"),
+        ('"{left}"', '"{left|base}"', r"{left\|base}: after \| comes one of name, folder, stem, lower"),
+        ('"{left}"', '"{middle}"', r"rows.jsonl:1: field 'middle': is missing; it has file, row"),
+        ("{words.1}", "{words.2}", r"rows.jsonl:1: field 'words.2': is missing; it has 2 entries there"),
+        ("{words.1}", "{words}", r"rows.jsonl:1: field 'words': expected text or a whole number"),
+        ("rows.jsonl", "none.jsonl", "needs none.jsonl, and .* lacks it"),
+        ("[[item]]", "items = 4\n[[item]]", "holds 3 items where the published benchmark has 4"),
+        ("[[item]]", "rows = 2\n[[item]]", "3 rows; each 2 of them belong together"),
+        ("[[item]]", 'x = 1\n[[question]]', "unknown key 'x'"),
+        ('id = "{row}"', 'id = "{row}"\ntrue = 0', "field 'true' is for one image or one text, and this is a 2x2 item"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_set_is_said(own: Path, before: str, after: str, says: str) -> None:
+    own.write_text(OWN.replace(before, after, 1))
+    with pytest.raises(DataError, match=says):
+        find_benchmark(str(own)).records()
+
+
+def test_a_row_of_another_type_is_no_row(own: Path) -> None:
+    rows = own.with_name("rows.jsonl")
+    lines = rows.read_text().splitlines()
+    rows.write_text("\n".join([*lines[:2], lines[2].replace('"2a.png"', "7")]))
+    with pytest.raises(DataError, match=r"rows.jsonl:3: field 'left': rows before it hold text; got 7"):
+        find_benchmark(str(own)).records()
+
+
+def test_a_set_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"set:no.toml: no file 'no.toml'; write set:FILE.toml"):
+        find_benchmark("set:no.toml")
+    with pytest.raises(UnknownNameError, match="no benchmark 'sugarcrepe-p'; did you mean 'sugarcrepe-pp'"):
+        find_benchmark("sugarcrepe-p")
+
+
+def test_the_archive_of_a_set_holds_its_images(own: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(own.with_name("all.zip"), "w") as archive:
+        for file in (own.parent / "images").iterdir():
+            archive.write(file, file.name)
+            file.unlink()
+    own.write_text(OWN.replace("[[item]]", 'archive = "all.zip"\n[[item]]'))
+    pairs = find_benchmark(str(own)).records()
+    assert pairs.pixels("0a.png").shape == (2, 2, 3)
+
+
+def test_texts_alone_are_of_sets_with_two_true_texts(own: Path) -> None:
+    with pytest.raises(DataError, match="two true texts and a false one are compared"):
+        find_benchmark(f"texts:{own}")
+    assert find_benchmark("texts:sugarcrepe-pp", Locations()).task == "true-texts"
+
+
+def test_the_image_score_alone_ranks_a_set_whose_authors_report_it() -> None:
+    assert re.search("image score", (SETS / "mmvp-vlm.toml").read_text("utf-8"))
+    assert image_score([[[1, 0], [0, 1]]]).tolist() == [1]

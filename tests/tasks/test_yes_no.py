@@ -1,0 +1,190 @@
+"""Yes-or-no quadruples: every number against a count by hand, and what an answer in words says."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet, read_gold
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError
+from tellapart.evaluation.measure import remeasure
+from tellapart.models.find import find_model
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.run_folder import read_result
+from tellapart.tasks.task import Session
+from tellapart.tasks.true_texts import TRUE_TEXTS, tot, tot_one_sided
+from tellapart.tasks.yes_no import YES_NO, measure_yes_no
+
+GROUPS = 40
+
+
+def quadruples() -> BinaryQuestionSet:
+    rows = [
+        BinaryQuestion(f"{k}/q{q}i{i}", (f"{k}{i}.png",), f"q{q} of {k}?", "yes" if q == i else "no", str(k))
+        for k in range(GROUPS)
+        for q in (0, 1)
+        for i in (0, 1)
+    ]
+    return BinaryQuestionSet("made", tuple(rows))
+
+
+def values(records: BinaryQuestionSet, answers: list[str]) -> dict[str, tuple[list[float], float | None]]:
+    return {
+        one.name: (one.strict.tolist(), one.chance)
+        for units in measure_yes_no(records, answers)
+        for one in units.values
+    }
+
+
+def test_the_four_accuracies_are_those_of_a_count_by_hand() -> None:
+    drawn = random.Random(0)
+    answers = [drawn.choice(("Yes, it is", "no", "maybe")) for _ in range(4 * GROUPS)]
+    found = values(quadruples(), answers)
+    counts = dict.fromkeys(("a_acc", "q_acc", "i_acc", "g_acc"), 0)
+    for k in range(GROUPS):
+        (q0i0, q0i1, q1i0, q1i1) = (answer[:1].lower() for answer in answers[4 * k : 4 * k + 4])
+        right = [q0i0 == "y", q0i1 == "n", q1i0 == "n", q1i1 == "y"]
+        counts["a_acc"] += sum(right)
+        counts["q_acc"] += (right[0] and right[1]) + (right[2] and right[3])
+        counts["i_acc"] += (right[0] and right[2]) + (right[1] and right[3])
+        counts["g_acc"] += all(right)
+    assert {name: sum(found[name][0]) for name in counts} == counts
+    assert {name: len(found[name][0]) for name in counts} == dict(zip(counts, (160, 80, 80, 40), strict=True))
+    assert [found[name][1] for name in counts] == [0.5, 0.25, 0.25, 0.0625]
+    assert sum(found["unreadable"][0]) == answers.count("maybe")
+    assert sum(found["a_acc_strict"][0]) == sum(
+        answer == "no" and row.answer == "no" for answer, row in zip(answers, quadruples().questions, strict=True)
+    )
+    assert YES_NO.notes(quadruples(), answers) == (
+        f"{answers.count('maybe')} of 160 answers name neither option, and count as wrong",
+    )
+
+
+def test_a_model_that_does_not_look_gets_half_the_answers_and_no_group() -> None:
+    found = values(quadruples(), ["yes"] * 4 * GROUPS)
+    assert np.mean(found["a_acc"][0]) == 0.5
+    assert not any(sum(found[name][0]) for name in ("q_acc", "i_acc", "g_acc"))
+
+
+def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accuracy_alone() -> None:
+    rows = tuple(BinaryQuestion(str(k), (f"{k}.png",), f"{k // 2}?", "ab"[k % 2], str(k // 2)) for k in range(4))
+    found = values(BinaryQuestionSet("mmvp", tuple(
+        BinaryQuestion(one.id, one.images, f"{one.question} {one.id}", one.answer, one.group) for one in rows
+    )), ["a", "b", "a", "a"])  # fmt: skip
+    assert found["g_acc"] == ([1, 0], 0.25) and {"q_acc", "i_acc"}.isdisjoint(found)
+
+
+@pytest.mark.parametrize("bad", ["maybe", "c", "", "2"])
+def test_a_gold_answer_is_one_of_two(bad: str) -> None:
+    with pytest.raises(ValueError, match="expected yes or no, true or false, 1 or 0, A or B, first or second; got"):
+        read_gold(bad)
+    with pytest.raises(DataError, match="question 0: no such answer"):
+        BinaryQuestionSet("s", (BinaryQuestion("0", ("a.png",), "?", bad),))
+
+
+def test_texts_alone_are_compared_from_both_sides_and_from_one() -> None:
+    every = np.array(np.meshgrid(*[[0, 1, 2]] * 3)).reshape(3, -1).T[:, None, :]
+    assert tot(every).tolist() == [float(s[0, 0] > s[0, 1] and s[0, 0] > s[0, 2]) for s in every]
+    assert tot_one_sided(every).tolist() == [float(s[0, 0] > s[0, 1]) for s in every]
+    items = tuple(
+        Item(id=str(k), images=("no.png",), texts=(f"a cup {k}", f"no cup {k}", f"one cup {k}"), true=(0, 2))
+        for k in range(3)
+    )
+    pairs, model = PairSet("t", items, Path()), find_model("demo-encoder")
+    session = Session(pictures=lambda _: b"", store=EmbeddingStore(None))
+    run = TRUE_TEXTS.runner(model)
+    assert run is not None
+    scores = run(model, pairs, session).scores.values
+    vectors = model.encode_texts([text for item in items for text in item.texts]).reshape(3, 3, -1)
+    vectors = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
+    expected = np.einsum("ktd,kud->ktu", vectors, vectors)[:, (0, 0, 2), (2, 1, 1)]  # true ones are 0 and 2
+    np.testing.assert_allclose(scores[:, 0], expected, rtol=1e-5)
+
+
+# ---- all shapes, from a file of the user's to the report
+
+MANY = range(8)
+ROWS: dict[str, list[Any]] = {
+    "true": [{"image": f"{k % 4}.png", "good": [f"cup {k}", f"a cup {k}"], "bad": f"plate {k} here"} for k in MANY],
+    "anywhere": [{"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(4)], "label": k % 4} for k in MANY],
+    "images": [{"keys": [f"{(k + n) % 4}.png" for n in range(3)], "text": f"cup {k}", "label": k % 3} for k in MANY],
+    "square": [{"images": [f"{n}.png" for n in range(4)], "texts": [f"{n} of {k}" for n in range(4)]} for k in MANY],
+    "questions": [[f"q{q}?", f"{i}.png", "Yes" if q == i else "No", k] for k in MANY for q in (0, 1) for i in (0, 1)],
+}
+TABLES = {
+    "true": 'images = "{image}"\ntexts = ["{good.0}", "{bad}", "{good.1}"]\ntrue = [0, 2]',
+    "anywhere": 'images = "{image}"\ntexts = "{keys}"\ntrue = "{label}"',
+    "images": 'images = "{keys}"\ntexts = "{text}"\ntrue = "{label}"',
+    "square": 'images = "{images}"\ntexts = "{texts}"',
+    "questions": 'images = "{1}"\nquestion = "{0}"\nanswer = "{2}"\ngroup = "{3}"',
+}
+FIRST = {"true": "itt", "anywhere": "choice_score", "images": "choice_score", "square": "set_score"}
+FIRST |= {"questions": "g_acc"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ROWS)
+def test_every_shape_goes_from_a_users_file_to_the_report(
+    kind: str, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    table = f'[[{"question" if kind == "questions" else "item"}]]\nid = "{{row}}"\n{TABLES[kind]}\n'
+    (tmp_path / "images").mkdir()
+    for k in range(4):
+        Image.fromarray(np.full((4, 4, 3), 60 * k, np.uint8)).save(tmp_path / "images" / f"{k}.png")
+    (tmp_path / "rows.json").write_text(json.dumps(ROWS[kind]))
+    (tmp_path / "own.toml").write_text(f'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n{table}')
+    ran = lambda *words: ((done := command(*words)).code == 0 and done) or pytest.fail(done.err)  # noqa: E731
+    ran("export", "own.toml", "--to", "out.csv")
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    field = "prediction" if kind == "questions" else "score"
+    column = lines[0].split(",").index(field)
+    for name in ("good", "bad"):
+        filled = [lines[0]]
+        for number, line in enumerate(lines[1:]):
+            cells = line.split(",")
+            right = (
+                number % 4 in (0, 3)
+                if kind == "questions"
+                else is_true(kind, int(cells[0]), int(cells[1]), int(cells[2]))
+            )
+            right = right == (name == "good")
+            cells[column] = ("yes" if right else "no") if kind == "questions" else str(float(right))
+            filled.append(",".join(cells))
+        (tmp_path / f"{name}.csv").write_text("\n".join(filled))
+        words = () if kind == "questions" else ("--kind", "similarity")
+        ran("score", "own.toml", "--scores", f"{name}.csv", "--name", name, "--out", f"runs/{name}", *words)
+    for name, expected in (("good", 1), ("bad", 0)):
+        record = read_result(tmp_path / "runs" / name).benchmarks["set:own.toml"]
+        assert record.metrics[FIRST[kind]].value == expected
+        if kind != "questions":  # from the run's samples, without the file of scores
+            again = remeasure(tmp_path / "runs" / name, "set:own.toml")
+            assert again.metrics[FIRST[kind]].value == expected
+    assert FIRST[kind] in str(ran("compare", "runs/good", "runs/bad", "--json").json)
+    ran("table", "runs/good", "runs/bad")
+    ran("plot", "bars", "runs/good", "--out", "bars.svg")
+    ran("show", "runs/good")
+    assert "own.toml" in (tmp_path / "runs/good/report.html").read_text("utf-8")
+    if kind != "questions":
+        ran("run", "-b", "own.toml", "-m", "oracle", "--out", "runs/own")
+        best = read_result(tmp_path / "runs/own").benchmarks["set:own.toml"]
+        assert best.metrics[FIRST[kind]].value == 1
+
+
+def is_true(kind: str, item: int, image: int, text: int) -> bool:
+    """Whether an image and a text of a made item belong together."""
+    places = {
+        "true": text in (0, 2),
+        "anywhere": text == item % 4,
+        "images": image == item % 3,
+        "square": image == text,
+    }
+    return places[kind]
