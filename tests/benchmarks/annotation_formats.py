@@ -78,7 +78,7 @@ def pairs(name: str, *, ids: bool) -> Load:
 
 
 #: Sets as a TOML file declares them; `items` says how many there are.
-ITEMS = '''name = "o"
+ITEMS = """name = "o"
 title = "o"
 source = "o"
 files = ["rows.json"]
@@ -89,14 +89,17 @@ images = "{image}"
 texts = ["{keys.0}", "{keys.1}", "{keys.2}"]
 true = "{label}"
 tags = { kind = "{kind}" }
-'''
-QUESTIONS = ITEMS[: ITEMS.index("[[item]]")] + '''[[question]]
+"""
+QUESTIONS = (
+    ITEMS[: ITEMS.index("[[item]]")]
+    + """[[question]]
 id = "{id}"
 images = "{image}"
 question = "{text}?"
 answer = "{answer}"
 group = "{group}"
-'''
+"""
+)
 
 
 def declared(text: str) -> Load:
