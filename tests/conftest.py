@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from tellapart import catalog
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 
@@ -56,6 +57,8 @@ def no_plugins_of_earlier_tests() -> Iterator[None]:
     yield
     if plugins := sys.modules.get("tellapart.api.plugins"):
         plugins._LOADED.clear()  # type: ignore[attr-defined]
+    for added in catalog._ADDED.values():  # objects that a test gave, by their names
+        added.clear()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scored_anew import fresh
 
-import tellapart.models.content_hash
+import tellapart.data.video
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.content_hash import image_hashes
@@ -41,7 +41,7 @@ def test_a_second_run_computes_nothing_and_says_the_same(
     def refuse(*_: object) -> None:
         raise AssertionError("a warm run decoded an image")
 
-    monkeypatch.setattr("tellapart.models.content_hash.decode", refuse)
+    monkeypatch.setattr("tellapart.data.video.decode", refuse)
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         second = score(new_model(), pairset, store=store, batch_size=3)
     assert (second.images_encoded, second.texts_encoded, second.pairs_scored) == (0, 0, 0)
@@ -87,9 +87,9 @@ def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
     model, seen, decoded = fusion(), [], []
     right = model.score_pairs
     model.score_pairs = lambda images, texts: (seen.append([id(image) for image in images]), right(images, texts))[1]
-    decode = tellapart.models.content_hash.decode
+    decode = tellapart.data.video.decode
     monkeypatch.setattr(
-        "tellapart.models.content_hash.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
+        "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
     )
     many = PairSet("many", tuple(items), pairset.root)
     scored = fresh(model, many, batch_size=16)
@@ -104,9 +104,9 @@ def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(
 ) -> None:
     pairset, decoded, read = picture_set(6), [], []
     expected = pairset.fingerprint()
-    decode, read_bytes = tellapart.models.content_hash.decode, PairSet.read_bytes
+    decode, read_bytes = tellapart.data.video.decode, PairSet.read_bytes
     monkeypatch.setattr(
-        "tellapart.models.content_hash.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
+        "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
     )
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), read_bytes(self, ref))[1])
     hashes: dict[str, str] = {}
@@ -201,7 +201,7 @@ def test_what_is_stored_is_scored_again_without_the_model_and_without_a_pixel(
             assert loads == [1]
             again = Deferred(model.name, model.fingerprint, model.kind, lambda: pytest.fail("loaded for nothing"))
             with monkeypatch.context() as patched:
-                patched.setattr(tellapart.models.content_hash, "decode", lambda *_: pytest.fail("decoded for nothing"))
+                patched.setattr(tellapart.data.video, "decode", lambda *_: pytest.fail("decoded for nothing"))
                 second = score(again, pairset.select(range(4)), store=store)
             np.testing.assert_array_equal(second.scores.values, first.scores.values)
             assert (second.images_encoded, second.texts_encoded, second.pairs_scored) == (0, 0, 0)
@@ -216,9 +216,9 @@ def test_a_half_stored_set_is_computed_with_the_rest_and_decodes_nothing_twice(
     histogram: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairset, decoded = picture_set(8), []
-    decode = tellapart.models.content_hash.decode
+    decode = tellapart.data.video.decode
     monkeypatch.setattr(
-        "tellapart.models.content_hash.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
+        "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
     )
     with EmbeddingStore(None) as store:
         score(histogram(), pairset.select(range(3)), store=store)
