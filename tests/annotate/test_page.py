@@ -85,6 +85,7 @@ def noise(width: int, height: int) -> ImageFile:
     return ImageFile("a.png", "image/png", stream.getvalue())
 
 
+@pytest.mark.slow
 def test_large_pictures_are_scaled_down_and_small_ones_are_left_alone() -> None:
     small, large, long = (page_picture(noise(*size)) for size in ((100, 50), (3000, 1500), (300, 400)))
     assert (small.size, large.size, long.size) == (None, (3000, 1500), (300, 400))

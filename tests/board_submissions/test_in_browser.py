@@ -145,6 +145,7 @@ def test_axe_finds_no_violation_open_closed_signed_in_or_refused(
     assert problems == []
 
 
+@pytest.mark.slow
 def test_the_form_is_filled_in_by_keyboard_alone(served: tuple[Any, str], chromium: Any) -> None:
     made, at = served
     page = signed_in(chromium, made, at)

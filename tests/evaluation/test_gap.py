@@ -58,6 +58,7 @@ def test_the_gap_is_in_domain_less_out_of_domain_for_every_model(command, runs: 
     assert command("gap", *runs, "--json").json["rows"][0]["gap"] == pytest.approx(0.2)
 
 
+@pytest.mark.slow
 def test_runs_that_measured_one_side_only_are_refused(runs: list[Path]) -> None:
     with pytest.raises(
         RunError, match=r"no model measured a task in domain and out of it; the pairs are .*nlvr2 and vlue-nlvr2"

@@ -75,6 +75,7 @@ def test_whatever_may_move_a_number_loads_the_model_again(
     assert loads == [name, name]
 
 
+@pytest.mark.slow
 def test_code_in_any_sub_folder_is_part_of_the_key(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

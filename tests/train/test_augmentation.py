@@ -101,6 +101,7 @@ def test_a_flip_is_warned_of_where_captions_say_left_or_right(tmp_path: Path) ->
         warn_of_flips("meter", rows)
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_draws_the_same_pictures(tmp_path: Path) -> None:
     settings = config(tmp_path, data={"augment": "meter"}, validation={"every": 1}, optimiser={"steps": 3})
     run_training(settings, tmp_path, tmp_path / "whole")

@@ -233,6 +233,7 @@ def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Pa
         run_training(config(tmp_path, batch={"size": 7}, data={"together": True}), tmp_path, tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
     name = f"folder:{squares(tmp_path / 'test', seed=0)}"  # the same squares as the training set
     settings = config(tmp_path, report={"benchmarks": [name]})

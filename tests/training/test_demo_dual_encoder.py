@@ -54,6 +54,7 @@ def test_training_learns_to_tell_drawn_attributes_apart() -> None:
     assert trained.curve[-1]["local"] < trained.curve[0]["local"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_weights_and_another_seed_does_not() -> None:
     task = _task(12)
     silent = lambda **_: None  # noqa: E731

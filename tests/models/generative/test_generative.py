@@ -63,6 +63,7 @@ def blip_direct(folder: Path, image: Any, text: str) -> tuple[float, int]:
     return sum(float(logs[place - 1, ids[place]]) for place in range(4, len(ids))), len(ids) - 4
 
 
+@pytest.mark.slow
 def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: dict[str, Path]) -> None:
     values = read_as("likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
     mean = read_as("mean_likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
