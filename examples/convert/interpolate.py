@@ -1,7 +1,7 @@
 """Make the weights between a model and its fine-tuned form: the patch that CLoVe and WiSE-FT measure.
 
     python examples/convert/interpolate.py BASE_FILE TUNED_FILE OUTPUT.safetensors --share 0.6
-    tellapart run -m open_clip:ViT-B-32/openai@OUTPUT.safetensors -b sugarcrepe
+    tellapart run -m open_clip:ViT-B-32-quickgelu/openai@OUTPUT.safetensors -b sugarcrepe
 
 Both are checkpoints of one architecture with the same names (a state dict, or a training checkpoint that nests one).
 CLoVe's share of the fine-tuned weights is 0.6. Nothing in the files is run. It was run on tiny models with random

@@ -199,6 +199,11 @@ def test_the_worst_of_tied_candidates_may_be_the_one_nearest_to_a_gold_moment() 
     assert boundary_f1([1.0, 1.1, 2.3], [0.9, 0.5, 0.5], [1.0, 2.0], (0.4,), predictions=2)[0] == 1 / 2
 
 
+def test_of_tied_candidates_near_a_gold_moment_it_takes_the_nearest() -> None:
+    # With 1 and 6 chosen, 5 takes 6 and leaves nothing near 9; if it took 1, the earliest, 6 would be a hit, too.
+    assert boundary_f1([1.0, 6.0, 7.0], [0.5, 0.5, 0.5], [5.0, 9.0], (5.0,), predictions=2)[0] == 1 / 2
+
+
 def test_a_sure_candidate_that_is_exactly_as_far_as_the_tolerance_is_no_hit_beside_tied_ones() -> None:
     assert boundary_f1([0.5, 2.1, 2.2], [0.9, 0.5, 0.5], [1.0, 2.0], (0.5,), predictions=2)[0] == 1 / 2
 

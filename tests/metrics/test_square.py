@@ -49,6 +49,7 @@ def test_pairs_are_of_the_first_two_images_and_of_the_last_two() -> None:
     assert METRICS["pair_score"].tie_neutral(scores).tolist() == [1, 0.75, 0.75, 0]
     assert METRICS["individual_score"].per_item(scores).tolist() == [1, 0.75, 0.75, 0]
     assert METRICS["set_score"].per_item(scores).tolist() == [1, 0, 0, 0]
+    assert [METRICS[name].binary for name in ("individual_score", "pair_score", "set_score")] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +84,12 @@ def test_one_number_of_true_texts_has_its_own_metrics() -> None:
     assert defined_for((1, 4), true=2) == ()
     with pytest.raises(MetricError, match="itt has no chance level for 1x3 items: it is defined for 1xm"):
         METRICS["itt"].chance((1, 3))
+    with pytest.raises(MetricError, match="choice_score has no chance level for 1x3 items with 2 true texts"):
+        METRICS["choice_score"].chance((1, 3), 2)
 
 
 def test_true_texts_are_not_compared_with_each_other() -> None:
     scores = [[[1, 1, 0]], [[1, 0, 0]], [[1, 1, 1]]]
     assert tied_comparisons(scores, true=2).tolist() == [0, 1, 2]
     assert tied_comparisons(scores).tolist() == [1, 0, 2]
+    assert tied_comparisons([[[1, 2, 2, 1]]], true=2).tolist() == [2]  # each with each of the false ones

@@ -138,7 +138,12 @@ class Metric:
     one_false: bool = False
 
     def true_texts(self, shape: Shape) -> int:
-        """Return how many texts of an item of one image are true where this metric is defined."""
+        """Return how many texts of an item of one image are true where this metric is defined.
+
+        >>> from tellapart.metrics.registry import METRICS
+        >>> METRICS["itt"].true_texts((1, 3)), METRICS["choice_score"].true_texts((1, 3))
+        (2, 1)
+        """
         return shape[1] - 1 if self.one_false else 1
 
     def defined_for(self, shape: Shape, true: int = 1) -> bool:

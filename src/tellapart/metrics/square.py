@@ -94,7 +94,12 @@ def _all_in(shape: Shape) -> float:
 
 
 def _metric(
-    strict: PerItemFunction, title: str, chance: float | Callable[[Shape], float], shapes: tuple[str, ...] = _SQUARE
+    strict: PerItemFunction,
+    title: str,
+    chance: float | Callable[[Shape], float],
+    shapes: tuple[str, ...] = _SQUARE,
+    *,
+    binary: bool = False,
 ) -> Metric:
     return Metric(
         name=strict.__name__,
@@ -104,13 +109,13 @@ def _metric(
         strict=strict,
         neutral=partial(_neutral, name=strict.__name__),
         chance_level=chance,
-        binary=strict is set_score,
+        binary=binary,
     )
 
 
 SQUARE_METRICS: tuple[Metric, ...] = (
     _metric(individual_score, "the images that prefer their own text to all others", _one_in),
     _metric(pair_score, "the pairs of images that both prefer their own text to all others", 1 / 16, _FOUR),
-    _metric(set_score, "every image prefers its own text to all others", _all_in),
+    _metric(set_score, "every image prefers its own text to all others", _all_in, binary=True),
 )
 """The metrics of square items."""
