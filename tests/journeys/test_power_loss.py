@@ -121,7 +121,7 @@ def test_training_goes_on_and_ends_in_the_same_bytes(
     if killed:
         begun = [image for image in begun if "run/report" in image and "run/record.json" not in image]
     assert len(begun) >= 20
-    for image in some(begun, 20 if killed else 8):
+    for image in some(begun, 8):
         restore(image, root)
         done = command(*words, "--resume")
         assert done.code == 0, done.err
