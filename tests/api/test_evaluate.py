@@ -288,8 +288,11 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda value: repr(value)[:12])
-def test_a_wrong_argument_is_an_error_of_ours(call: str, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_argument_is_an_error_of_ours(
+    call: str, wrong: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.chdir(tmp_path)  # a folder for vectors is made where the call says
     with pytest.raises((TellapartError, OSError)) as raised:
         CALLS[call](wrong)
     assert isinstance(raised.value, TellapartError)
