@@ -21,14 +21,15 @@ serve: demo
 	$(BIN)/tellapart serve
 
 # Two processes, each test file whole in one of them; JOBS=0 runs all in one. What takes long and rarely breaks is marked
-# `slow`: `make test-slow` runs that alone, `make test-all` everything.
+# `slow`: `make test-slow` runs that alone, in the order of tests/conftest.py, `make test-all` everything. What is compiled
+# once is kept, whatever the environment says: hundreds of tests start Python anew.
 JOBS ?= 2
-PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 test: $(VENV)/.test
 	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.test
-	$(PYTEST) -m slow tests
+	$(PYTEST) --no-loadscope-reorder -m slow tests
 
 test-all: $(VENV)/.test
 	$(PYTEST)

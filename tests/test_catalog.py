@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS, DEFAULT_MODEL, MODELS, REFERENCES, load, names, nearest
 from tellapart.errors import UnknownNameError
+from tellapart.models.find import find_model
 
 
 @pytest.mark.parametrize("kind_and_name", [("benchmark", n) for n in BENCHMARKS] + [("model", n) for n in MODELS])
@@ -18,6 +20,19 @@ def test_every_name_of_the_catalogue_leads_to_an_object(kind_and_name: tuple[str
     kind, name = kind_and_name
     target = load(kind, name)
     assert callable(target) if kind == "model" else target.name == name
+
+
+def test_for_a_built_in_name_the_installed_packages_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search reads a file of every package, which takes longer than all else that a name takes."""
+
+    def search(**_: object) -> None:
+        raise AssertionError("searched")
+
+    monkeypatch.setattr("tellapart.catalog.entry_points", search)
+    assert find_benchmark("demo").name == "demo"
+    assert find_model("constant").name == "constant"
+    with pytest.raises(AssertionError, match="searched"):
+        find_benchmark("of-another-package")
 
 
 def test_the_default_and_the_references_are_models() -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "SELECTIONS",
     "TASKS",
     "add",
+    "has",
     "import_target",
     "load",
     "names",
@@ -309,6 +310,15 @@ def names(kind: str) -> list[str]:
     ['demo', 'winoground']
     """
     return [*_BUILT_IN[kind], *sorted({*_entry_points(kind), *_ADDED[kind]} - set(_BUILT_IN[kind]))]
+
+
+def has(kind: str, name: str) -> bool:
+    """Say whether the catalogue has a name of a kind; for a built-in one the installed packages are not searched.
+
+    >>> has("benchmark", "demo"), has("benchmark", "dmeo")
+    (True, False)
+    """
+    return name in _BUILT_IN[kind] or name in _ADDED[kind] or name in _entry_points(kind)
 
 
 def import_target(target: str) -> Any:

@@ -74,6 +74,7 @@ class Site:
             try:
                 while piece := secret.recv(1 << 16):
                     said += piece
+                    secret.settimeout(0.3)  # an answer has begun; a connection that is kept says nothing more
             except (TimeoutError, ssl.SSLError):
                 pass
             return said

@@ -108,7 +108,7 @@ def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(
 def test_a_build_that_decided_nothing_keeps_nothing(
     recipe: Callable[..., Path], started: Start, tmp_path: Path
 ) -> None:
-    process = started(recipe(), tmp_path / "set", seconds=20.0)
+    process = started(recipe(), tmp_path / "set", seconds=4.0)
     assert process.stderr is not None
     assert process.stderr.readline().startswith("making square-")
     process.send_signal(signal.SIGINT)

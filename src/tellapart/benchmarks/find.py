@@ -16,8 +16,8 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.ranking import ranking_benchmark
 from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.benchmarks.unprefixed import explain_path
+from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
-from tellapart.catalog import names
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
@@ -64,7 +64,7 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     for prefix, open_own in _OWN.items():
         if name.startswith(prefix):
             return open_own(name, place)
-    if name not in names("benchmark") and (lies_there := explain_path(name)) is not None:
+    if not has("benchmark", name) and (lies_there := explain_path(name)) is not None:
         raise UnknownNameError(lies_there)
     benchmark = load_from_catalog("benchmark", name)
     if not isinstance(benchmark, Benchmark):
@@ -108,7 +108,7 @@ def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
 
 def _code_again(name: str, own: Path, place: Locations) -> Benchmark:
     typed = f"{own.resolve()}:{name.partition(CODE)[2].partition('#')[0]}"
-    if typed not in names("benchmark"):
+    if not has("benchmark", typed):
         raise DataError(
             f"{name} is code, in {own}, and runs only where you name it: add --plugin {own} if you trust that file"
         )
@@ -188,7 +188,7 @@ def load_pairs_or_folder(name: str, place: Locations | None = None) -> PairSet:
         UnknownNameError: no benchmark of that name, and no folder.
         DataError: as `load_pairs`.
     """
-    if name not in names("benchmark") and Path(name).expanduser().is_dir():
+    if not has("benchmark", name) and Path(name).expanduser().is_dir():
         name = f"{FOLDER}{name}"
     return load_pairs(name, place)
 

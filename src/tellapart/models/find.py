@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tellapart.catalog import has, names
 from tellapart.catalog import load as load_from_catalog
-from tellapart.catalog import names
 from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
@@ -65,9 +65,9 @@ def find_prefix(name: str) -> ModelPrefix | None:
     if not isinstance(name, str):
         raise UnknownNameError(f"find_model({quote(name)}): {type(name).__name__} is no name; give a text")
     head, colon, _ = name.partition(":")
-    if colon and head + colon in names("prefix"):
+    if colon and has("prefix", head + colon):
         return _load_prefix(head + colon)
-    if name in names("model"):
+    if has("model", name):
         return None
     if (lies_there := explain_path(name)) is not None:
         raise UnknownNameError(lies_there)

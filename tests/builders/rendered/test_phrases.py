@@ -9,7 +9,7 @@ import pytest
 
 from tellapart.builders.rendered.grammar import ASPECTS, HELD_OUT, LOCATIONS, PLACES, VERBS, WORDS, Noun
 from tellapart.builders.rendered.phrases import foils, truths
-from tellapart.builders.rendered.quadruple import Key, draw
+from tellapart.builders.rendered.quadruple import Key, Quadruple, draw
 from tellapart.builders.rendered.scene import Scene, Thing
 
 RELATION = {words: relation for relation, group in LOCATIONS.items() for words in group}
@@ -64,17 +64,19 @@ def holds(caption: str, scene: Scene) -> bool:
     )
 
 
-QUADRUPLES = [
-    draw(Key("test", 21, aspect, index, wording=wording, held_out=held))  # type: ignore[arg-type]
-    for aspect in ASPECTS
-    for index in range(60)
-    for wording, held in (("minimal", "no"), ("minimal", "yes"), ("paper", "no"))
-]
+@pytest.fixture(scope="module")
+def quadruples() -> list[Quadruple]:
+    return [
+        draw(Key("test", 21, aspect, index, wording=wording, held_out=held))  # type: ignore[arg-type]
+        for aspect in ASPECTS
+        for index in range(60)
+        for wording, held in (("minimal", "no"), ("minimal", "yes"), ("paper", "no"))
+    ]
 
 
 @pytest.mark.parametrize("aspect", ASPECTS)
-def test_every_paraphrase_is_true_and_every_foil_false(aspect: str) -> None:
-    for quadruple in QUADRUPLES:
+def test_every_paraphrase_is_true_and_every_foil_false(aspect: str, quadruples: list[Quadruple]) -> None:
+    for quadruple in quadruples:
         if quadruple.key.aspect != aspect:
             continue
         for side, scene in enumerate(quadruple.scenes):
@@ -84,16 +86,16 @@ def test_every_paraphrase_is_true_and_every_foil_false(aspect: str) -> None:
                 assert not holds(foil.text, scene), (foil, scene.things)
 
 
-def test_the_own_caption_comes_first_and_the_other_sides_caption_is_a_foil() -> None:
-    for quadruple in QUADRUPLES:
+def test_the_own_caption_comes_first_and_the_other_sides_caption_is_a_foil(quadruples: list[Quadruple]) -> None:
+    for quadruple in quadruples:
         for side in (0, 1):
             assert truths(quadruple, side)[0] == quadruple.captions[side]
             assert quadruple.captions[1 - side] in {foil.text for foil in foils(quadruple, side)}
 
 
-def test_no_text_of_a_training_scene_names_a_held_out_pair() -> None:
+def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples: list[Quadruple]) -> None:
     forbidden: list[Noun] = [each for each in WORDS.values() if (each.shape, each.colour) in HELD_OUT]
-    for quadruple in (q for q in QUADRUPLES if q.key.held_out == "no"):
+    for quadruple in (q for q in quadruples if q.key.held_out == "no"):
         for side in (0, 1):
             for text in (*truths(quadruple, side), *(foil.text for foil in foils(quadruple, side))):
                 for each in forbidden:
@@ -103,12 +105,12 @@ def test_no_text_of_a_training_scene_names_a_held_out_pair() -> None:
                     )
 
 
-def test_all_kinds_of_foil_occur() -> None:
-    kinds = {foil.kind for quadruple in QUADRUPLES for side in (0, 1) for foil in foils(quadruple, side)}
+def test_all_kinds_of_foil_occur(quadruples: list[Quadruple]) -> None:
+    kinds = {foil.kind for quadruple in quadruples for side in (0, 1) for foil in foils(quadruple, side)}
     assert kinds == {"pair", "count", "object", "subject", "location", "swap", "size", "binding"}
 
 
-def test_texts_of_a_scene_do_not_repeat() -> None:
-    for quadruple in QUADRUPLES:
+def test_texts_of_a_scene_do_not_repeat(quadruples: list[Quadruple]) -> None:
+    for quadruple in quadruples:
         texts = truths(quadruple, 0) + [foil.text for foil in foils(quadruple, 0)]
         assert len(set(texts)) == len(texts)
