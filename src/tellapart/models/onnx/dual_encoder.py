@@ -181,9 +181,7 @@ class _Graph:
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
         except Exception as error:  # its exceptions share no base class but this one
             raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
-        if (
-            _PROVIDERS[device] not in self.session.get_providers()
-        ):  # it goes on with a CPU, and says so in its log alone
+        if _PROVIDERS[device] not in self.session.get_providers():  # it goes on with a CPU; its log alone says so
             raise ModelError(
                 f"{self.path}: onnxruntime could not start {_PROVIDERS[device]} and would compute on the CPU; install "
                 "the CUDA and cuDNN that this onnxruntime-gpu was built for, or use device 'cpu'"
