@@ -46,22 +46,7 @@ from tellapart.models.torch_backend import import_torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 DUALS = ("ViT-B-32", "ViT-B-16", "ViT-L-14", "ViT-SO400M-14-SigLIP")
-WORDS = [
-    "red",
-    "blue",
-    "small",
-    "man",
-    "woman",
-    "dog",
-    "cat",
-    "table",
-    "street",
-    "cup",
-    "stands",
-    "sits",
-    "near",
-    "under",
-]
+WORDS = ("red", "blue", "small", "man", "woman", "dog", "cat", "table", "street", "cup", "stands", "sits", "near")
 
 #: Seconds that a part may take beyond the end of the time, before it is stopped.
 _GRACE = 40

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-for package in ("torch", "transformers", "open_clip"):
-    pytest.importorskip(package, reason="the models extra is not installed")
+if any(find_spec(package) is None for package in ("torch", "transformers", "open_clip")):
+    pytest.skip("the models extra is not installed", allow_module_level=True)
 
 BENCH = Path(__file__).parents[2] / "bench" / "gpu.py"
 
