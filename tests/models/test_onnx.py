@@ -291,3 +291,7 @@ def test_devices_that_are_not_there_are_refused(tiny_encoder: Any, monkeypatch: 
         ModelError, match=r"'cuda' needs CUDAExecutionProvider; this onnxruntime has CPUExec.*install onnx"
     ):
         OnnxDualEncoder.load(tiny_encoder.folder, device="cuda")
+    # One that has the provider and cannot start it goes on with the CPU.
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CUDAExecutionProvider"])
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider"), pytest.raises(ModelError, match="could not start"):
+        OnnxDualEncoder.load(tiny_encoder.folder, device="cuda")

@@ -73,6 +73,16 @@ def test_a_device_that_is_there_is_taken(monkeypatch: pytest.MonkeyPatch, device
     assert runtime(ModelOptions(device=device)).device == device
 
 
+@pytest.mark.parametrize(("dtype", "rounds"), [("float32", False), ("bfloat16", True)])
+def test_float32_on_a_gpu_is_not_rounded_in_convolutions(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, rounds: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    runtime(ModelOptions(device="cuda", dtype=dtype))
+    assert torch.backends.cudnn.allow_tf32 is rounds
+
+
 @given(st.lists(st.integers(), max_size=40), st.integers(1, 12))
 def test_fixed_batches_are_all_full_and_their_real_samples_are_what_was_given(samples: list[int], size: int) -> None:
     batches = list(fixed_batches(samples, size))

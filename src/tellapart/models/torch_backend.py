@@ -24,6 +24,7 @@ __all__ = [
     "forward",
     "guard_torch_load",
     "import_torch",
+    "move",
     "parameter_count",
     "positions_by_key",
     "refuse_unsafe_pickle",
@@ -109,7 +110,21 @@ def runtime(options: ModelOptions) -> Runtime:
         raise ModelError(
             f"device 'mps' is not available: torch {torch.__version__} sees no Apple GPU; use device 'cpu'"
         )
+    if options.device == "cuda" and options.dtype == "float32":
+        # By default cuDNN rounds a convolution's float32 to ten bits (TF32): every patch embedding would be moved.
+        torch.backends.cudnn.allow_tf32 = False
     return Runtime(options.device, options.dtype)
+
+
+def move(tensor: Any, where: Runtime) -> Any:
+    """Return a tensor on the model's device, numbers with a fraction in its dtype.
+
+    From a CPU to a GPU the copy starts from pinned memory and does not wait: the next batch is put together meanwhile.
+    """
+    dtype = where.torch_dtype if tensor.is_floating_point() else tensor.dtype
+    if where.device != "cuda" or tensor.device.type != "cpu":
+        return tensor.to(where.device, dtype)
+    return tensor.to(dtype).pin_memory().to(where.device, non_blocking=True)
 
 
 def fixed_batches(samples: Sequence[T], size: int) -> Iterator[tuple[list[T], int]]:

@@ -20,6 +20,7 @@ from tellapart.models.torch_backend import (
     fixed_batches,
     forward,
     import_torch,
+    move,
     parameter_count,
     positions_by_key,
     weights_fingerprint,
@@ -174,14 +175,16 @@ class TorchFusionEncoder:
     ) -> list[NDArray[np.float32]]:
         """Join pairs of states, in batches of one shape, and read the joint's output."""
         pairs = list(zip(images, texts, strict=True))
-        read_outputs: dict[int, NDArray[np.float32]] = {}
+        passes = []
         for positions in positions_by_key((image.group, text.group) for image, text in pairs).values():
             for batch, real in fixed_batches(positions, self.batch_size):
                 batch_images, batch_texts = (_stack([pairs[k][side].tensors for k in batch]) for side in (0, 1))
                 with forward(self.name, self._halves.module):
                     output = self._halves.join(batch_images, batch_texts).float()
-                read_outputs |= zip(batch[:real], read(output)[:real].cpu().numpy(), strict=True)
-        return [read_outputs[k] for k in range(len(pairs))]
+                    passes.append((batch[:real], read(output)[:real]))
+        # Only here, for a GPU computes one batch while the next is put together.
+        rows = {k: row for batch, output in passes for k, row in zip(batch, output.cpu().numpy(), strict=True)}
+        return [rows[k] for k in range(len(pairs))]
 
     def _read(self, logits: Any) -> Any:
         """Return the scores that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
@@ -206,8 +209,7 @@ class TorchFusionEncoder:
         return [states[k] for k in range(len(inputs))]
 
     def _move(self, tensor: Any) -> Any:
-        dtype = self._runtime.torch_dtype if tensor.is_floating_point() else tensor.dtype
-        return tensor.to(device=self._runtime.device, dtype=dtype)
+        return move(tensor, self._runtime)
 
 
 def _stack(rows: Sequence[Tensors]) -> Tensors:

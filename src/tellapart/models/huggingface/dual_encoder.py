@@ -28,6 +28,7 @@ from tellapart.models.torch_backend import (
     fixed_batches,
     forward,
     import_torch,
+    move,
     parameter_count,
     positions_by_key,
     runtime,
@@ -216,16 +217,13 @@ class HuggingFaceDual:
     def _encode(self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]) -> Vectors:
         parts = []
         for batch, real in fixed_batches(samples, self._size):
-            inputs = {name: self._move(tensor) for name, tensor in collate(batch).items()}
+            inputs = {name: move(tensor, self._where) for name, tensor in collate(batch).items()}
             with forward(self.name, self._model):
                 features = tower(self._model, inputs)
-            parts.append(features[:real].float().cpu().numpy())
-        features = np.concatenate(parts)  # (n, dimensions) or (n, queries, dimensions)
+            parts.append(features[:real].float())
+        # Only here, for a GPU computes one batch while the next is put together.
+        features = np.concatenate([part.cpu().numpy() for part in parts])  # (n, dimensions) or (n, queries, dimensions)
         return normalise(features.reshape(-1, features.shape[-1]), self.name).reshape(len(samples), -1)
-
-    def _move(self, tensor: Any) -> Any:
-        dtype = self._where.torch_dtype if tensor.is_floating_point() else None
-        return tensor.to(self._where.device, dtype)
 
 
 def _distance(vectors: Vectors, others: Sequence[NDArray[np.float32]] | Vectors) -> float:

@@ -176,10 +176,16 @@ class _Graph:
         try:
             provider: Any = _PROVIDERS[device]
             if device == "cuda":  # under torchrun every rank has its own GPU
-                provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK", "0"))})
+                # use_tf32: its default rounds float32 to ten bits.
+                provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK", "0")), "use_tf32": 0})
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
         except Exception as error:  # its exceptions share no base class but this one
             raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
+        if _PROVIDERS[device] not in self.session.get_providers():  # it goes on with a CPU; its log alone says so
+            raise ModelError(
+                f"{self.path}: onnxruntime could not start {_PROVIDERS[device]} and would compute on the CPU; install "
+                "the CUDA and cuDNN that this onnxruntime-gpu was built for, or use device 'cpu'"
+            )
         self.inputs = {node.name: node for node in self.session.get_inputs()}
         self.dtypes: dict[str, np.dtype[Any]] = {}
         if len(self.session.get_outputs()) != 1:

@@ -23,6 +23,7 @@ from tellapart.models.torch_backend import (
     Runtime,
     fixed_batches,
     import_torch,
+    move,
     parameter_count,
     positions_by_key,
     runtime,
@@ -116,7 +117,7 @@ class OpenClipEncoder:
         self.batch_size = 4 * self._size
         self.name, self._runtime, self._dimensions = name, runtime, int(config["embed_dim"])
         # The last two of open_clip's steps, to a tensor and to mean and deviation, are done a batch at a time.
-        *shaping, _, self._scale = parts.transform.transforms
+        *shaping, _, scale = parts.transform.transforms
         self._shape = type(parts.transform)(shaping)
         self._tokens = Tokens(parts.tokenizer)
         # Of the architecture much (heads, activation) is in no weight.
@@ -127,6 +128,11 @@ class OpenClipEncoder:
         self.parameters = parameter_count(parts.model)
         self._model = parts.model.to(runtime.device, runtime.torch_dtype)
         self._tower = TextTower(self._model)
+        # Not by torchvision's own step, which copies these anew and asks the device about zeros, a wait in every batch.
+        self._mean, self._deviation = (
+            import_torch().as_tensor(numbers, device=runtime.device).view(-1, 1, 1)
+            for numbers in (scale.mean, scale.std)
+        )
 
     def prepare_image(self, pixels: Pixels) -> Any:
         """Resize and crop one image, uint8 `(height, width, 3)`, to a `torch.uint8` tensor `(height, width, 3)`."""
@@ -144,8 +150,8 @@ class OpenClipEncoder:
 
         def forward(batch: list[Any]) -> Any:
             prepared = [self.prepare_image(image) if isinstance(image, np.ndarray) else image for image in batch]
-            pixels = torch.stack(prepared).to(self.device).permute(0, 3, 1, 2).contiguous()  # (size, 3, height, width)
-            unit = self._scale(pixels.to(torch.float32).div(255))
+            pixels = move(torch.stack(prepared), self._runtime).permute(0, 3, 1, 2).contiguous()
+            unit = pixels.to(torch.float32).div(255).sub_(self._mean).div_(self._deviation)  # (size, 3, height, width)
             return self._model.encode_image(unit.to(self._runtime.torch_dtype))
 
         return self._encode(forward, images)
@@ -162,7 +168,7 @@ class OpenClipEncoder:
         for length, rows in positions_by_key(self._tower.lengths(ids)).items():
 
             def forward(batch: list[int], length: int = length) -> Any:
-                return self._tower.encode(ids[batch, :length].to(self.device))
+                return self._tower.encode(move(ids[batch, :length], self._runtime))
 
             vectors[rows] = self._encode(forward, rows)
         return vectors
@@ -174,8 +180,10 @@ class OpenClipEncoder:
     similarities = similarity
 
     def _encode(self, forward: Callable[[list[Any]], Any], samples: Sequence[Any]) -> Vectors:
-        rows = [np.zeros((0, self._dimensions), np.float32)]
+        rows = []
         with compute(self.name, self._model):
             for batch, real in fixed_batches(samples, self._size):
-                rows.append(forward(batch)[:real].float().cpu().numpy())
-        return normalise(np.concatenate(rows), self.name)
+                rows.append(forward(batch)[:real].float())
+            # Only here, for a GPU computes one batch while the next is put together.
+            vectors = [np.zeros((0, self._dimensions), np.float32), *(row.cpu().numpy() for row in rows)]
+        return normalise(np.concatenate(vectors), self.name)

@@ -1,0 +1,393 @@
+"""What a GPU's time goes to: models alone, tellapart on prepared images, tellapart from files.
+
+    python bench/gpu.py --out gpu.json                       # within nine minutes; parts that do not fit are named
+    python bench/gpu.py --device cpu --tiny --out gpu.json   # to see that it works
+
+No network and no weights: every model has random ones (`gpu_models.py`). Beside Python 3.12, torch, torchvision,
+transformers, numpy and pillow, which the machine has, it needs these wheels, carried there (run in the repository):
+
+    python -m pip wheel --no-deps -w wheels . open_clip_torch timm ftfy wcwidth pydantic pydantic-core \
+        annotated-types typing-extensions typing-inspection
+    python -m pip install --no-index --no-deps wheels/*.whl
+
+For a machine of another kind, give `pip download --only-binary=:all: --python-version 3.12 --platform ...` the same
+names. ONNX is measured where onnxruntime is, and its CUDA provider where it has one.
+
+Images a second are over prepared images; `share` is that over the bare forward of the same batch. A flip is an item,
+one image with two texts, whose better text is another one than on the CPU in float32. Random weights have close scores:
+flips there bound those of trained models from above, and say nothing about them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.models.prefetch import Prefetch, available_cores
+from tellapart.models.scoring import score
+from tellapart.models.store import EmbeddingStore
+from tellapart.models.torch_backend import import_torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+DUALS = ("ViT-B-32", "ViT-B-16", "ViT-L-14", "ViT-SO400M-14-SigLIP")
+WORDS = ("red", "blue", "small", "man", "woman", "dog", "cat", "table", "street", "cup", "stands", "sits", "near")
+
+#: Seconds that a part may take beyond the end of the time, before it is stopped.
+_GRACE = 40
+
+
+@dataclass
+class Bench:
+    """The settings of a run, its clock, and its pictures in a folder."""
+
+    device: str
+    tiny: bool
+    seconds: float
+    folder: Path
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the run must have ended."""
+        return self.seconds - (time.perf_counter() - self.began)
+
+    @property
+    def dtype(self) -> str:
+        """The type that speed is measured in."""
+        return "bfloat16"
+
+    def count(self, full: int, tiny: int) -> int:
+        """Return how many samples, in full or tiny."""
+        return tiny if self.tiny else full
+
+    def rate(self, compute: Callable[[], int], least: float = 2.0) -> float:
+        """Return samples a second of what computes some samples a call, after one call to warm up."""
+        torch = import_torch()
+        wait = torch.cuda.synchronize if self.device == "cuda" else lambda: None
+        compute()
+        wait()
+        began, done = time.perf_counter(), 0
+        while True:
+            done += compute()
+            wait()
+            if (spent := time.perf_counter() - began) > (0.0 if self.tiny else least):
+                return round(done / spent, 2)
+
+    def pairs(self, n: int) -> PairSet:
+        """Return items of one JPEG of 500 by 375 and two texts; the files are written if they are not there."""
+        from PIL import Image
+
+        draw, items = np.random.default_rng(0), []
+        for k in range(n):
+            file, grid = self.folder / f"{k}.jpg", draw.integers(0, 256, (12, 16, 3), dtype=np.uint8)
+            if not file.exists():
+                Image.fromarray(grid).resize((500, 375), Image.Resampling.BICUBIC).save(file, quality=90)
+            texts = tuple(" ".join(draw.choice(WORDS, 10)) + f" {k} {side}" for side in "ab")
+            items.append(Item(id=str(k), images=(file.name,), texts=texts))
+        return PairSet("gpu", tuple(items), self.folder)
+
+
+def differences(found: np.ndarray, reference: np.ndarray) -> dict[str, Any]:
+    """Compare scores `(items, 2)` with those of the CPU in float32."""
+    flips = int(((found[:, 0] > found[:, 1]) != (reference[:, 0] > reference[:, 1])).sum())
+    gap = np.abs(reference[:, 0] - reference[:, 1])
+    return {
+        "largest_difference": float(np.abs(found.astype(np.float64) - reference).max()),
+        "flips": flips,
+        "items": len(found),
+        "median_gap": float(np.median(gap)),
+    }
+
+
+def scores_of(model: Any, pairs: PairSet) -> np.ndarray:
+    """Return a model's scores, `(items, 2)`, with nothing stored before."""
+    return score(model, pairs, store=EmbeddingStore(None)).scores.values[:, 0]
+
+
+def measure_decoding(bench: Bench) -> dict[str, Any]:
+    """Decode and prepare files for ViT-B/32 in 1, 2, 4, ... threads: images a second."""
+    model, _ = _dual(bench, "tiny" if bench.tiny else "ViT-B-32", "float32", device="cpu")
+    pairs = bench.pairs(bench.count(1024, 8))
+    names = [item.images[0] for item in pairs.items]
+    rates, workers = {}, 1
+    while workers <= max(available_cores(), 1):
+        began = time.perf_counter()
+        with Prefetch(lambda name: model.prepare_image(pairs.pixels(name)), names, workers=workers) as images:
+            done = sum(1 for _ in images)
+        rates[str(workers)] = round(done / (time.perf_counter() - began), 2)
+        workers *= 2
+    return {"images_per_second_by_threads": rates}
+
+
+def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
+    """Measure a dual encoder: alone, compiled, on prepared images, from files; and its scores against the CPU's."""
+    torch, found = import_torch(), {}
+    if bench.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    model, module = _dual(bench, name, bench.dtype)
+    pairs = bench.pairs(bench.count(4096, 8))
+    pool = [model.prepare_image(pairs.pixels(item.images[0])) for item in pairs.items[: bench.count(1024, 4)]]
+    size = 64 if bench.device == "cuda" else 4
+    side = pool[0].shape[0]
+    batch = torch.randn(size, 3, side, side, device=bench.device, dtype=getattr(torch, bench.dtype))
+
+    def bare(forward: Any) -> int:
+        with torch.inference_mode():
+            forward(batch)
+        return size
+
+    found["batch"] = size
+    found["bare"] = bench.rate(lambda: bare(module.encode_image))
+    total, step = bench.count(20000, 8), model.batch_size
+    prepared = [pool[k % len(pool)] for k in range(total)]
+    model.encode_images(prepared[:step])
+    began = time.perf_counter()
+    for start in range(0, total, step):
+        model.encode_images(prepared[start : start + step])
+    found["prepared"] = round(total / (time.perf_counter() - began), 2)
+    found["prepared_share"] = round(found["prepared"] / found["bare"], 3)
+    result = score(model, pairs, store=EmbeddingStore(bench.folder / f"{name}.sqlite"))
+    found["from_files"] = round(len(pairs) / result.seconds, 2)
+    found["from_files_share"] = round(found["from_files"] / found["bare"], 3)
+    if bench.device == "cuda":
+        found["peak_bytes"] = int(torch.cuda.max_memory_allocated())
+    few = bench.pairs(bench.count(64, 4))
+    reference = scores_of(_dual(bench, name, "float32", device="cpu")[0], few)
+    found["bfloat16_against_cpu"] = differences(scores_of(model, few), reference)
+    found["float32_against_cpu"] = differences(scores_of(_dual(bench, name, "float32")[0], few), reference)
+    if bench.tiny or bench.left < 60:
+        found["compiled_left_out"] = "tiny" if bench.tiny else "no time was left"
+    else:
+        compiled = torch.compile(module.encode_image)
+        try:
+            found["compiled"] = bench.rate(lambda: bare(compiled))
+        except (RuntimeError, OSError) as error:  # no compiler of C there, for example
+            found["compiled_left_out"] = f"failed: {type(error).__name__}: {str(error)[:300]}"
+    return found
+
+
+def _dual(bench: Bench, name: str, dtype: str, *, device: str | None = None) -> tuple[Any, Any]:
+    from gpu_models import make_dual
+
+    return make_dual(name, device or bench.device, dtype)
+
+
+def measure_itm(bench: Bench) -> dict[str, Any]:
+    """Measure BLIP's matching head: pairs a second alone, and from files; its scores against the CPU's."""
+    from gpu_models import make_itm
+
+    torch = import_torch()
+    model, module = make_itm(bench.device, bench.dtype, tiny=bench.tiny)
+    side, size = module.config.vision_config.image_size, 32 if bench.device == "cuda" else 4
+    pixels = torch.randn(size, 3, side, side, device=bench.device, dtype=getattr(torch, bench.dtype))
+    ids = torch.full((2 * size, 16), 7, device=bench.device)
+
+    def bare() -> int:
+        """Each image once, and each of its two texts."""
+        with torch.inference_mode():
+            states = module.vision_model(pixel_values=pixels).last_hidden_state.repeat_interleave(2, 0)
+            hidden = module.text_encoder(
+                input_ids=ids, attention_mask=torch.ones_like(ids), encoder_hidden_states=states
+            ).last_hidden_state
+            module.itm_head(hidden[:, 0])
+        return 2 * size
+
+    found: dict[str, Any] = {"bare_pairs": bench.rate(bare)}
+    pairs = bench.pairs(bench.count(512, 4))
+    result = score(model, pairs, store=EmbeddingStore(None))
+    found["pairs_from_files"] = round(result.pairs_scored / result.seconds, 2)
+    found["from_files_share"] = round(found["pairs_from_files"] / found["bare_pairs"], 3)
+    few = bench.pairs(bench.count(16, 4))
+    reference = scores_of(make_itm("cpu", "float32", tiny=bench.tiny)[0], few)
+    found["bfloat16_against_cpu"] = differences(scores_of(model, few), reference)
+    own = make_itm(bench.device, "float32", tiny=bench.tiny)[0]
+    found["float32_against_cpu"] = differences(scores_of(own, few), reference)
+    return found
+
+
+def measure_writer(bench: Bench, name: str) -> dict[str, Any]:
+    """Measure a writer's likelihoods: images a second alone, with one text an image and with four."""
+    from gpu_models import make_writer
+
+    torch = import_torch()
+    model, module, processor = make_writer(name, bench.device, bench.dtype)
+    pairs = bench.pairs(bench.count(24, 2))
+    images = [pairs.pixels(item.images[0]) for item in pairs.items]
+    text = processor.tokenizer.decode(processor.tokenizer(pairs.items[0].texts[0]).input_ids)
+    rendered = f"<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>{text}"
+    inputs = processor(text=[rendered], images=[images[0]], return_tensors="pt").to(bench.device)
+    inputs["pixel_values"] = inputs["pixel_values"].to(getattr(torch, bench.dtype))
+
+    def bare() -> int:
+        with torch.inference_mode():
+            module(**inputs)
+        return 1
+
+    found: dict[str, Any] = {"parameters": model.parameters, "tokens": int(inputs["input_ids"].shape[1])}
+    found["bare"] = bench.rate(bare)
+    for texts in (1, 4):
+        many = [image for image in images for _ in range(texts)]
+        captions = [f"{pairs.items[k // texts].texts[0]} {k % texts}" for k in range(len(many))]
+        model.log_likelihoods(many[:texts], captions[:texts])
+        began = time.perf_counter()
+        model.log_likelihoods(many, captions)
+        found[f"images_with_{texts}"] = round(len(images) / (time.perf_counter() - began), 2)
+    found["cost_of_four_over_one"] = round(found["images_with_1"] / found["images_with_4"], 3)
+    if bench.device == "cuda":
+        found["peak_bytes"] = int(torch.cuda.max_memory_allocated())
+    return found
+
+
+def measure_onnx(bench: Bench) -> dict[str, Any]:
+    """Measure the ONNX encoder that comes with tellapart, on this device against the CPU."""
+    import onnxruntime
+
+    from tellapart.models.bundled import DEMO_ENCODER_FOLDER
+    from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
+
+    providers = onnxruntime.get_available_providers()
+    few = bench.pairs(bench.count(256, 4))
+    reference = score(OnnxDualEncoder.load(DEMO_ENCODER_FOLDER), few, store=EmbeddingStore(None))
+    found: dict[str, Any] = {"providers": providers, "cpu": round(len(few) / reference.seconds, 2)}
+    if bench.device == "cuda" and "CUDAExecutionProvider" in providers:
+        result = score(OnnxDualEncoder.load(DEMO_ENCODER_FOLDER, device="cuda"), few, store=EmbeddingStore(None))
+        found["cuda"] = round(len(few) / result.seconds, 2)
+        found["cuda_against_cpu"] = differences(result.scores.values[:, 0], reference.scores.values[:, 0])
+    return found
+
+
+def measure_ranks(bench: Bench) -> dict[str, Any]:
+    """Encode half of the images in each of two processes and exchange the vectors by NCCL; compare with one."""
+    torch = import_torch()
+    torch.multiprocessing.spawn(_rank, (bench.folder, bench.tiny), nprocs=2)
+    return dict(json.loads((bench.folder / "ranks.json").read_text()))
+
+
+def _rank(rank: int, folder: Path, tiny: bool) -> None:
+    torch = import_torch()
+    import torch.distributed as dist
+
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    bench = Bench("cuda", tiny, 600.0, folder)
+    model, _ = _dual(bench, "tiny" if tiny else "ViT-B-32", "float32")
+    pairs = bench.pairs(256)
+    pixels = [pairs.pixels(item.images[0]) for item in pairs.items]
+    model.encode_images(pixels[:4])
+    began = time.perf_counter()
+    own = torch.from_numpy(model.encode_images(pixels[rank::2])).cuda()
+    both = [torch.empty_like(own) for _ in range(2)]
+    dist.all_gather(both, own)
+    seconds = time.perf_counter() - began
+    if rank == 0:
+        began, whole = time.perf_counter(), model.encode_images(pixels)
+        alone = time.perf_counter() - began
+        apart = max(float(np.abs(part.cpu().numpy() - whole[k::2]).max()) for k, part in enumerate(both))
+        found = {"two_ranks": round(256 / seconds, 2), "one": round(256 / alone, 2), "largest_difference": apart}
+        (folder / "ranks.json").write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+def plan(bench: Bench) -> dict[str, tuple[float, Callable[[], dict[str, Any]]]]:
+    """Return the parts, the most telling first: name -> the seconds it needs at least, and what measures it.
+
+    The seconds are guesses for one H100; nobody has timed them.
+    """
+    parts: dict[str, tuple[float, Callable[[], dict[str, Any]]]] = {"decoding": (15, lambda: measure_decoding(bench))}
+    for name in ("tiny",) if bench.tiny else DUALS[:3]:
+        parts[name] = (40, lambda name=name: measure_dual(bench, name))
+    parts["blip-itm"] = (30, lambda: measure_itm(bench))
+    for name in ("writer-tiny",) if bench.tiny else ("writer-2b", "writer-7b"):
+        parts[name] = (60, lambda name=name: measure_writer(bench, name))
+    if not bench.tiny:
+        parts[DUALS[3]] = (60, lambda: measure_dual(bench, DUALS[3]))
+    parts["onnx"] = (10, lambda: measure_onnx(bench))
+    if bench.device == "cuda" and import_torch().cuda.device_count() >= 2:
+        parts["two ranks"] = (40, lambda: measure_ranks(bench))
+    return parts
+
+
+def measure(bench: Bench) -> dict[str, Any]:
+    """Measure what the time allows; a part that fails or does not fit is named with the reason."""
+    torch = import_torch()
+    on_gpu = bench.device == "cuda"
+    record: dict[str, Any] = {
+        "command": " ".join(["python", "bench/gpu.py", *sys.argv[1:]]),
+        "machine": {
+            "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+            "gpus": torch.cuda.device_count(),
+            "cores": available_cores(),
+            "python": platform.python_version(),
+        },
+        "versions": {name: _version(name) for name in ("torch", "torchvision", "transformers", "open_clip_torch")},
+        "parts": {},
+        "left_out": {},
+    }
+    if on_gpu and torch.cuda.device_count() < 2:
+        record["left_out"]["two ranks"] = "there is one GPU"
+    for name, (needs, run) in plan(bench).items():
+        if bench.left < needs:
+            record["left_out"][name] = f"{bench.left:.0f} s were left; it needs {needs:.0f}"
+            continue
+        began = time.perf_counter()
+        signal.alarm(max(1, int(bench.left + _GRACE)))
+        try:
+            found = run()
+        except Exception as error:  # the other parts are worth having
+            record["left_out"][name] = f"failed: {type(error).__name__}: {str(error)[:300]}"
+        else:
+            record["parts"][name] = {**found, "seconds": round(time.perf_counter() - began, 2)}
+        signal.alarm(0)
+        if on_gpu:
+            torch.cuda.empty_cache()
+        print(name, record["parts"].get(name) or record["left_out"][name], file=sys.stderr, flush=True)
+    record["seconds"] = round(time.perf_counter() - bench.began, 2)
+    return record
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise TimeoutError("the time of the whole run is over")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def main() -> None:
+    """Measure, and write the record."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--tiny", action="store_true", help="tiny models and few images, to see that it works")
+    parser.add_argument("--seconds", type=float, default=480.0, help="no part starts that would not end by then")
+    parser.add_argument("--out", type=Path, required=True, help="the record, JSON")
+    options = parser.parse_args()
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    signal.signal(signal.SIGALRM, _stop)
+    if options.device == "cuda" and not import_torch().cuda.is_available():
+        parser.error("torch sees no GPU here; to see that this works: --device cpu --tiny")
+    with tempfile.TemporaryDirectory() as folder:
+        record = measure(Bench(options.device, options.tiny, options.seconds, Path(folder)))
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
