@@ -163,7 +163,7 @@ class Benchmark:
             records: the benchmark's, if they are loaded already.
         """
         if self.pictures is not None:
-            return self.pictures(self.place)
+            return self.pictures(self.here() or self.place)
         if self.shape is None:
             return FolderImages(self.picture_root(), outside=self.place.outside)
         records = self.records_here() if records is None else records
