@@ -7,8 +7,8 @@ look, or does not read, gets none of the last three. A pair that asks one questi
 Where all is yes or no and nothing is grouped, there is what POPE reports, too: accuracy, precision, recall, F1 of yes,
 and how often yes is said, with answers as its script reads them.
 
-Else answers are read as NaturalBench reads them; the strict reading takes an answer that is the option and nothing else. An
-answer that names neither option is wrong, and counted.
+Else answers are read as NaturalBench reads them; the strict reading takes an answer that is the option and nothing
+else. An answer that names neither option is wrong, and counted.
 """
 
 from __future__ import annotations
