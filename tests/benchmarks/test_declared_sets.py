@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,20 @@ from PIL import Image
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.benchmarks.sugarcrepe import same_words
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, UnknownNameError
+from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.evaluation.measure import measure
 from tellapart.metrics.pairs import image_score
+from tellapart.models.reference import Oracle
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.result import ModelRecord, Result, RunRecord
+from tellapart.records.run_folder import write_result
+from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.tasks.yes_no import measure_yes_no
 
 Published = Callable[[str], Path]
@@ -402,6 +410,31 @@ def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_pat
         pytest.approx(sum([all(right[:2]), all(right[2:4]), all(right[4:6]), right[6]]) / 4),
     )
     assert measured["q_acc"][0] == 4 and one.official == ("a_acc", "i_acc", "q_acc")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("named", "mined"), [("open_clip:ViT-L-14/laion400m_e32", True), ("open_clip:x", False)])
+def test_the_model_that_mined_naturalbenchs_pairs_is_marked(
+    named: str, mined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [retrieved(k) for k in range(4)]
+    (tmp_path / "metadata.json").write_text(json.dumps(rows))
+    (tmp_path / "images").mkdir()
+    for k in range(4):
+        for side in (0, 1):
+            (tmp_path / "images" / f"{k}_{side}.jpg").write_bytes(picture(20 * k + side))
+    declared = read_set_file(SETS / "naturalbench-retrieval.toml").model_copy(update={"items": 4})
+    one = replace(set_benchmark(declared), place=Locations(tmp_path))
+    model = Oracle()
+    monkeypatch.setattr(model, "name", named, raising=False)
+    evaluation = evaluate(model, prepare(one, store=EmbeddingStore(None)))
+    said = f"{named} chose these items where it failed: its authors leave it out, it does not compare"
+    assert (said in evaluation.result.notes) is mined
+    run = RunRecord(started="2026-11-23T07:00:00+00:00", seed=0, versions={}, command="run")
+    record = ModelRecord(name=named, fingerprint="0")
+    write_result(tmp_path / "r", Result(run=run, model=record, benchmarks={one.name: evaluation.result}))
+    notes = lay_out([tmp_path / "r"]).notes
+    assert any(note.startswith("chose the items of naturalbench-retrieval where it failed") for note in notes) is mined
 
 
 def test_mmvps_labels_are_the_corrected_ones(tmp_path: Path, at: At) -> None:

@@ -99,6 +99,7 @@ class SetFile(_Table):
         images: the images that are needed, in words.
         folders: names of the folders in which images usually lie, beside the annotations.
         archive: the zip archive that holds them instead.
+        mined_by: as `Benchmark.mined_by`.
         corrected: id of a question -> its right answer, where the published one is known to be wrong.
         where: only rows with these values, or one of several, are read; in a table below, only those make its item.
     """
@@ -124,6 +125,7 @@ class SetFile(_Table):
     clusters: str = "the item"
     ties: str = "not stated"
     hub: HubTable | None = None
+    mined_by: tuple[str, ...] = ()
     corrected: dict[str, str] = Field(default_factory=dict)
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
     item: list[ItemTable] = Field(default_factory=list)
@@ -177,6 +179,7 @@ def set_benchmark(declared: SetFile) -> Benchmark:
         cluster=declared.clusters,
         ties=declared.ties,
         usual=tuple(declared.folders),
+        mined_by=declared.mined_by,
         hub=None if hub is None else Hub(hub.repo, hub.revision, tuple(hub.files), hub.gated),
         load=partial(_load, declared),
         pictures=None if declared.item else partial(_reader, declared),
