@@ -74,7 +74,7 @@ def _share(*columns: int) -> Reduce:
 
     def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
         of = means[..., columns].mean(axis=-1)
-        return np.divide(means[..., 0], of, out=np.zeros_like(of), where=of > 0)
+        return np.asarray(np.divide(means[..., 0], of, out=np.zeros_like(of), where=of > 0))
 
     return reduce
 
