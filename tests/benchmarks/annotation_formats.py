@@ -16,6 +16,7 @@ from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.sugarcrepe_answers import read_answers
+from tellapart.data.task_records import RetrievalSet
 
 Content = Counter[Any]
 Load = Callable[[Path], Content]
@@ -100,13 +101,31 @@ answer = "{answer}"
 group = "{group}"
 """
 )
+#: Both lists of a row are texts of a table.
+LISTED = (
+    ITEMS[: ITEMS.index("[[item]]")].replace("rows.json", "rows.csv")
+    + """[[item]]
+id = "{id}"
+images = "{image}"
+texts = ["{text}", "{false|list}"]
+"""
+)
+GALLERY = (
+    LISTED[: LISTED.index("[[item]]")]
+    + """[gallery]
+image = "{image}"
+captions = "{captions|list}"
+"""
+)
 
 
 def declared(text: str) -> Load:
     def load(path: Path) -> Content:
         (path.parent / "own.toml").write_text(text)
         records = find_benchmark(str(path.parent / "own.toml")).records()
-        rows = records.items if text is ITEMS else records.questions
+        if text is GALLERY:
+            return _captioned(records)
+        rows = records.questions if text is QUESTIONS else records.items
         return Counter(tuple(sorted((key, str(value)) for key, value in fields(one).items())) for one in rows)
 
     return load
@@ -117,7 +136,10 @@ def fields(one: Any) -> dict[str, Any]:
 
 
 def retrieval(path: Path) -> Content:
-    found = vlue.read_retrieval(path)
+    return _captioned(vlue.read_retrieval(path))
+
+
+def _captioned(found: RetrievalSet) -> Content:
     captions: dict[int, list[str]] = {}
     for image, caption in found.pairs:
         captions.setdefault(image, []).append(found.captions[caption])
@@ -239,6 +261,14 @@ FORMATS = {
         "rows.json",
         [{"id": f"i{k}", "image": f"{k}.png", "text": f"Is it {k}", "answer": "yes", "group": "g"} for k in range(3)],
         declared(QUESTIONS),
+    ),
+    "a declared set, false texts as a list": Format(
+        "rows.csv", [{"id": f"i{k}", "image": f"{k}.png", "text": f"a {k}", "false": f"['b {k}', 'c {k}']"}
+                     for k in range(3)],
+        declared(LISTED),
+    ),
+    "a declared set, a gallery": Format(
+        "rows.csv", [{"image": f"{k}.png", "captions": f"['a {k}', \"b's {k}\"]"} for k in range(3)], declared(GALLERY),
     ),
     "eqben, flat": Format("ann_json_finegrained_random.json", FLAT, pairs("eqben", ids=True)),
     "eqben, a subset's own": Format("eqbenag.json", NESTED, pairs("eqben", ids=False), rows=3),

@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,21 @@ from PIL import Image
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.benchmarks.sugarcrepe import same_words
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, UnknownNameError
+from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.evaluation.measure import measure
 from tellapart.metrics.pairs import image_score
+from tellapart.models.reference import Oracle
+from tellapart.models.store import EmbeddingStore
+from tellapart.records.result import ModelRecord, Result, RunRecord
+from tellapart.records.run_folder import write_result
+from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.tasks.yes_no import measure_yes_no
 
 Published = Callable[[str], Path]
 At = Callable[..., Benchmark]
@@ -249,6 +258,56 @@ def probe(k: int) -> dict[str, Any]:
     }
 
 
+def crop(k: int) -> dict[str, Any]:
+    box = {"image_id": 7 + k % 3, "x": k, "y": 2, "width": 30, "height": 40}
+    return {"": k, **box, "caption": f"a cup {k}", "hard_negs": [f"a cat's {n}" for n in range(5)]}
+
+
+def half_truth(k: int) -> dict[str, Any]:
+    captions = {"anchor": f"a cup {k}", "half_truth": f"a cup {k} and a cat", "full_truth": f"a cup {k} and a dish"}
+    return {"id": f"h{k}", "image": image(k), **captions, "triplet_type": ("entity", "relation")[k % 2]}
+
+
+def pictured(k: int) -> dict[str, Any]:
+    return {"image_id": k, "filepath": f"data/coco/val2017/{k:012}.jpg", "captions": [f"a cup {k}", f"no 'cat' {k}"]}
+
+
+def hallusion(k: int) -> dict[str, Any]:
+    """Two figures a set with two questions each, the first set's also without a figure; the last figure has one."""
+    named = {"category": "VS", "subcategory": "map", "set_id": str(k // 6), "figure_id": str(k // 2 % 3)}
+    input_ = str(k // 2 % 3)
+    file = f"./hallusion_bench/VS/map/{k // 6}_{input_}.png" if input_ != "0" else None
+    return {**named, "visual_input": input_, "question_id": str(k % 2), "question": f"Is it {k % 2}?"} | {
+        "gt_answer": str((k + k // 2) % 2), "filename": file
+    }  # fmt: skip
+
+
+def checked(k: int) -> list[Any]:
+    return [f"VG_100K/{k}.jpg", {"POS": [f"tall cup {k}"], "NEG": [f"short cup {k}"]}]
+
+
+def _checklist(*files: str) -> Any:
+    def write(folder: Path) -> tuple[int, str]:
+        for file in files:
+            (folder / "data" / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "data" / file).write_text(json.dumps([checked(k) for k in range(3)]))
+        return 3 * len(files), "VG_100K/0.jpg"
+
+    return write
+
+
+def _crepe(kind: str, n: int) -> Any:
+    def write(folder: Path) -> tuple[int, str]:
+        inside = folder / "prod_hard_negatives" / kind
+        inside.mkdir(parents=True)
+        for complexity, share in ((4, n - 9), (12, 9)):
+            file = inside / f"prod_vg_hard_negs_{kind}_complexity_{complexity}.csv"
+            file.write_text(table([crop(k) for k in range(share)]))
+        return n, "7.jpg#0,2,30,40"
+
+    return write
+
+
 MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "colorswap": _parquet("test-0.parquet", colorswap_row, 300, "0/image_1"),
     "vismin": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0"),
@@ -266,6 +325,24 @@ MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "pope-random": _json("coco_pope_random.json", asked, 3000, "0.jpg", lines=True),
     "pope-popular": _json("coco_pope_popular.json", asked, 3000, "0.jpg", lines=True),
     "pope-adversarial": _json("coco_pope_adversarial.json", asked, 3000, "0.jpg", lines=True),
+    "half-truths-coco-qwen": _parquet("coco_qwen.parquet", half_truth, 509, "0/image"),
+    "half-truths-coco-mistral": _parquet("coco_mistral.parquet", half_truth, 454, "0/image"),
+    "half-truths-cc3m-qwen": _parquet("cc3m_qwen.parquet", half_truth, 474, "0/image"),
+    "crepe-atom": _crepe("atom", 17_698),
+    "crepe-swap": _crepe("swap", 7_405),
+    "crepe-negate": _crepe("negate", 17_303),
+    "negbench-retrieval": _csv("COCO_val_retrieval.csv", pictured, 4, "000000000000.jpg"),
+    "negbench-negated-retrieval": _csv(
+        "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true.csv", pictured, 4, "000000000000.jpg"
+    ),
+    "hallusionbench": _json("HallusionBench.json", hallusion, 11, "hallusion_bench/VS/map/0_1.png"),
+    "vl-checklist-attribute": _checklist("Attribute/vaw/size.json", "Attribute/vg/size.json"),
+    "vl-checklist-relation": _checklist("Relation/vg/spatial.json", "Relation/vg/action.json"),
+    "vl-checklist-relation-swig": _checklist("Relation/swig_action.json"),
+    "vl-checklist-relation-hake": _checklist("Relation/hake_action.json"),
+    "vl-checklist-object": _checklist("Object/Location/vg_location/vg_obj_mid.json", "Object/Size/vg_size/a.json"),
+    "vl-checklist-object-swig": _checklist("Object/Size/swig_size/swig_item/swig_item_large.json"),
+    "vl-checklist-object-hake": _checklist("Object/Location/hake_location/hake_obj_margin.json"),
 }
 AT_HAND = {"sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test", "mmvp-vlm"}
 SHIPPED = [name for name, target in BENCHMARKS.items() if "shipped_sets" in target and name not in AT_HAND]
@@ -277,12 +354,15 @@ def test_a_made_file_in_the_form_of_the_real_one_is_read(name: str, tmp_path: Pa
     n, shown = made(name, tmp_path)
     one = at(name, tmp_path)
     records = one.records()
+    if one.task == "retrieval":
+        assert (len(records.images), records.images[0]) == (n, shown)
+        return
     rows = records.items if one.task == "pairs" else records.questions
-    assert len(rows) == n and (not one.items or one.items == n)
+    assert len(rows) == (7 if name == "hallusionbench" else n) and (not one.items or one.items == n)
     assert rows[0].images[0] == shown
     if one.task == "pairs":
         assert (records.shape, records.true) == (one.shape, one.true)
-    if shown.endswith(("image_0", "image_1", "Image_0")):
+    if shown.endswith(("image_0", "image_1", "Image_0", "/image")):
         assert one.read_image(records)(shown).startswith(b"\x89PNG")
 
 
@@ -293,6 +373,68 @@ def test_the_place_of_the_answer_is_data(tmp_path: Path, at: At) -> None:
     assert [item.truths for item in pairs.items[:5]] == [(0,), (1,), (2,), (3,), (0,)]
     assert pairs.items[2].texts[0] == "caption 0 of 2" and pairs.items[2].truth_first().texts[0] == "caption 2 of 2"
     assert Counter(item.tags["template"] for item in pairs.items).keys() == {"positive", "negative", "hybrid"}
+
+
+def test_crepes_false_captions_are_a_list_that_a_table_holds_as_text(tmp_path: Path, at: At) -> None:
+    rows = [crop(k) | {"hard_negs": ['a "cup\'s"', "a\u00e9\n", "1", "[]", "a, b"]} for k in range(2)]
+    own = tmp_path / "crepe.toml"
+    own.write_text((SETS / "crepe.toml").read_text("utf-8").split("[[variants]]")[0].replace("source", "files = "
+        "['prod_vg_hard_negs_swap_complexity_4.csv']\nname = 'crepe'\ntitle = 'x'\nsource", 1))  # fmt: skip
+    (tmp_path / "prod_vg_hard_negs_swap_complexity_4.csv").write_text(table(rows))
+    item = find_benchmark(str(own)).records().items[1]
+    assert item.texts == ("a cup 1", 'a "cup\'s"', "a\u00e9\n", "1", "[]", "a, b")
+    assert (item.cluster, item.tags) == ("8", {"complexity": "4"})
+
+
+def test_negbenchs_galleries_pair_each_image_with_its_captions(tmp_path: Path, at: At) -> None:
+    made("negbench-retrieval", tmp_path)
+    gallery = at("negbench-retrieval", tmp_path).records()
+    assert gallery.pairs[:3] == ((0, 0), (0, 1), (1, 2)) and gallery.captions[1] == "no 'cat' 0"
+
+
+def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_path: Path, at: At) -> None:
+    made("hallusionbench", tmp_path)
+    one = at("hallusionbench", tmp_path)
+    questions = one.records()
+    assert [question.id for question in questions.questions][:3] == ["VS/map/0/1/0", "VS/map/0/1/1", "VS/map/0/2/0"]
+    # Of eleven questions seven have a figure; of the last figure one question is there, and it counts.
+    measured = {
+        value.name: (len(units.units), float(value.strict.mean()))
+        for units in measure_yes_no(questions, ["yes"] * 7)
+        for value in units.values
+    }
+    right = [question.answer == "yes" for question in questions.questions]
+    assert measured["a_acc"] == (7, pytest.approx(sum(right) / 7))
+    assert measured["i_acc"] == (
+        4,
+        pytest.approx(sum([all(right[:2]), all(right[2:4]), all(right[4:6]), right[6]]) / 4),
+    )
+    assert measured["q_acc"][0] == 4 and one.official == ("a_acc", "i_acc", "q_acc")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("named", "mined"), [("open_clip:ViT-L-14/laion400m_e32", True), ("open_clip:x", False)])
+def test_the_model_that_mined_naturalbenchs_pairs_is_marked(
+    named: str, mined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [retrieved(k) for k in range(4)]
+    (tmp_path / "metadata.json").write_text(json.dumps(rows))
+    (tmp_path / "images").mkdir()
+    for k in range(4):
+        for side in (0, 1):
+            (tmp_path / "images" / f"{k}_{side}.jpg").write_bytes(picture(20 * k + side))
+    declared = read_set_file(SETS / "naturalbench-retrieval.toml").model_copy(update={"items": 4})
+    one = replace(set_benchmark(declared), place=Locations(tmp_path))
+    model = Oracle()
+    monkeypatch.setattr(model, "name", named, raising=False)
+    evaluation = evaluate(model, prepare(one, store=EmbeddingStore(None)))
+    said = f"{named} chose these items where it failed: its authors leave it out, it does not compare"
+    assert (said in evaluation.result.notes) is mined
+    run = RunRecord(started="2026-11-23T07:00:00+00:00", seed=0, versions={}, command="run")
+    record = ModelRecord(name=named, fingerprint="0")
+    write_result(tmp_path / "r", Result(run=run, model=record, benchmarks={one.name: evaluation.result}))
+    notes = lay_out([tmp_path / "r"]).notes
+    assert any(note.startswith("chose the items of naturalbench-retrieval where it failed") for note in notes) is mined
 
 
 def test_mmvps_labels_are_the_corrected_ones(tmp_path: Path, at: At) -> None:
@@ -389,12 +531,29 @@ def test_a_users_own_set_is_ten_lines(own: Path, command: Callable[..., Any]) ->
     assert command("show", "r").code == 0
 
 
+@pytest.mark.slow
+def test_a_users_own_gallery_is_measured_both_ways(own: Path, command: Callable[..., Any]) -> None:
+    gallery = '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n'
+    own.write_text(OWN.split("[[item]]")[0] + gallery)
+    one = find_benchmark(str(own))
+    assert (one.task, one.items) == ("retrieval", 3)
+    scores = {"image_ids": ["0", "1", "2"], "caption_ids": [str(k) for k in range(6)]}
+    np.savez(own.with_name("scores.npz"), **scores, scores=np.repeat(np.eye(3), 2, axis=1))
+    done = command("score", own, "--scores", own.with_name("scores.npz"), "--name", "x", "--out", "r", "--json")
+    assert done.code == 0, done.err
+    (measured,) = json.loads(Path("r/results.json").read_text())["benchmarks"].values()
+    assert {measured["metrics"][f"{side}_recall@1"]["value"] for side in ("i2t", "t2i")} == {1.0}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
         ("title", "titel", r"unknown key 'titel'; did you mean 'title'\? the keys are name, title"),
         ('"{left}"', '"{left"', "a field is {name}, {name.0}, {name:012} or {name|change}"),
-        ('"{left}"', '"{left|base}"', r"{left\|base}: after \| comes one of name, folder, stem, lower"),
+        ('"{left}"', '"{left|base}"', r"{left\|base}: after \| comes one of name, folder, stem, lower, end, list"),
+        ('"a {words.1} cup"', '"{words.1|list}"', r"field 'words.1': expected a list of texts, \['...', .*got 'blue'"),
+        ('"a {words.1} cup"', '"a {words.1|list}"', r"{words.1\|list}: a list stands alone"),
+        ("[[item]]", '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n[[item]]', r"or a \[gallery\], one kind"),
         ('"{left}"', '"{middle}"', r"rows.jsonl:1: field 'middle': is missing; it has file, row"),
         ("{words.1}", "{words.2}", r"rows.jsonl:1: field 'words.2': is missing; it has 2 entries there"),
         ("{words.1}", "{words}", r"rows.jsonl:1: field 'words': expected text or a whole number"),

@@ -71,6 +71,20 @@ def winoground(tmp_path: Path, parquet: Write, draw: Callable[..., bytes]) -> Be
     return find_benchmark("winoground")
 
 
+@pytest.mark.slow
+def test_questions_and_their_images_are_read_from_the_hubs_cache(tmp_path: Path, draw: Callable[..., bytes]) -> None:
+    folder = snapshot(tmp_path, hub_of("mmvp"))
+    (folder / "MMVP Images").mkdir(parents=True)
+    (folder / "MMVP Images" / "2.jpg").write_bytes(draw(2))
+    rows = [f"{k},Where is {(k + 1) // 2}?,(a) Left (b) Right,({'ab'[k % 2]})" for k in range(1, 301)]
+    (folder / "Questions.csv").write_text("\n".join(["Index,Question,Options,Correct Answer", *rows]))
+    mmvp = find_benchmark("mmvp")
+    questions = mmvp.records()
+    read = mmvp.read_image(questions)
+    assert len(questions.questions) == 300 and read is not None
+    assert read(questions.questions[1].images[0]) == draw(2)
+
+
 def test_winoground_is_read_from_the_hubs_cache_at_its_revision(
     winoground: Benchmark, draw: Callable[..., bytes]
 ) -> None:

@@ -44,7 +44,7 @@ def test_the_shipped_record_holds_twelve_checkpoints_with_their_published_number
     assert len(shipped.models) == 12
     clip = next(model for model in shipped.models if model.name == "ViT-B-32 openai")
     assert clip.scores["winoground"]["group_score"] == pytest.approx(35 / 400)
-    assert clip.scores["whatsup-a"]["individual_accuracy"] == pytest.approx(126 / 412)
+    assert clip.scores["whatsup-a"]["individual_score"] == pytest.approx(126 / 412)
     assert clip.scores["mmvp-vlm"]["image_score"] == pytest.approx(21 / 135)
     assert clip.by["subset"]["kubric_location"]["eqben"]["group_score"] == pytest.approx(0.01)
     assert shipped.items["sugarcrepe"] == 7511

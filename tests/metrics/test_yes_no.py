@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tellapart.metrics.yes_no import OPTIONS, read_answer, read_strictly
+from tellapart.metrics.yes_no import OPTIONS, YES_SHARES, read_answer, read_as_pope, read_strictly, yes_table
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,32 @@ def test_what_an_answer_says(answer: str, options: str, read: str | None, strict
 
 def test_every_gold_answer_has_the_two_options_it_is_one_of() -> None:
     assert all(gold in both and OPTIONS[both[0]] == OPTIONS[both[1]] == both for gold, both in OPTIONS.items())
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        ("Yes, it is.", "yes"),
+        ("No", "no"),
+        ("no, none", "no"),
+        ("It is not there", "no"),
+        ("Yes. There is no dog", "yes"),  # the first sentence alone
+        ("There is none, nothing", "yes"),
+        ("NO", "yes"),  # as in its script
+        ("There is no\ndog", "yes"),  # words end at blanks alone
+        ("", "yes"),
+    ],
+)
+def test_an_answer_is_read_as_popes_script_reads_it(answer: str, read: str) -> None:
+    assert read_as_pope(answer) == read
+
+
+def test_precision_recall_and_f1_are_those_of_a_count_by_hand() -> None:
+    answers, gold = ["yes"] * 5 + ["no"] * 7, ["yes"] * 3 + ["no"] * 2 + ["yes"] * 6 + ["no"]
+    table = yes_table(answers, gold)
+    assert table.sum(axis=0).tolist() == [3, 5, 9] and table.dtype == np.float64
+    means = np.stack([table.mean(axis=0), np.zeros(3)])
+    shares = {name: share(means).tolist() for name, share in YES_SHARES.items()}
+    assert shares["precision"] == [pytest.approx(3 / 5), 0]
+    assert shares["recall"] == [pytest.approx(3 / 9), 0]
+    assert shares["f1"] == [pytest.approx(2 * (3 / 5) * (3 / 9) / (3 / 5 + 3 / 9)), 0]

@@ -17,6 +17,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 from tellapart.evaluation.measure import remeasure
+from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.models.find import find_model
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.run_folder import read_result
@@ -43,6 +44,31 @@ def values(records: BinaryQuestionSet, answers: list[str]) -> dict[str, tuple[li
         for units in measure_yes_no(records, answers)
         for one in units.values
     }
+
+
+def test_ungrouped_yes_or_no_has_popes_five_numbers() -> None:
+    """Against a count by hand, with the script's reading: what it cannot read it takes as yes."""
+    drawn = random.Random(1)
+    gold = [drawn.choice(("yes", "no")) for _ in range(60)]
+    records = BinaryQuestionSet(
+        "made", tuple(BinaryQuestion(str(k), (f"{k // 6}.png",), "Is there a cup?", one) for k, one in enumerate(gold))
+    )
+    answers = [drawn.choice(("Yes.", "No, there is none.", "A cup", "It is not")) for _ in gold]
+    units = measure_yes_no(records, answers)
+    found = tabulate_units(units).metrics
+    said = ["n" if one[:2] in ("No", "It") else "y" for one in answers]
+    true = sum(one == "y" and right == "yes" for one, right in zip(said, gold, strict=True))
+    precision, recall = true / said.count("y"), true / gold.count("yes")
+    assert {name: found[f"pope_{name}"].value for name in ("precision", "recall", "f1", "yes_rate", "accuracy")} == {
+        "precision": pytest.approx(precision),
+        "recall": pytest.approx(recall),
+        "f1": pytest.approx(2 * precision * recall / (precision + recall)),
+        "yes_rate": pytest.approx(said.count("y") / 60),
+        "accuracy": pytest.approx(sum(one == right[0] for one, right in zip(said, gold, strict=True)) / 60),
+    }
+    assert found["pope_f1"].low < found["pope_f1"].value < found["pope_f1"].high
+    assert found["pope_accuracy"].chance == 0.5 and found["pope_f1"].n == 60
+    assert not any(name.startswith("pope") for name in values(quadruples(), ["no"] * 160))
 
 
 def test_the_four_accuracies_are_those_of_a_count_by_hand() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ class Benchmark:
         ties: what the benchmark's own code makes of a tie; here a tie is never right.
         tie_is_right: its own code counts an item whose true entry shares the first place as right; tables then show
             that number, too.
+        mined_by: patterns of the names of models that chose its items where they failed; its authors leave them out.
         known: of pairs: what is known of the items without any file, for scores that were made elsewhere.
         paper: tag, and function of its values' metrics, that give the row of the paper's table: column -> percent.
 
@@ -79,8 +81,19 @@ class Benchmark:
     rival: str = ""
     ties: str = "a tie is wrong"
     tie_is_right: bool = False
+    mined_by: tuple[str, ...] = ()
     known: Callable[[], Outline] | None = None
     paper: tuple[str, PaperTable] | None = None
+
+    def was_mined_by(self, model: str) -> bool:
+        """Return whether a model chose its items: they are those on which it fails, and its numbers do not compare.
+
+        >>> from tellapart.benchmarks.find import find_benchmark
+        >>> retrieval = find_benchmark("naturalbench-retrieval")
+        >>> [retrieval.was_mined_by(f"open_clip:ViT-L-14/{tag}") for tag in ("laion400m_e32", "openai")]
+        [True, False]
+        """
+        return any(fnmatchcase(model, pattern) for pattern in self.mined_by)
 
     def missing(self) -> tuple[str, ...]:
         """Return those of the files it needs that are not in the user's folders; images are not looked for."""
@@ -163,7 +176,7 @@ class Benchmark:
             records: the benchmark's, if they are loaded already.
         """
         if self.pictures is not None:
-            return self.pictures(self.place)
+            return self.pictures(self.here() or self.place)
         if self.shape is None:
             return FolderImages(self.picture_root(), outside=self.place.outside)
         records = self.records_here() if records is None else records

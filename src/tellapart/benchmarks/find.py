@@ -226,11 +226,11 @@ def _set_file(name: str, place: Locations | None) -> Benchmark:
     declared = read_set_file(path).model_copy(update={"name": f"{SET}{path.name}"})
     beside = place if place.data is not None else replace(place, data=path.parent)
     made = replace(set_benchmark(declared), own=path, place=beside)
-    if declared.items is not None and (declared.shape is not None or declared.question):
+    if declared.items is not None and (declared.shape is not None or declared.task != "pairs"):
         return made
     records = made.records()
     if not isinstance(records, PairSet):
-        return replace(made, items=len(records.questions))
+        return replace(made, items=len(records.images if declared.gallery else records.questions))
     return replace(made, items=len(records), shape=records.shape, true=records.true)
 
 

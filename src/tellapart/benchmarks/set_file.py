@@ -28,6 +28,7 @@ from tellapart.data.item import Item
 from tellapart.data.linked_images import linked_images
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_toml
+from tellapart.data.task_records import RetrievalSet
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, quote
 
@@ -52,7 +53,7 @@ class ItemTable(_Table):
     texts: Templates
     under: str = ""
     true: Template | list[int] | int | None = None
-    where: dict[Template, str] = Field(default_factory=dict)
+    where: dict[Template, str | list[str]] = Field(default_factory=dict)
     cluster: Template | None = None
     tags: dict[str, Template] = Field(default_factory=dict)
 
@@ -65,9 +66,16 @@ class QuestionTable(_Table):
     question: Template
     answer: Template
     group: Template | None = None
-    where: dict[Template, str] = Field(default_factory=dict)
+    where: dict[Template, str | list[str]] = Field(default_factory=dict)
     cluster: Template | None = None
     tags: dict[str, Template] = Field(default_factory=dict)
+
+
+class GalleryTable(_Table):
+    """What makes one image of a gallery of a row, and its captions: templates of its fields."""
+
+    image: Template
+    captions: Templates
 
 
 class HubTable(_Table):
@@ -80,7 +88,7 @@ class HubTable(_Table):
 
 
 class SetFile(_Table):
-    """A declared set; `item` or `question` says what rows make.
+    """A declared set; `item`, `question` or `gallery` says what rows make.
 
     Attributes:
         files: where the rows are, as `Benchmark.files`; all files of each pattern are read.
@@ -91,8 +99,9 @@ class SetFile(_Table):
         images: the images that are needed, in words.
         folders: names of the folders in which images usually lie, beside the annotations.
         archive: the zip archive that holds them instead.
+        mined_by: as `Benchmark.mined_by`.
         corrected: id of a question -> its right answer, where the published one is known to be wrong.
-        where: only rows with these values are read; in a table below, only those make its item.
+        where: only rows with these values, or one of several, are read; in a table below, only those make its item.
     """
 
     name: str
@@ -116,10 +125,17 @@ class SetFile(_Table):
     clusters: str = "the item"
     ties: str = "not stated"
     hub: HubTable | None = None
+    mined_by: tuple[str, ...] = ()
     corrected: dict[str, str] = Field(default_factory=dict)
-    where: dict[Template, str] = Field(default_factory=dict)
+    where: dict[Template, str | list[str]] = Field(default_factory=dict)
     item: list[ItemTable] = Field(default_factory=list)
     question: list[QuestionTable] = Field(default_factory=list)
+    gallery: GalleryTable | None = None
+
+    @property
+    def task(self) -> str:
+        """The name of the task that its records are of."""
+        return "retrieval" if self.gallery else "yes-no" if self.question else "pairs"
 
 
 def read_set_file(path: Path, variant: str = "") -> SetFile:
@@ -138,15 +154,14 @@ def read_set_file(path: Path, variant: str = "") -> SetFile:
             raise DataError(f"{path} declares {named}; {quote(variant)} is none of them")
         content, where = content | own, f"{path}: {variant}"
     declared = validate_table(SetFile, content, where)
-    if bool(declared.item) == bool(declared.question):
-        raise DataError(f"{where}: declare [[item]] tables or [[question]] tables, one kind of them")
+    if sum(map(bool, (declared.item, declared.question, declared.gallery))) != 1:
+        raise DataError(f"{where}: declare [[item]] tables, [[question]] tables or a [gallery], one kind of them")
     return declared
 
 
 def set_benchmark(declared: SetFile) -> Benchmark:
     """Return the benchmark of a declaration."""
     hub = declared.hub
-    asks = bool(declared.question)
     return Benchmark(
         name=declared.name,
         title=declared.title,
@@ -155,7 +170,7 @@ def set_benchmark(declared: SetFile) -> Benchmark:
         shape=declared.shape,
         true=declared.true,
         official=declared.official,
-        task="yes-no" if asks else "pairs",
+        task=declared.task,
         source=declared.source,
         licence=declared.licence,
         citation=declared.citation,
@@ -164,14 +179,17 @@ def set_benchmark(declared: SetFile) -> Benchmark:
         cluster=declared.clusters,
         ties=declared.ties,
         usual=tuple(declared.folders),
+        mined_by=declared.mined_by,
         hub=None if hub is None else Hub(hub.repo, hub.revision, tuple(hub.files), hub.gated),
         load=partial(_load, declared),
-        pictures=partial(_reader, declared) if asks else None,
+        pictures=None if declared.item else partial(_reader, declared),
     )
 
 
 def _reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
-    named = (_listed(one.images) for one in _tables(declared))
+    named = [_listed(one.images) for one in _tables(declared)] + (
+        [[declared.gallery.image]] if declared.gallery else []
+    )
     columns = [each.removeprefix(IMAGE_COLUMN) for own in named for each in own if each.startswith(IMAGE_COLUMN)]
     if columns:
         tables = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
@@ -187,7 +205,9 @@ def _listed(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet:
+def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | RetrievalSet:
+    if declared.gallery is not None:
+        return _gallery(declared, declared.gallery, place)
     made: list[Any] = []
     lines: dict[str, str] = {}
     kinds: Kinds = {}
@@ -220,6 +240,17 @@ def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet:
     return pairs
 
 
+def _gallery(declared: SetFile, table: GalleryTable, place: Locations) -> RetrievalSet:
+    kinds: Kinds = {}
+    images, captions = [], []
+    for where, row in _grouped(declared, place):
+        images.append(_reference(fill(table.image, row, where, kinds), row))
+        captions.append(fill_all(table.captions, row, where, kinds))
+    if declared.items is not None:
+        expect_count(place.folder(declared.name) or Path(), len(images), declared.items, what="images")
+    return RetrievalSet.of(declared.name, images, captions)
+
+
 def _grouped(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:
     """Yield what templates are filled from: a row, or as many rows as belong together."""
     before = 0
@@ -245,8 +276,8 @@ def _numbered(rows: Sequence[Row]) -> Mapping[str, Any]:
     return numbered | {key: rows[0].fields[key] for key in ("file", "row", TABLE_ROW)}
 
 
-def _chosen(wanted: Mapping[str, str], row: Any, where: str) -> bool:
-    return all(fill(template, row, where) == value for template, value in wanted.items())
+def _chosen(wanted: Mapping[str, str | list[str]], row: Any, where: str) -> bool:
+    return all(fill(template, row, where) in _listed(values) for template, values in wanted.items())
 
 
 def _item(table: ItemTable, row: Any, where: str, kinds: Kinds) -> Item:

@@ -9,7 +9,7 @@ import typer
 
 from tellapart.cli.options import Labels, Sort, labels_of, print_json
 from tellapart.errors import RunError
-from tellapart.report.paper_tables.layouts import LAYOUTS
+from tellapart.report.paper_tables.layouts import AVERAGES, LAYOUTS
 
 __all__ = ["table_command"]
 
@@ -29,6 +29,10 @@ def table_command(
     average: Annotated[
         bool, typer.Option("--average", help="Of several benchmarks: add the plain mean of the columns.")
     ] = False,
+    average_as: Annotated[
+        list[str] | None,
+        typer.Option("--average-as", help=f"Add an average that papers take of parts: {', '.join(AVERAGES)}."),
+    ] = None,
     layout: Annotated[
         str | None, typer.Option("--layout", help=f"Instead of a benchmark's own: {', '.join(LAYOUTS)}.")
     ] = None,
@@ -56,6 +60,7 @@ def table_command(
         out=out,
         benchmarks=tuple(benchmark or ()),
         average=average,
+        average_as=tuple(average_as or ()),
         costs=costs,
         labels=labels_of(label),
         sort=sort,

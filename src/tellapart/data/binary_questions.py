@@ -81,12 +81,13 @@ class BinaryQuestionSet:
                 raise DataError(f"{self.name}: question {one.id}: no such answer: {one.answer!r}")
 
     def groups_by(self, what: str) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each group, or of the same `images` or the same `question` of a group; two or more each.
+        """Return the rows of each group, or of the same `images` or the same `question` of a group.
 
-        A pair that asks one question of each image has no two questions of one image.
+        None where every one of them is a single row: a pair that asks one question of each image has no two questions
+        of one image. Where some have several rows, those of one row count, too, as HallusionBench counts them.
         """
         rows: dict[tuple[str, object], list[int]] = {}
         for row, one in enumerate(self.questions):
             if one.group:
                 rows.setdefault((one.group, "" if what == "group" else getattr(one, what)), []).append(row)
-        return tuple(tuple(own) for own in rows.values() if len(own) > 1)
+        return tuple(map(tuple, rows.values())) if any(len(own) > 1 for own in rows.values()) else ()

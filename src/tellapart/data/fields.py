@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -25,8 +26,17 @@ _CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "folder": lambda text: text.replace("\\", "/").partition("/")[0],
         "stem": lambda text: text.replace("\\", "/").rpartition("/")[2].rpartition(".")[0],
         "lower": str.lower,
+        "end": lambda text: text.rpartition("_")[2],
     }
 )
+
+#: What follows a field that is Python's writing of a list of texts, as pandas saves a column of lists in a CSV file.
+LIST = "list"
+_LISTED = re.compile(r"\{(?P<path>[^{}|:]+)\|list\}")
+#: The escapes that Python itself writes.
+_ESCAPE = r"""\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})"""
+_TEXT = rf"""(?:'(?:[^'\\\n]|{_ESCAPE})*'|"(?:[^"\\\n]|{_ESCAPE})*")"""
+_LIST_OF_TEXTS = re.compile(rf"\s*\[\s*(?:{_TEXT}\s*(?:,\s*{_TEXT}\s*)*,?\s*)?\]\s*")
 
 
 def check_template(template: str | list[str]) -> str | list[str]:
@@ -45,8 +55,10 @@ def check_template(template: str | list[str]) -> str | list[str]:
     if not template:
         raise ValueError("a template is not empty")
     for field in _FIELD.finditer(template):
-        if field["change"] and field["change"] not in _CHANGES:
-            raise ValueError(f"{field[0]}: after | comes one of {', '.join(_CHANGES)}")
+        if field["change"] == LIST and field[0] != template:
+            raise ValueError(f"{field[0]}: a list stands alone, as a template of its own")
+        if field["change"] and field["change"] not in (*_CHANGES, LIST):
+            raise ValueError(f"{field[0]}: after | comes one of {', '.join((*_CHANGES, LIST))}")
     if set(_FIELD.sub("", template)) & {"{", "}"}:
         raise ValueError("a field is {name}, {name.0}, {name:012} or {name|change}; braces mean nothing else")
     return template
@@ -56,7 +68,8 @@ def fill(template: str, row: Any, where: str, kinds: Kinds | None = None) -> str
     """Return a template with every field of a row filled in: a text, or a number as it is written.
 
     `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
-    last part of a path (also `folder`, the first, `stem`, the last without its suffix, and `lower`).
+    last part of a path (also `folder`, the first, `stem`, the last without its suffix, `lower`, and `end`, what
+    follows the last underscore).
 
     Args:
         template: with `{fields}`.
@@ -76,7 +89,10 @@ def fill(template: str, row: Any, where: str, kinds: Kinds | None = None) -> str
 
 
 def fill_all(templates: str | list[str], row: Any, where: str, kinds: Kinds | None = None) -> tuple[str, ...]:
-    """Return one text for each template; one template that is a field alone may stand for a whole list.
+    """Return one text for each template; a template that is a field alone may stand for a whole list.
+
+    Alone, `{keys}` is a list where the row has one; `{negatives|list}`, alone or among others, is a list that a table
+    holds as a text, in Python's writing. It is read, never run.
 
     Raises:
         DataError: as `fill`.
@@ -85,9 +101,13 @@ def fill_all(templates: str | list[str], row: Any, where: str, kinds: Kinds | No
     ('a cup', 'a cat')
     >>> fill_all(["{keys.1}", "no {keys.1}"], {"keys": ["a cup", "a cat"]}, "a.json: row 0")
     ('a cat', 'no a cat')
+    >>> fill_all(["{true}", "{false|list}"], {"true": "a cup", "false": "['a cat', 'no cat']"}, "a.csv:2")
+    ('a cup', 'a cat', 'no cat')
     """
     if isinstance(templates, list):
-        return tuple(fill(template, row, where, kinds) for template in templates)
+        return tuple(text for template in templates for text in _fill_one(template, row, where, kinds))
+    if _LISTED.fullmatch(templates):
+        return _fill_one(templates, row, where, kinds)
     if _ALONE.fullmatch(templates):
         path = templates[1:-1]
         value = _look_up(row, path, where)
@@ -101,6 +121,29 @@ def fill_all(templates: str | list[str], row: Any, where: str, kinds: Kinds | No
         if is_list:
             return tuple(fill(f"{{{path}.{k}}}", row, where, kinds) for k in range(len(value)))
     return (fill(templates, row, where, kinds),)
+
+
+def _fill_one(template: str, row: Any, where: str, kinds: Kinds | None) -> tuple[str, ...]:
+    listed = _LISTED.fullmatch(template)
+    if listed is None:
+        return (fill(template, row, where, kinds),)
+    path = listed["path"]
+    texts = _read_list(_look_up(row, path, where), path, where)
+    own = {str(k): text for k, text in enumerate(texts)}
+    return tuple(fill(f"{{{k}}}", own, f"{where}: field {path!r}") for k in own)
+
+
+def _read_list(value: Any, path: str, where: str) -> list[str]:
+    """Read a list of quoted texts. Nothing else is let through to the parser, so that nothing can nest or add up."""
+    if not isinstance(value, str) or not _LIST_OF_TEXTS.fullmatch(value):
+        raise DataError(f"{where}: field {path!r}: expected a list of texts, ['...', \"...\"], got {quote(value)}")
+    try:
+        texts: list[str] = ast.literal_eval(value.strip())
+    except (SyntaxError, ValueError) as error:  # an escape that names no character
+        raise DataError(f"{where}: field {path!r}: {error}; got {quote(value)}") from error
+    if not texts:
+        raise DataError(f"{where}: field {path!r}: is an empty list")
+    return texts
 
 
 def _text(field: re.Match[str], row: Any, where: str, kinds: Kinds | None) -> str:

@@ -198,6 +198,8 @@ def evaluate(
     predictions = run(subject, ready.records, session)
     evaluation = evaluate_predictions(ready, predictions, origin=str(ready.benchmark.picture_root()), seed=seed)
     notes = evaluation.result.notes
+    if ready.benchmark.was_mined_by(subject.name):
+        notes += (f"{subject.name} chose these items where it failed: its authors leave it out, it does not compare",)
     if cut := _texts_cut(subject) - cut_before:
         notes += (f"{cut:,} of the texts encoded in this run are longer than the model reads, and lost their end",)
     if isinstance(ready.records, PairSet) and is_video(ready.records.items[0].images[0]):

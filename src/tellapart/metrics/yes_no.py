@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-__all__ = ["OPTIONS", "read_answer", "read_strictly"]
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.stats.intervals import Reduce
+
+__all__ = ["OPTIONS", "YES_SHARES", "read_answer", "read_as_pope", "read_strictly", "yes_table"]
 
 OPTIONS = {gold: both for both in (("yes", "no"), ("a", "b"), ("first", "second")) for gold in both}
 """Gold answer -> the two answers that are possible."""
@@ -33,3 +40,44 @@ def read_strictly(answer: str, options: tuple[str, str]) -> str | None:
     """
     bare = re.sub(r"^\W+|\W+$", "", answer).lower()
     return bare if bare in options else None
+
+
+def read_as_pope(answer: str) -> str:
+    """Return `no` if the first sentence of an answer has the word No, no or not, else `yes`: whatever else it says.
+
+    Source: POPE (Li et al. 2023), its evaluate.py.
+
+    >>> [read_as_pope(answer) for answer in ("No, there is none.", "It is not. Yes", "None", "")]
+    ['no', 'no', 'yes', 'yes']
+    """
+    words = answer.partition(".")[0].replace(",", "").split(" ")
+    return "no" if {"No", "not", "no"} & {*words} else "yes"
+
+
+def yes_table(answers: Sequence[str], gold: Sequence[str]) -> NDArray[np.float64]:
+    """Return what precision, recall and F1 of yes are made of, 0 or 1, float64 `(question, 3)`.
+
+    The columns say whether yes was answered rightly, whether it was answered, and whether it is the right answer.
+
+    >>> table = yes_table(["yes", "yes", "no"], ["yes", "no", "yes"])
+    >>> table.tolist()
+    [[1.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> {name: float(share(table.mean(axis=0))) for name, share in YES_SHARES.items()}
+    {'precision': 0.5, 'recall': 0.5, 'f1': 0.5}
+    """
+    said, is_yes = (np.array([one == "yes" for one in own]) for own in (answers, gold))
+    return np.stack([said & is_yes, said, is_yes], axis=1).astype(np.float64)
+
+
+def _share(*columns: int) -> Reduce:
+    """Return yeses that are right as a share of the mean of these columns; 0 where there is none."""
+
+    def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
+        of = means[..., columns].mean(axis=-1)
+        return np.asarray(np.divide(means[..., 0], of, out=np.zeros_like(of), where=of > 0))
+
+    return reduce
+
+
+#: What means of `yes_table` come to, `(...)` of `(..., 3)`.
+YES_SHARES: Mapping[str, Reduce] = MappingProxyType({"precision": _share(1), "recall": _share(2), "f1": _share(1, 2)})

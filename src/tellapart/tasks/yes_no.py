@@ -4,8 +4,11 @@ Two images and two questions make four answers. Each is right or wrong (`a_acc`)
 images (`q_acc`), each image with both questions (`i_acc`), and the group in all four (`g_acc`): a model that does not
 look, or does not read, gets none of the last three. A pair that asks one question of each image has `g_acc` alone.
 
-Answers are read as NaturalBench reads them; the strict reading takes an answer that is the option and nothing else. An
-answer that names neither option is wrong, and counted.
+Where all is yes or no and nothing is grouped, there is what POPE reports, too: accuracy, precision, recall, F1 of yes,
+and how often yes is said, with answers as its script reads them.
+
+Else answers are read as NaturalBench reads them; the strict reading takes an answer that is the option and nothing
+else. An answer that names neither option is wrong, and counted.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from tellapart.data.binary_questions import BinaryQuestionSet
 from tellapart.metrics.answers import group_accuracy
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
-from tellapart.metrics.yes_no import OPTIONS, read_answer, read_strictly
+from tellapart.metrics.yes_no import OPTIONS, YES_SHARES, read_answer, read_as_pope, read_strictly, yes_table
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, read_answers
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
@@ -41,6 +44,16 @@ _ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT = (
         ("g_acc_strict", "every answer of a group is right, and nothing but the option", 0.0625),
     )
 )
+_POPE = {
+    name: Metric(name=f"pope_{name}", title=title, source="POPE (Li et al. 2023), its evaluate.py", chance_level=chance)
+    for name, title, chance in (
+        ("f1", "harmonic mean of precision and recall of yes; an answer without no or not is yes", None),
+        ("accuracy", "the answer is right; one without no or not is yes", 0.5),
+        ("precision", "of questions answered with yes, those where it is right", None),
+        ("recall", "of questions whose answer is yes, those answered so", None),
+        ("yes_rate", "the answer is yes, or anything without no or not", None),
+    )
+}
 _GROUPED = (("question of a group", "question", _Q), ("image of a group", "images", _I))
 
 
@@ -86,6 +99,8 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
     )
     values = ((_ACC, right), (_STRICT, right_strictly), (_UNREADABLE, unreadable))
     measured = [Units("answer", each, tuple(_value(one, strict, one.chance()) for one, strict in values))]
+    if {*gold} <= {"yes", "no"} and not any(row.group for row in rows):
+        measured.append(Units("answer", each, _as_pope(answers, gold)))
     for noun, what, metric in _GROUPED:
         if groups := records.groups_by(what):
             measured.append(_units(records, answers, noun, groups, {metric.name: right}))
@@ -93,6 +108,17 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         named = {_G.name: right, _G_STRICT.name: right_strictly}
         measured.append(_units(records, answers, "group", groups, named))
     return tuple(measured)
+
+
+def _as_pope(answers: Sequence[str], gold: Sequence[str]) -> tuple[PerItem, ...]:
+    read = [read_as_pope(answer) for answer in answers]
+    table = yes_table(read, gold)
+    shares = {
+        name: PerItem(name=_POPE[name].name, strict=table, binary=True, reduce=YES_SHARES[name]) for name in YES_SHARES
+    }
+    right = _value(_POPE["accuracy"], _equal(read, gold), _POPE["accuracy"].chance())
+    yes = _value(_POPE["yes_rate"], table[:, 1], None)
+    return shares["f1"], right, shares["precision"], shares["recall"], yes
 
 
 def _units(
@@ -147,7 +173,7 @@ YES_NO = Task(
     title="questions with two possible answers: each alone, each question, each image, each group",
     output="text",
     noun="question",
-    metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT),
+    metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, *_POPE.values()),
     headlines=(("g_acc", "q_acc", "i_acc", "a_acc"), ("g_acc", "a_acc"), ("a_acc",)),
     **by_field("questions"),
     template=_template,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.catalog import BENCHMARKS
 from tellapart.records.systems import System
 from tellapart.report.measured import name_on, pick_benchmark
 from tellapart.report.numbers import is_imported, items_text, plain, thousands
@@ -63,7 +65,7 @@ def benchmark_table(
 
 
 def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
-    """Say which models were measured on files that hold another number of records than the published ones."""
+    """Say which models were measured on other files than the published ones, or chose the items themselves."""
     counts = {
         benchmark: [
             (run.label, record.published_items)
@@ -72,7 +74,21 @@ def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[
         ]
         for benchmark in benchmarks
     }
-    return [
+    listed = (find_benchmark(benchmark) for benchmark in benchmarks if benchmark in BENCHMARKS)
+    mined = {
+        one.name: [
+            run.label for run in runs if one.name in run.result.benchmarks and one.was_mined_by(run.result.model.name)
+        ]
+        for one in listed
+        if one.mined_by
+    }
+    marked = [
+        f"chose the items of {benchmark} where it failed, and its authors leave it out: {', '.join(labels)} "
+        "(does not compare)"
+        for benchmark, labels in mined.items()
+        if labels
+    ]
+    return marked + [
         f"not the published files of {benchmark}, which hold {thousands(own[0][1])} records: "
         f"{', '.join(label for label, _ in own)} (does not compare)"
         for benchmark, own in counts.items()

@@ -14,13 +14,25 @@ if TYPE_CHECKING:
     from tellapart.records.systems import System
     from tellapart.report.paper_tables.paper_table import PaperTable
 
-__all__ = ["LAYOUTS", "TableSettings", "lay_out"]
+__all__ = ["AVERAGES", "LAYOUTS", "TableSettings", "lay_out"]
 
 #: Layout -> what it shows; without one, a benchmark's own.
 LAYOUTS = {
     "vlue": "VLUE's Table 2: models across, tasks down, in domain and out of it",
     "vlue-captions": "VLUE's Table 3",
     "vlue-cost": "VLUE's Table 4: performance and what models cost",
+}
+
+#: Average that papers take of a benchmark's parts -> what it is, and who takes it.
+AVERAGES = {
+    "whatsup-six": "What'sUp, the plain mean of its six sets (vl_compo)",
+    "whatsup-three": "What'sUp, the mean of A and B, COCO, and Visual Genome, each pooled (READ)",
+    "whatsup-all": "What'sUp, the share of all questions of its six sets",
+    "whatsup-pairs": "What'sUp, the mean of A's and B's pair score",
+    "whatsup-sets": "What'sUp, the mean of A's and B's set score",
+    "sugarcrepe-micro": "SugarCrepe, the share of all items",
+    "sugarcrepe-macro": "SugarCrepe, the plain mean of its seven subsets",
+    "sugarcrepe-three": "SugarCrepe, the mean of replace, swap and add, each pooled (vl_compo)",
 }
 
 
@@ -32,6 +44,7 @@ class TableSettings:
         benchmarks: whose, where no layout is named; all that the runs measured if none. One is laid out as its paper
             does it, several as a column each.
         average: of several: add the plain mean of the columns.
+        average_as: add these averages that papers take of a benchmark's parts, of `AVERAGES`.
         costs: of `vlue-cost`: a file of `tellapart time`, or CSV.
         labels: a model's name -> what to call it.
         sort: a metric (of several benchmarks: one of them, or `Avg`) to order the models by, the highest first; as
@@ -42,6 +55,7 @@ class TableSettings:
 
     benchmarks: tuple[str, ...] = ()
     average: bool = False
+    average_as: tuple[str, ...] = ()
     costs: Path | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     sort: str | None = None
@@ -61,7 +75,7 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
         settings: what of them.
 
     Raises:
-        UnknownNameError: no such layout.
+        UnknownNameError: no such layout, or no such average.
         RunError: the runs do not have what the table shows, or an option is missing.
     """
     from tellapart.report.measured import gather
@@ -71,6 +85,12 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
     if layout is not None and layout not in LAYOUTS:
         hint = nearest(layout, LAYOUTS) or ";"
         raise UnknownNameError(f"no layout {layout!r}{hint} the layouts are {', '.join(LAYOUTS)}")
+    for name in settings.average_as:
+        if name not in AVERAGES:
+            hint = nearest(name, AVERAGES) or ";"
+            raise UnknownNameError(f"no average {name!r}{hint} the averages are {', '.join(AVERAGES)}")
+    if settings.average_as and layout is not None:
+        raise RunError(f"--average-as adds a column to benchmarks; {layout} has its paper's columns")
     if settings.costs is not None and layout != "vlue-cost":
         raise RunError("--costs is shown by one layout; add --layout vlue-cost, or leave it out")
     runs = gather(folders, settings.labels)
@@ -93,15 +113,18 @@ def _own_table(runs: Sequence[System], settings: TableSettings) -> PaperTable:
     from tellapart.report.measured import sort_runs
     from tellapart.report.paper_tables.benchmark_table import benchmark_table
     from tellapart.report.paper_tables.many_benchmarks import many_benchmarks_table
+    from tellapart.report.paper_tables.named_averages import with_named_averages
 
     measured = tuple(map(set_name, settings.benchmarks)) or tuple(
         name for run in runs for name in run.result.benchmarks
     )
     benchmarks = tuple(dict.fromkeys(measured))
     with_tiers, seed, sort = settings.with_tiers, settings.seed, settings.sort
-    if len(benchmarks) > 1:
+    if len(benchmarks) > 1 or (settings.average_as and not settings.average):
         average = settings.average
-        return many_benchmarks_table(runs, benchmarks, average=average, sort=sort, with_tiers=with_tiers, seed=seed)
+        table = many_benchmarks_table(runs, benchmarks, average=average, sort=sort, with_tiers=with_tiers, seed=seed)
+        named = {name: AVERAGES[name] for name in settings.average_as}
+        return with_named_averages(table, runs, named) if named else table
     if settings.average:
         raise RunError(f"--average is the mean over several benchmarks; got {', '.join(benchmarks) or 'none'}")
     benchmark = next(iter(benchmarks), None)

@@ -1,0 +1,121 @@
+"""Averages that papers take of a benchmark's parts, by name: of What'sUp's six sets, of SugarCrepe's seven subsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.sugarcrepe import SUBSETS
+from tellapart.errors import RunError
+from tellapart.records.result import Metrics, Value
+from tellapart.records.systems import System
+from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, mark_best
+
+__all__ = ["Part", "parts_of", "with_named_averages"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A number that an average is taken of.
+
+    Attributes:
+        size: how many questions it is over, for parts that are pooled.
+        subset: of SugarCrepe; empty for the whole benchmark.
+    """
+
+    benchmark: str
+    metric: str
+    size: int
+    subset: str = ""
+
+
+#: Groups of parts: an average is the plain mean over groups; within a group every question weighs the same.
+Groups = tuple[tuple[Part, ...], ...]
+
+
+@cache
+def parts_of(name: str) -> Groups:
+    """Return what a named average is taken of."""
+    a, b = (_whole(f"whatsup-{one}", "individual_score") for one in "ab")
+    coco, genome = ((_whole(f"whatsup-{of}-one"), _whole(f"whatsup-{of}-two")) for of in ("coco", "vg"))
+    six, seven = (a, b, *coco, *genome), _subsets("")
+    groups: dict[str, Groups] = {
+        "whatsup-six": _apart(six),
+        "whatsup-three": ((a, b), coco, genome),
+        "whatsup-all": (six,),
+        "whatsup-pairs": _apart((_whole("whatsup-a", "pair_score"), _whole("whatsup-b", "pair_score"))),
+        "whatsup-sets": _apart((_whole("whatsup-a", "set_score"), _whole("whatsup-b", "set_score"))),
+        "sugarcrepe-micro": (seven,),
+        "sugarcrepe-macro": _apart(seven),
+        "sugarcrepe-three": (_subsets("replace"), _subsets("swap"), _subsets("add")),
+    }
+    return groups[name]
+
+
+def _whole(name: str, metric: str = "choice_score") -> Part:
+    each = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
+    return Part(name, metric, each * find_benchmark(name).items)
+
+
+def _subsets(kind: str) -> tuple[Part, ...]:
+    named = [subset for subset in SUBSETS if subset.startswith(kind)]
+    return tuple(Part("sugarcrepe", "choice_score", SUBSETS[subset][0], subset) for subset in named)
+
+
+def _apart(parts: tuple[Part, ...]) -> Groups:
+    return tuple((part,) for part in parts)
+
+
+def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mapping[str, str]) -> PaperTable:
+    """Add a column for each named average, for models that have all of its parts.
+
+    Args:
+        table: models down.
+        runs: the models.
+        named: name of an average -> what it is, for the note.
+
+    Raises:
+        RunError: no run has all of its parts.
+    """
+    of = {run.label: run for run in runs}
+    for name, title in named.items():
+        groups = parts_of(name)
+        found = {label: _mean(groups, run) for label, run in of.items()}
+        if all(value is None for value, _ in found.values()):
+            needed = ", ".join(dict.fromkeys(part.benchmark for group in groups for part in group))
+            raise RunError(f"--average-as {name} is over all parts of {needed}; no run has them all")
+        # Chance is the same of every model that has one.
+        chance = next((chance for _, chance in found.values() if chance is not None), None)
+        cells = [found[row.label][0] if row.label in found else chance for row in table.rows]
+        rows = (
+            replace(row, cells=(*row.cells, TableCell(value))) for row, value in zip(table.rows, cells, strict=True)
+        )
+        columns, notes = (*table.columns, TableColumn("", name)), (*table.notes, f"{name}: {title}")
+        table = replace(table, columns=columns, rows=tuple(rows), notes=notes)
+    return mark_best(table)
+
+
+def _mean(parts: Groups, run: System) -> tuple[float | None, float | None]:
+    """Return a model's average and that of chance, in percent; None where a part is missing."""
+    groups = [[(_value(part, run), part.size) for part in group] for group in parts]
+    if any(value is None for group in groups for value, _ in group):
+        return None, None
+    known = [[(value, size) for value, size in group if value is not None] for group in groups]
+    chances = [[(value.chance, size) for value, size in group if value.chance is not None] for group in known]
+    own = _over_groups([[(value.value, size) for value, size in group] for group in known])
+    return own, _over_groups(chances) if list(map(len, chances)) == list(map(len, known)) else None
+
+
+def _over_groups(groups: Sequence[Sequence[tuple[float, int]]]) -> float:
+    pooled = [sum(value * size for value, size in group) / sum(size for _, size in group) for group in groups]
+    return 100 * sum(pooled) / len(pooled)
+
+
+def _value(part: Part, run: System) -> Value | None:
+    record = run.result.benchmarks.get(part.benchmark)
+    if record is None:
+        return None
+    own = record.by.get("subset", {}).get(part.subset, Metrics(metrics={})) if part.subset else record
+    return own.metrics.get(part.metric)
