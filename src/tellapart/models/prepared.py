@@ -145,7 +145,7 @@ class PreparedPictures:
     def _make_room(self, connection: sqlite3.Connection, size: int) -> bool:
         query = "SELECT id, bytes FROM preparation ORDER BY id = ? DESC, used DESC"
         rows = connection.execute(query, (self._number,)).fetchall()
-        held = sum(row[1] for row in rows) + size
+        held: int = sum(row[1] for row in rows) + size
         for number, own in reversed(rows[1:]):
             if held <= self._limit:
                 break
