@@ -88,7 +88,8 @@ bench: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/bootstrap.py
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/startup.py
-	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/speed.py --items 200
+	$(BIN)/python bench/speed.py --items 2000 --tools tellapart --record bench/records/speed_2000.json
 	$(BIN)/python bench/score_full.py
 	$(BIN)/python bench/board.py
 

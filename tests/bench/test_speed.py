@@ -105,3 +105,15 @@ def test_a_tool_that_was_left_out_is_named_with_the_reason(record: dict[str, Any
 def test_without_this_project_there_is_no_ratio(record: dict[str, Any]) -> None:
     del record["runs"][0]["tools"]["tellapart"]
     assert "| unibench | 10.0 |  | 38 % | 19 | 5.0 |  |" in module("speed_table").markdown(record)
+
+
+def test_what_is_recorded_of_several_rounds_is_the_median_of_each_number() -> None:
+    rivals, _, _ = (module(name) for name in ("rivals", "shapes", "speed_table"))
+    speed = module("speed")
+    rounds = [
+        (rivals.Run(wall, processor, {"aro": 0.5}), rivals.Run(1.0, 0.5, {"aro": 0.5}))
+        for wall, processor in ((50.0, 20.0), (23.0, 22.0), (25.0, 21.0))
+    ]
+    assert speed.median_of(rounds) == {
+        "cold": 25.0, "cold_processor": 21.0, "warm": 1.0, "warm_processor": 0.5, "accuracy": {"aro": 0.5}
+    }  # fmt: skip

@@ -15,6 +15,7 @@ import typer
 from tellapart.cli.annotate import app as annotate_app
 from tellapart.cli.audit import audit_command
 from tellapart.cli.build import build_command
+from tellapart.cli.cache import cache_app
 from tellapart.cli.check import check_command
 from tellapart.cli.compare import compare_command
 from tellapart.cli.convert import convert_command
@@ -76,6 +77,7 @@ for _name, _command in _COMMANDS.items():
     app.command(_name, cls=OnceCommand)(_command)
 app.add_typer(annotate_app, name="annotate")
 app.add_typer(board_app, name="board")
+app.add_typer(cache_app, name="cache")
 
 
 #: The parent of every error in how a command was typed. Its library is `click`, or typer's own copy of it, by version.

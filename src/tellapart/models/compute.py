@@ -19,7 +19,7 @@ from tellapart.data.progress import Progress
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.batches import Batches
-from tellapart.models.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
+from tellapart.models.content_hash import HashedImage, ImageReader, KeptPictures, PixelFilter, text_hash
 from tellapart.models.frames import encode_slots, prepare_slot, score_slots
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Model, Pixels, Vectors
 from tellapart.models.store import EmbeddingStore
@@ -110,6 +110,7 @@ class Job:
             needs_pixels=needs_pixels,
             prepare=prepare_slot(prepare, whole=getattr(self.model, "takes_frames", False)),
             hashes=self.hashes,
+            kept=KeptPictures.of(self.model, self.store),
         )
 
     def count_distinct(self) -> None:

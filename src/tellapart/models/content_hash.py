@@ -12,10 +12,11 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.models.prefetch import Prefetch, bytes_held
-from tellapart.models.protocols import Pixels
+from tellapart.models.prepared import PreparedPictures, prepared_path
+from tellapart.models.protocols import KeptPreparer, Model, Pixels
 from tellapart.models.store import EmbeddingStore
 
-__all__ = ["HashedImage", "ImageReader", "PixelFilter", "image_hashes", "text_hash"]
+__all__ = ["HashedImage", "ImageReader", "KeptPictures", "PixelFilter", "image_hashes", "text_hash"]
 
 #: Images that a thread reads before it comes back: their hashes are looked up in the store together.
 _BLOCK = 8
@@ -51,6 +52,21 @@ class HashedImage:
     file: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KeptPictures:
+    """Pictures that a model's preprocessing made before, and the model, which packs and unpacks them."""
+
+    model: KeptPreparer
+    pictures: PreparedPictures
+
+    @classmethod
+    def of(cls, model: Model, store: EmbeddingStore) -> KeptPictures | None:
+        """Return those beside a store; None of a model whose prepared images are not kept, or a store in memory."""
+        if store.path is None or not isinstance(model, KeptPreparer):
+            return None
+        return cls(model, PreparedPictures(prepared_path(store.path), model.preparation))
+
+
 class ImageReader:
     """Reads images of a pair set in threads, ahead of the loop over them, each distinct reference once and in order.
 
@@ -63,6 +79,7 @@ class ImageReader:
         needs_pixels: which pixels are needed; none if not given.
         prepare: applied to needed pixels in the threads, such as a model's preprocessing.
         hashes: reference -> hash of pixels of images that this process read before; those read here are added.
+        kept: pictures that were prepared in the same way before; those prepared here are added. None are if not given.
         known_only: stop at the first image whose hash the store does not know, in place of decoding it.
         workers: threads; one for each core if not given. Their number changes nothing.
 
@@ -80,11 +97,13 @@ class ImageReader:
         needs_pixels: PixelFilter | None = None,
         prepare: Callable[[Pixels], Any] | None = None,
         hashes: MutableMapping[str, str] | None = None,
+        kept: KeptPictures | None = None,
         known_only: bool = False,
         workers: int | None = None,
     ) -> None:
         self._pairset, self._store, self._needs_pixels, self._known_only = pairset, store, needs_pixels, known_only
         self._prepare = prepare or (lambda pixels: pixels)
+        self._kept = kept
         self._hashes = {} if hashes is None else hashes
         self._new_hashes: dict[str, str] = {}
         distinct = list(dict.fromkeys(references))
@@ -97,6 +116,8 @@ class ImageReader:
 
     def __exit__(self, *error: object) -> None:
         self._ahead.__exit__(*error)
+        if self._kept is not None:
+            self._kept.pictures.close()
 
     def __iter__(self) -> Iterator[HashedImage]:
         for block, error in self._ahead:
@@ -146,9 +167,8 @@ class ImageReader:
                 images.append(self._discover(reference, files[reference], key))
             else:
                 self._expect(reference, name)
-                # The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
-                pixels = self._decode(reference, files[reference]) if needed[reference, name] else None
-                images.append(HashedImage(reference, name, None if pixels is None else self._prepare(pixels)))
+                pixels = self._prepare_known(reference, name, files[reference]) if needed[reference, name] else None
+                images.append(HashedImage(reference, name, pixels))
         return images
 
     def _discover(self, reference: str, data: bytes, key: str) -> HashedImage:
@@ -159,7 +179,23 @@ class ImageReader:
         name = pixel_hash(pixels)
         self._expect(reference, name)
         needed = self._which([(reference, name)])[reference, name]
-        return HashedImage(reference, name, self._prepare(pixels) if needed else None, key)
+        return HashedImage(reference, name, self._prepare_new(name, pixels) if needed else None, key)
+
+    def _prepare_known(self, reference: str, name: str, data: bytes) -> Any:
+        """Return a prepared image: as it was kept, or of the file's bytes.
+
+        The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
+        """
+        kept = None if self._kept is None else self._kept.pictures.get(name)
+        if self._kept is None or kept is None:
+            return self._prepare_new(name, self._decode(reference, data))
+        return self._kept.model.unpack_image(kept)
+
+    def _prepare_new(self, name: str, pixels: Pixels) -> Any:
+        prepared = self._prepare(pixels)
+        if self._kept is not None and pixels.ndim == 3:  # frames of a video are not kept
+            self._kept.pictures.put(name, self._kept.model.pack_image(prepared))
+        return prepared
 
     def _which(self, images: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
         if not images or self._needs_pixels is None:

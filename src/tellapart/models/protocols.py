@@ -173,6 +173,23 @@ class ImagePreparer(Model, Protocol):
 
 
 @runtime_checkable
+class KeptPreparer(ImagePreparer, Protocol):
+    """Optional: a model whose prepared images are kept, so that another one of the same preprocessing decodes none.
+
+    Attributes:
+        preparation: names all that a prepared image depends on beside its pixels, versions of libraries included.
+    """
+
+    preparation: str
+
+    def pack_image(self, prepared: Any) -> Pixels:
+        """Return what `prepare_image` returned as an array, uint8 `(height, width, 3)`."""
+
+    def unpack_image(self, packed: Pixels) -> Any:
+        """Return what `prepare_image` returned, of the array that `pack_image` made of it."""
+
+
+@runtime_checkable
 class StackedSimilarity(DualEncoder, Protocol):
     """Optional: a dual encoder that scores many items in one call, with the same bits as item by item.
 

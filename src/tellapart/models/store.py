@@ -26,7 +26,7 @@ from tellapart.errors import StoreError
 from tellapart.models.store_file import MERGE, REMEDY, explain, open_store
 from tellapart.models.store_rows import PAIRS, PICTURES, SOURCES, VECTORS, Table, checksum
 
-__all__ = ["EmbeddingStore", "StoreCounts", "default_store_path"]
+__all__ = ["EmbeddingStore", "StoreCounts", "StoredModel", "default_store_path"]
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 
@@ -52,6 +52,16 @@ class StoreCounts:
     vectors: int
     pairs: int
     pictures: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """What a store holds of a model. Its name is that of the files it was last loaded from; empty if none is known."""
+
+    fingerprint: str
+    name: str
+    vectors: int
+    scores: int
 
 
 class EmbeddingStore:
@@ -173,6 +183,42 @@ class EmbeddingStore:
             tables = ("model", "vector", "pair", "picture")
             counts = (connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables)  # noqa: S608
             return StoreCounts(*counts)
+
+    def models(self) -> list[StoredModel]:
+        """Return what is stored of each model, in the order in which they came."""
+        with self._transaction("DEFERRED") as connection:
+            entries = connection.execute(
+                "SELECT json_extract(facts, '$.fingerprint'), json_extract(facts, '$.name') FROM source "
+                "WHERE json_valid(facts)"  # what is damaged is found where it is used
+            ).fetchall()
+            counts = [
+                dict(connection.execute(f"SELECT model, count(*) FROM {table} GROUP BY model").fetchall())  # noqa: S608
+                for table in ("vector", "pair")
+            ]
+            rows = connection.execute("SELECT id, fingerprint FROM model ORDER BY id").fetchall()
+        names = dict(entries)
+        return [
+            StoredModel(key.decode(), (names.get(key) or b"").decode(), *(each.get(number, 0) for each in counts))
+            for number, key in rows
+        ]
+
+    def forget(self, models: Iterable[str] | None) -> None:
+        """Delete all that is stored of these fingerprints, or of all models and pictures, and make the file smaller."""
+        with self._transaction("IMMEDIATE") as connection:
+            self._models.clear()
+            if models is None:
+                for table in ("vector", "pair", "picture", "source", "model"):
+                    connection.execute(f"DELETE FROM {table}")  # noqa: S608
+            for fingerprint in models or ():
+                for table in ("vector", "pair"):
+                    condition = "model = (SELECT id FROM model WHERE fingerprint = ?)"
+                    connection.execute(f"DELETE FROM {table} WHERE {condition}", (fingerprint,))  # noqa: S608
+                its = "CASE WHEN json_valid(facts) THEN json_extract(facts, '$.fingerprint') END"
+                connection.execute(f"DELETE FROM source WHERE {its} = ?", (fingerprint,))  # noqa: S608
+                connection.execute("DELETE FROM model WHERE fingerprint = ?", (fingerprint,))
+        with self._turn, self._explain_errors():
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge(self, other: Path) -> None:
         """Take over all that another store's file holds, in one transaction; of what both hold, this one's stays."""

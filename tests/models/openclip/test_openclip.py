@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tellapart.data.video
+from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.openclip.dual_encoder import OpenClipEncoder
@@ -253,3 +255,27 @@ def test_loading_leaves_the_users_logging_as_it_was(checkpoints: Callable[[str],
     before = list(root.handlers), root.manager.disable
     find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
     assert (list(root.handlers), root.manager.disable) == before
+
+
+@pytest.mark.slow
+def test_a_second_model_that_crops_alike_decodes_nothing(
+    checkpoints: Callable[[str], Path],
+    picture_set: Callable[[int], PairSet],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs, decoded, decode = picture_set(3), [], tellapart.data.video.decode
+    monkeypatch.setattr(
+        "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
+    )
+    first, second = (find_model(f"open_clip:{name}@{checkpoints('tiny')}") for name in ("tiny-quickgelu", "tiny-gelu"))
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        score(first, pairs, store=store)
+        assert len(decoded) == 6
+        kept = score(second, pairs, store=store).scores.values
+        assert len(decoded) == 6
+        other = find_model(f"open_clip:tiny-40@{checkpoints('tiny-40')}", ModelOptions())
+        score(other, pairs, store=store)  # larger crops
+        assert len(decoded) == 12
+    alone = score(second, pairs, store=EmbeddingStore(None)).scores.values
+    assert kept.tobytes() == alone.tobytes()  # not a bit moved

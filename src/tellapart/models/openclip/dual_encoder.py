@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,13 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
     return OpenClipEncoder(name, assemble(source), where, config=config)
 
 
+def _preparation(config: Mapping[str, Any]) -> str:
+    """Name all that a prepared image depends on; mean and deviation are applied later, a batch at a time."""
+    shaping = {key: value for key, value in config.items() if key not in {"mean", "std"}}
+    libraries = {name: version(name) for name in ("open_clip_torch", "torchvision", "pillow")}
+    return json.dumps([_VERSION, shaping, libraries], sort_keys=True)
+
+
 def _checkpoint_files(name: str) -> list[Path] | None:
     _, at, path = name.partition("@")
     file = Path(path).expanduser()
@@ -101,6 +109,7 @@ class OpenClipEncoder:
     Attributes:
         activation: `QuickGELU` or `GELU`; empty if no tower is open_clip's own.
         batch_size: samples that are best given at once; some forward passes, so that texts of one length meet.
+        preparation: names the way from pixels to a prepared image; models that crop alike share it.
         logit_scale: what its cosines were multiplied by in training.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
     """
@@ -120,6 +129,7 @@ class OpenClipEncoder:
         *shaping, _, scale = parts.transform.transforms
         self._shape = type(parts.transform)(shaping)
         self._tokens = Tokens(parts.tokenizer)
+        self.preparation = _preparation(parts.model.visual.preprocess_cfg)
         # Of the architecture much (heads, activation) is in no weight.
         facts = (config, parts.model.visual.preprocess_cfg, self._tokens.facts)
         self.fingerprint = weights_fingerprint(
@@ -139,6 +149,15 @@ class OpenClipEncoder:
         from PIL import Image
 
         return import_torch().from_numpy(np.array(self._shape(Image.fromarray(pixels))))
+
+    def pack_image(self, prepared: Any) -> Pixels:
+        """Return a prepared image as an array, to be kept."""
+        packed: Pixels = prepared.numpy()
+        return packed
+
+    def unpack_image(self, packed: Pixels) -> Any:
+        """Return a prepared image that was kept."""
+        return import_torch().from_numpy(packed)
 
     def encode_images(self, images: Sequence[Any]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)` or prepared, to float32 `(n, dimensions)` of length one.

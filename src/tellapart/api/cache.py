@@ -1,0 +1,109 @@
+"""What the cache folder keeps, and how to make it smaller: what `tellapart cache` calls."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tellapart.api.arguments import as_names, as_path
+from tellapart.errors import StoreError, quote
+from tellapart.models.prepared import kept_preparations, prepared_path
+from tellapart.models.store import EmbeddingStore, default_store_path
+
+__all__ = ["list_cache", "prune_cache"]
+
+#: What SQLite keeps beside a database while it is in use.
+_BESIDE = ("", "-wal", "-shm")
+
+
+def list_cache(cache: str | Path | None = None) -> dict[str, Any]:
+    """Return what a cache folder keeps: of each model the vectors and scores, of each preprocessing the pictures.
+
+    Args:
+        cache: the folder; the user's own if not given.
+
+    Raises:
+        StoreError: a file in it is no store, or is damaged.
+
+    >>> import numpy as np
+    >>> folder = getfixture("tmp_path")
+    >>> with EmbeddingStore(folder / "store.sqlite") as store:
+    ...     store.put_vectors("a fingerprint", {"00" * 32: np.ones(3, np.float32)})
+    >>> list_cache(folder)["models"]
+    [{'fingerprint': 'a fingerprint', 'name': '', 'vectors': 1, 'scores': 0}]
+    """
+    store = _store(cache)
+    models: list[dict[str, Any]] = []
+    if store.exists():
+        with EmbeddingStore(store) as opened:
+            models = [asdict(model) for model in opened.models()]
+    prepared = prepared_path(store)
+    return {
+        "folder": str(store.parent),
+        "bytes": {store.name: _size(store), prepared.name: _size(prepared)},
+        "models": models,
+        "prepared": [asdict(each) for each in kept_preparations(prepared)],
+    }
+
+
+def prune_cache(
+    cache: str | Path | None = None, *, models: Any = (), prepared: bool = False, everything: bool = False
+) -> dict[str, Any]:
+    """Delete what a cache folder keeps, and return how many bytes that freed: `{"folder": ..., "freed": ...}`.
+
+    All of it can be computed again. Answers of servers (`api:`), which may have cost money, are left alone.
+
+    Args:
+        cache: the folder; the user's own if not given.
+        models: whose vectors and scores to delete: names, fingerprints or beginnings of fingerprints of 8 letters.
+        prepared: delete prepared pictures.
+        everything: delete both, of all models, and what is known of pictures' files.
+
+    Raises:
+        StoreError: nothing was named, no model is called so, or a file is no store or cannot be written.
+    """
+    chosen = as_names(models)
+    if not (chosen or prepared or everything):
+        raise StoreError("prune: say what to delete: models, prepared pictures, or everything")
+    store = _store(cache)
+    before = _size(store) + _size(prepared_path(store))
+    with ExitStack() as held:
+        if (chosen or everything) and not (everything and not store.exists()):
+            opened = held.enter_context(_existing(store))
+            opened.forget(None if everything else [each for name in chosen for each in _fingerprints(opened, name)])
+    if prepared or everything:
+        try:
+            for ending in _BESIDE:
+                Path(f"{prepared_path(store)}{ending}").unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"{prepared_path(store)} cannot be deleted: {error.strerror or error}") from error
+    return {"folder": str(store.parent), "freed": before - _size(store) - _size(prepared_path(store))}
+
+
+def _existing(store: Path) -> EmbeddingStore:
+    if not store.exists():
+        raise StoreError(f"{store.parent} holds no embedding store; name the folder: --cache")
+    return EmbeddingStore(store)
+
+
+def _fingerprints(store: EmbeddingStore, name: str) -> list[str]:
+    models = store.models()
+    found = [
+        each.fingerprint
+        for each in models
+        if name in {each.name, each.fingerprint} or (len(name) >= 8 and each.fingerprint.startswith(name))
+    ]
+    if not found:
+        known = ", ".join(each.name or each.fingerprint[:12] for each in models[:10])
+        raise StoreError(f"{store.where} holds nothing of model {quote(name)}; there are {known or 'none'}")
+    return found
+
+
+def _store(cache: str | Path | None) -> Path:
+    return default_store_path() if cache is None else as_path(cache, "cache").expanduser() / default_store_path().name
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for ending in _BESIDE if (file := Path(f"{path}{ending}")).exists())

@@ -1,0 +1,58 @@
+"""The commands `tellapart cache ls` and `prune`: what is kept between runs, and how to make it smaller."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from tellapart.cli.once import OnceCommand
+from tellapart.cli.options import Cache, Json, print_json
+
+__all__ = ["cache_app"]
+
+cache_app = typer.Typer(
+    help="What runs keep: vectors and scores of models, prepared pictures; and how to delete it.", no_args_is_help=True
+)
+
+
+@cache_app.command("ls", cls=OnceCommand)
+def list_command(cache: Cache = None, as_json: Json = False) -> None:
+    """List what the cache folder keeps: vectors and scores of each model, pictures of each preprocessing."""
+    from tellapart.api.cache import list_cache
+
+    kept = list_cache(cache)
+    if as_json:
+        return print_json(kept)
+    for file, size in kept["bytes"].items():
+        typer.echo(f"{kept['folder']}/{file}: {size:,} bytes")
+    for model in kept["models"]:
+        name = model["name"] or "a model"
+        typer.echo(f"{name} ({model['fingerprint'][:40]}): {model['vectors']:,} vectors, {model['scores']:,} scores")
+    for each in kept["prepared"]:
+        day = datetime.fromtimestamp(each["used"], UTC).date()
+        typer.echo(f"{each['pictures']:,} prepared pictures, {each['bytes']:,} bytes, used on {day}: {each['name']}")
+    return None
+
+
+@cache_app.command("prune", cls=OnceCommand)
+def prune_command(
+    cache: Cache = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", "-m", help="Its vectors and scores: its name, or how its fingerprint begins. Repeatable."
+        ),
+    ] = None,
+    prepared: Annotated[bool, typer.Option("--prepared", help="Prepared pictures.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All of both, and what is known of pictures' files.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete what the cache folder keeps; it is computed again when it is needed."""
+    from tellapart.api.cache import prune_cache
+
+    done = prune_cache(cache, models=tuple(model or ()), prepared=prepared, everything=everything)
+    print_json(done) if as_json else typer.echo(f"{done['freed']:,} bytes freed in {done['folder']}")

@@ -1,0 +1,88 @@
+"""`tellapart cache`: what runs keep, and its deletion."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tellapart.cli.cache import cache_app
+from tellapart.errors import StoreError
+from tellapart.models.prepared import PreparedPictures
+from tellapart.models.store import EmbeddingStore
+
+A, B = "aa" * 32, "bb" * 32
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        for model in ("one-fingerprint", "two-fingerprint"):
+            store.put_vectors(model, {A: np.ones(2000, np.float32)})
+            store.put_pair_scores(model, {(A, B): np.float32(1)})
+        store.put_model("files", {"name": "hf:one", "fingerprint": "one-fingerprint", "kind": "similarity"})
+        store.put_pixel_hashes({A: B})
+    PreparedPictures(tmp_path / "prepared.sqlite", "crop").put(A, np.ones((200, 200, 3), np.uint8))
+    (tmp_path / "answers.sqlite").write_text("paid for")
+    return tmp_path
+
+
+def call(*arguments: object) -> Any:
+    done = CliRunner().invoke(cache_app, [*map(str, arguments), "--json"], catch_exceptions=False)
+    return json.loads(done.stdout)
+
+
+def models(folder: Path) -> list[tuple[str, int, int]]:
+    kept = call("ls", "--cache", folder)["models"]
+    return [(model["name"] or model["fingerprint"], model["vectors"], model["scores"]) for model in kept]
+
+
+def test_ls_lists_models_and_prepared_pictures(folder: Path) -> None:
+    kept = call("ls", "--cache", folder)
+    assert models(folder) == [("hf:one", 1, 1), ("two-fingerprint", 1, 1)]
+    assert [(each["name"], each["pictures"], each["bytes"]) for each in kept["prepared"]] == [("crop", 1, 120_000)]
+    assert kept["bytes"]["prepared.sqlite"] >= 120_000
+    shown = CliRunner().invoke(cache_app, ["ls", "--cache", str(folder)], catch_exceptions=False).stdout
+    assert "hf:one (one-fingerprint): 1 vectors, 1 scores" in shown
+    assert "1 prepared pictures, 120,000 bytes, used on 2" in shown
+
+
+def test_ls_of_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
+    assert call("ls", "--cache", tmp_path)["models"] == []
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["hf:one", "one-fingerprint", "one-fing"])
+def test_prune_of_a_model_leaves_the_others(folder: Path, name: str) -> None:
+    assert call("prune", "--cache", folder, "-m", name)["freed"] > 8000
+    assert models(folder) == [("two-fingerprint", 1, 1)]
+    with EmbeddingStore(folder / "store.sqlite") as store:
+        assert store.pixel_hashes([A]) == {A: B} and store.model_of("files") is None
+    assert call("ls", "--cache", folder)["prepared"]
+
+
+def test_prune_of_prepared_pictures_leaves_the_store(folder: Path) -> None:
+    assert call("prune", "--cache", folder, "--prepared")["freed"] >= 120_000
+    assert len(models(folder)) == 2
+    assert not call("ls", "--cache", folder)["prepared"]
+
+
+def test_prune_of_all_leaves_the_answers_of_servers(folder: Path) -> None:
+    call("prune", "--cache", folder, "--all")
+    assert not models(folder)
+    with EmbeddingStore(folder / "store.sqlite") as store:
+        assert store.pixel_hashes([A]) == {}
+    assert (folder / "answers.sqlite").read_text() == "paid for"
+
+
+def test_prune_says_what_it_cannot_do(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="say what to delete"):
+        call("prune", "--cache", folder)
+    with pytest.raises(StoreError, match="nothing of model 'three'; there are hf:one, two-fingerpr"):
+        call("prune", "--cache", folder, "-m", "three")
+    with pytest.raises(StoreError, match="holds no embedding store"):
+        call("prune", "--cache", tmp_path / "elsewhere", "-m", "three")
