@@ -46,16 +46,6 @@ def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(
     assert [model.name for model in models[:4]] == names
 
 
-def test_a_file_of_lora_matrices_is_refused_with_what_to_do(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:
-    state = torch.load(checkpoints("tiny"), weights_only=True)
-    state["transformer.resblocks.0.mlp.c_fc.lora_A"] = torch.zeros(4, 8)
-    torch.save({"state_dict": state}, tmp_path / "dac.pt")
-    with pytest.raises(
-        ModelError, match=r"dac\.pt holds 1 LoRA matrices, first transformer.*merge them by their authors'"
-    ):
-        find_model(f"open_clip:tiny-gelu@{tmp_path / 'dac.pt'}")
-
-
 @pytest.mark.slow
 def test_the_fingerprint_changes_with_preprocessing_and_with_what_no_weight_shows(
     checkpoints: Callable[[str], Path], tmp_path: Path

@@ -12,6 +12,7 @@ from tellapart.models.checkpoint import describe_misfit, read_state_dict
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.building import quiet, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
+from tellapart.models.openclip.lora import merge_updates
 from tellapart.models.openclip.source import FOLDER, HUB, Source
 from tellapart.models.torch_backend import import_torch
 
@@ -115,11 +116,7 @@ def _load(source: Source, model: Any, activation: str) -> None:
                 f"{source.name}: these are OpenAI's own weights, trained with QuickGELU; use "
                 f"{source.architecture}-quickgelu"
             )
-    if adapters := [name for name in tensors if "lora_" in name.lower()]:
-        raise ModelError(
-            f"{source.name}: {source.checkpoint.name} holds {len(adapters)} LoRA matrices, first {adapters[0]}, and "
-            "their scale is in no tensor; merge them by their authors' code, save the state dict, and name that"
-        )
+    tensors = merge_updates(source.name, tensors, source.checkpoint)
     tensors = _convert_names(source, model, tensors)
     _check_shapes(source, model, tensors)
     dtypes = {name: tensor.dtype for name, tensor in model.state_dict().items()}

@@ -1,0 +1,173 @@
+"""LoRA checkpoints of open_clip: the merged model scores as the one that adds the updates at each layer."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.openclip.lora import merge_updates
+from tellapart.models.torch_backend import import_torch
+
+pytest.importorskip("torch", reason="torch is not installed (the models extra)")
+
+from tiny_openclip import TEXTS, pictures
+
+torch = import_torch()
+linear = torch.nn.functional.linear
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+RANK, ALPHA = 4, 6
+CONFIG = {"r": RANK, "lora_alpha": ALPHA}
+
+
+def with_matrices(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state dict as loralib's layers save it: matrices beside every weight that they can change."""
+    torch.manual_seed(3)
+    found = dict(state)
+
+    def put(stem: str, rows: int, columns: int, rank: int = RANK) -> None:
+        found[stem + "A"] = torch.randn(rank, columns) * 0.1
+        found[stem + "B"] = torch.randn(rows, rank) * 0.1
+
+    for name, weight in state.items():
+        if name.endswith("attn.in_proj_weight"):
+            put(f"{name}_lora_", *weight.shape)
+        elif name.endswith(("c_fc.weight", "c_proj.weight", "out_proj.weight")):
+            put(name.removesuffix("weight") + "lora_", *weight.shape)
+        elif name == "visual.conv1.weight":
+            side = weight.shape[-1]
+            put("visual.conv1.lora_", weight.shape[0] * side, weight.shape[1] * side, RANK * side)
+        elif name == "token_embedding.weight":
+            put("token_embedding.lora_", weight.shape[1], weight.shape[0])
+    return found
+
+
+def written(folder: Path, tensors: Mapping[str, Any], config: object = None) -> Path:
+    folder.mkdir()
+    torch.save({"state_dict": {f"module.{name}": tensor for name, tensor in tensors.items()}}, folder / "lora.pt")
+    if config is not None:
+        (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder / "lora.pt"
+
+
+def add_at_each_layer(model: Any, tensors: Mapping[str, Any], scale: float) -> None:
+    """Change a model's forward pass, not its weights: W x + scale * B (A x), as the authors' layers compute."""
+
+    def attend(attention: Any, name: str) -> Callable[..., Any]:
+        a, b = (tensors[f"{name}.in_proj_weight_lora_{half}"] for half in "AB")
+        out_a, out_b = (tensors[f"{name}.out_proj.lora_{half}"] for half in "AB")
+
+        def forward(x: Any, *_: Any, attn_mask: Any = None, **__: Any) -> tuple[Any, None]:
+            packed = linear(x, attention.in_proj_weight, attention.in_proj_bias) + scale * linear(linear(x, a), b)
+            heads = [part.unflatten(-1, (attention.num_heads, -1)).transpose(1, 2) for part in packed.chunk(3, dim=-1)]
+            y = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=attn_mask)
+            y = y.transpose(1, 2).flatten(2)
+            out = attention.out_proj
+            return linear(y, out.weight, out.bias) + scale * linear(linear(y, out_a), out_b), None
+
+        return forward
+
+    def added(layer: Any, update: Callable[[Any], Any]) -> Callable[..., Any]:
+        plain = layer.forward
+        return lambda x: plain(x) + scale * update(x)
+
+    for name, layer in model.named_modules():
+        a, b = tensors.get(f"{name}.lora_A"), tensors.get(f"{name}.lora_B")
+        if isinstance(layer, torch.nn.MultiheadAttention):
+            assert layer.batch_first
+            layer.forward = attend(layer, name)
+        elif isinstance(layer, torch.nn.Conv2d):
+            kernel = (b @ a).view(layer.weight.shape)
+            layer.forward = added(layer, lambda x, k=kernel, s=layer.stride: torch.nn.functional.conv2d(x, k, stride=s))
+        elif isinstance(layer, torch.nn.Embedding) and a is not None:
+            layer.forward = added(layer, lambda x, a=a, b=b: a.T[x] @ b.T)
+        elif name.endswith(("c_fc", "c_proj")):
+            layer.forward = added(layer, lambda x, a=a, b=b: linear(linear(x, a), b))
+
+
+@pytest.mark.slow
+def test_a_merged_file_scores_as_updates_added_at_each_layer(
+    open_clip: Any, checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    state = torch.load(checkpoints("tiny"), weights_only=True)
+    tensors = with_matrices(state)
+    file = written(tmp_path / "one", tensors, CONFIG)
+    model = find_model(f"open_clip:tiny-gelu@{file}")
+    plain, _, transform = open_clip.create_model_and_transforms("tiny", str(checkpoints("tiny")))
+    add_at_each_layer(plain.eval(), tensors, ALPHA / RANK)
+    tokenizer = open_clip.get_tokenizer("tiny")
+    with torch.inference_mode():
+        images = plain.encode_image(torch.stack([transform(Image.fromarray(picture)) for picture in pictures()]))
+        texts = plain.encode_text(tokenizer(TEXTS))
+    unit = torch.nn.functional.normalize
+    np.testing.assert_allclose(model.encode_images(pictures()), unit(images, dim=-1).numpy(), atol=2e-6)
+    np.testing.assert_allclose(model.encode_texts(TEXTS), unit(texts, dim=-1).numpy(), atol=2e-6)
+    # Scale, updates and weights are all in the fingerprint.
+    other = written(tmp_path / "two", tensors, CONFIG | {"lora_alpha": ALPHA + 1})
+    bare = checkpoints("tiny")
+    prints = {find_model(f"open_clip:tiny-gelu@{path}").fingerprint for path in (file, other, bare)}
+    assert len(prints) == 3
+
+
+WEIGHTS = {
+    "fc.weight": torch.eye(2),
+    "fc.lora_A": torch.tensor([[1.0, 2.0]]),
+    "fc.lora_B": torch.tensor([[3.0], [4.0]]),
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "scale"),
+    [
+        ({"r": 1, "lora_alpha": 0.5}, 0.5),
+        ({"r": 1, "lora_alpha": 2, "use_dora": False, "rank_pattern": {}}, 2.0),
+    ],
+)
+def test_the_update_is_alpha_over_rank_times_b_a(config: dict[str, Any], scale: float, tmp_path: Path) -> None:
+    merged = merge_updates("m", WEIGHTS, written(tmp_path / "f", WEIGHTS, config))
+    expected = np.eye(2) + scale * np.array([[3, 6], [4, 8]])
+    assert set(merged) == {"fc.weight"}
+    np.testing.assert_allclose(merged["fc.weight"].numpy(), expected, rtol=1e-7)
+
+
+def test_a_stabilised_scale_divides_by_the_root_of_the_rank_and_half_weights_keep_small_updates(tmp_path: Path) -> None:
+    tensors = {"fc.weight": torch.ones(3, 3).half(), "fc.lora_A": torch.ones(2, 3), "fc.lora_B": torch.ones(3, 2) / 1e5}
+    file = written(tmp_path / "f", tensors, {"r": 2, "lora_alpha": 1, "use_rslora": True})
+    merged = merge_updates("m", tensors, file)
+    np.testing.assert_allclose(merged["fc.weight"].double() - 1, math.sqrt(2) / 1e5, rtol=5e-3)
+
+
+def dropped(*names: str) -> dict[str, Any]:
+    return {name: tensor for name, tensor in WEIGHTS.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "config", "message"),
+    [
+        (WEIGHTS, None, r'm: lora\.pt holds 2 LoRA matrices, first fc\.lora_A.*write adapter_config\.json.*"r": 4'),
+        (WEIGHTS, {"r": 1}, r"adapter_config\.json: expected 'r'.*got 1 and None"),
+        (WEIGHTS, {"r": True, "lora_alpha": 1}, r"expected 'r'.*got True and 1"),
+        (WEIGHTS, {"r": 0, "lora_alpha": 1}, r"expected 'r', a number of at least 1.*got 0 and 1"),
+        (WEIGHTS, [4], r"expected 'r'.*got None and None"),
+        (WEIGHTS, {"r": 1, "lora_alpha": 1, "use_dora": True}, r"'use_dora' is set.*name the merged state dict"),
+        (WEIGHTS, {"r": 2, "lora_alpha": 1}, r"fc\.weight have shapes \(1, 2\) and \(2, 1\).*rank 2.*need \(2, 2\)"),
+        (dropped("fc.lora_B"), {"r": 1, "lora_alpha": 1}, r"holds fc\.lora_A alone; expected its weight's lora_A and"),
+        (dropped("fc.weight"), {"r": 1, "lora_alpha": 1}, r"fc\.lora_A without fc\.weight, which it changes; save the"),
+    ],
+)
+def test_what_cannot_be_merged_is_an_error(
+    tensors: Mapping[str, Any], config: object, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        merge_updates("m", tensors, written(tmp_path / "f", tensors, config))
