@@ -46,8 +46,9 @@ def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path
 def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str | None = None) -> Iterator[Row]:
     """Yield the rows of a file, by its suffix: a JSON list or object of rows, JSONL, CSV, TSV or parquet.
 
-    Rows get more fields where they have none of these names: `file` (the file's name without its suffix), `row` (their
-    number, from 0), `key` (of an object of rows), and the places of a list or a table's columns, from `0`.
+    Rows get more fields where they have none of these names: `file` (the file's name without its suffix), `folder`
+    (the name of the file's), `row` (their number, from 0), `key` (of an object of rows), and the places of a list or a
+    table's columns, from `0`.
 
     Args:
         path: the file.
@@ -59,7 +60,13 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
         DataError: the file cannot be read, or a row is no object and no list.
     """
     for number, (where, key, fields) in enumerate(_read(path, suffix or path.suffix.removeprefix("."))):
-        own: dict[str, Any] = {"file": path.stem, "row": number, "key": key, TABLE_ROW: before + number}
+        own: dict[str, Any] = {
+            "file": path.stem,
+            "folder": path.parent.name,
+            "row": number,
+            "key": key,
+            TABLE_ROW: before + number,
+        }
         if isinstance(fields, list):
             own |= {str(k): value for k, value in enumerate(fields)}
         elif isinstance(fields, dict):

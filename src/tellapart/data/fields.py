@@ -25,6 +25,7 @@ _CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "folder": lambda text: text.replace("\\", "/").partition("/")[0],
         "stem": lambda text: text.replace("\\", "/").rpartition("/")[2].rpartition(".")[0],
         "lower": str.lower,
+        "series": lambda text: text.rpartition("_")[0],
     }
 )
 
@@ -56,7 +57,8 @@ def fill(template: str, row: Any, where: str, kinds: Kinds | None = None) -> str
     """Return a template with every field of a row filled in: a text, or a number as it is written.
 
     `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
-    last part of a path (also `folder`, the first, `stem`, the last without its suffix, and `lower`).
+    last part of a path (also `folder`, the first, `stem`, the last without its suffix, `lower`, and `series`, what is
+    before the last `_`).
 
     Args:
         template: with `{fields}`.
