@@ -308,6 +308,35 @@ def _crepe(kind: str, n: int) -> Any:
     return write
 
 
+def filmed(k: int) -> dict[str, Any]:
+    return {"index": k, "major": "object", "minor": "", "pos_cap": f"a {k} before b", "neg_cap": f"b {k} before a"}
+
+
+def paired_film(k: int) -> dict[str, Any]:
+    """Write the place of the answer into every second pair the other way round."""
+    return {
+        "video_id": f"clip_{k // 2}_{k % 2}",
+        "video_path": f"star/{k}.mp4",
+        "question": "Which way does it fall?",
+        "answer": ("left", "right")[k % 2],
+        "candidates": "['left', 'right']" if k % 4 < 2 else "['right', 'left']",
+        "source": "star",
+    }
+
+
+MVP = ("human_object_interactions", "robot_object_interactions", "intuitive_physics", "temporal_reasoning")
+
+
+def _mvp(split: str) -> Callable[[Path], tuple[int, str]]:
+    def write(folder: Path) -> tuple[int, str]:
+        for subset in MVP:
+            (folder / subset).mkdir()
+            parquet([paired_film(k) for k in range(4)], folder / subset / f"{split}-00000-of-00001.parquet")
+        return 16, "star/0.mp4"
+
+    return write
+
+
 MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "colorswap": _parquet("test-0.parquet", colorswap_row, 300, "0/image_1"),
     "vismin": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0"),
@@ -318,6 +347,9 @@ MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "negbench-voc": _csv("VOC2007_mcq_llama3.1_rephrased.csv", negbench_row, 5031, "0.jpg"),
     "mmvp": _csv("Questions.csv", mmvp_row, 300, "1.jpg", 1),
     "eqben-mini": _json("all_select.json", sides, 5, "eqbenag/00.png"),
+    "vinoground": _csv("vinoground.csv", filmed, 500, "vinoground_videos/0_pos.mp4"),
+    "mvp": _mvp("full"),
+    "mvp-mini": _mvp("mini"),
     "svo-probes": _csv("svo_probes.csv", probe, 5, "0.jpg"),
     "bla-active-passive": _json("active_passive_captions.json", group, 3, "0.jpg", 4),
     "bla-coordination": _json("coordination_captions.json", group, 3, "0.jpg", 4),
@@ -443,6 +475,35 @@ def test_mmvps_labels_are_the_corrected_ones(tmp_path: Path, at: At) -> None:
     answers = {one.id: one.answer for one in records.questions}
     assert [answers[id_] for id_ in ("97", "98", "99", "100", "279", "280")] == ["a", "b", "b", "a", "b", "a"]
     assert len(records.groups_by("group")) == 150 and records.groups_by("images") == ()
+
+
+def test_mvps_answer_is_a_place_and_its_pair_two_films(tmp_path: Path, at: At) -> None:
+    made("mvp-mini", tmp_path)
+    one = at("mvp-mini", tmp_path)
+    records = one.records()
+    assert [row.answer for row in records.questions[:4]] == ["a", "b", "b", "a"]
+    assert [(row.id, row.group) for row in records.questions[2:4]] == [
+        (f"{MVP[0]}/clip_1_0", f"{MVP[0]}/clip_1"),
+        (f"{MVP[0]}/clip_1_1", f"{MVP[0]}/clip_1"),
+    ]
+    assert "(A) right (B) left" in records.questions[2].question
+    assert Counter(row.tags["subset"] for row in records.questions) == dict.fromkeys(MVP, 4)
+    assert (len(records.groups_by("group")), one.official) == (8, ("g_acc", "a_acc"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"answer": "up"}, r"field '\{answer\}': expected one of two different options, .*; got 'up'"),
+        ({"candidates": "left"}, r"field 'candidates': expected a list, as \['left', 'right'\], got 'left'"),
+        ({"candidates": "['left', 'left']"}, "expected one of two different options"),
+    ],
+)
+def test_an_answer_that_is_no_option_is_said(wrong: dict[str, Any], says: str, tmp_path: Path, at: At) -> None:
+    made("mvp", tmp_path)
+    parquet([paired_film(0) | wrong], tmp_path / MVP[0] / "full-00000-of-00001.parquet")
+    with pytest.raises(DataError, match=says):
+        at("mvp", tmp_path).records()
 
 
 @pytest.mark.slow

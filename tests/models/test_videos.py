@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from tellapart.api.evaluate import evaluate as run
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.video import sample_frames
 from tellapart.errors import DataError
+from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
@@ -159,3 +161,34 @@ def test_a_card_says_how_many_frames(folder: Path, tmp_path: Path) -> None:
     (copy / "card.json").write_text('{"frames": 0}')
     with pytest.raises(DataError, match=r"card.json: field 'frames': 0 is no number of frames"):
         read_pair_set(copy)
+
+
+class ByWords:
+    """A model that answers in words: whether a film becomes brighter, from its frames."""
+
+    name, fingerprint, kind = "by-words", "by-words-1", "probability"
+    seen: tuple[int, ...] = ()
+
+    def answer(self, images: Any, prompts: Any, *, max_new_tokens: int = 32) -> list[str]:
+        self.seen = images[0][0].shape
+        return ["Yes" if film[-1].mean() > film[0].mean() else "No" for (film,) in images]
+
+    def task_prompt(self, task: str) -> Any:
+        raise NotImplementedError
+
+
+def test_a_question_about_a_film_is_asked_of_its_frames(folder: Path, tmp_path: Path) -> None:
+    rows = [{"film": f"{k}{way}.mp4", "pair": k, "up": way == "up"} for k in range(2) for way in ("up", "down")]
+    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(row | {"up": str(row["up"])}) + "\n" for row in rows))
+    (tmp_path / "films.toml").write_text(
+        f"""name = "films"\ntitle = "films"\nsource = "made here"\nfiles = ["asked.jsonl"]\nfolders = ["{folder}"]
+        question = [{{ id = "{{film}}", images = "{{film}}", group = "{{pair}}", answer = "{{up}}",
+                       question = "Does it become brighter? Answer yes or no." }}]""".replace(",\n", ", ")
+    )
+    model, store = ByWords(), EmbeddingStore(None)
+    three, four = (prepare(find_benchmark(str(tmp_path / "films.toml")), store=store, frames=n) for n in (3, 4))
+    result = evaluate(model, three).result  # type: ignore[arg-type]
+    assert model.seen == (3, SIDE, SIDE, 3)
+    assert result.metrics["g_acc"].value == 1
+    assert "each video is read as 3 frames, evenly spread" in result.notes
+    assert three.fingerprint != four.fingerprint

@@ -23,7 +23,7 @@ from tellapart.benchmarks.set_images import IMAGE_COLUMN, images_of_set
 from tellapart.benchmarks.set_rows import TABLE_ROW, Row, files_of, read_rows
 from tellapart.data.annotations import expect_count, make_item
 from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet, read_gold
-from tellapart.data.fields import Kinds, check_template, fill, fill_all
+from tellapart.data.fields import Kinds, check_template, fill, fill_all, read_list
 from tellapart.data.item import Item
 from tellapart.data.linked_images import linked_images
 from tellapart.data.pairset import PairSet
@@ -59,12 +59,13 @@ class ItemTable(_Table):
 
 
 class QuestionTable(_Table):
-    """What makes one question of a row: templates of its fields."""
+    """What makes one question of a row: templates of its fields; an answer among `options` is a or b, by its place."""
 
     id: Template
     images: Templates
     question: Template
     answer: Template
+    options: Templates | None = None
     group: Template | None = None
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
     cluster: Template | None = None
@@ -95,6 +96,7 @@ class SetFile(_Table):
         format: of the rows, where a file's suffix does not say it.
         each: the field that holds a list of objects; each of them, with the fields around it, is a row.
         rows: so many rows in a row make what the tables below make, and are then `{0.field}`, `{1.field}`...
+        lists: fields whose text is a list as Python writes it, and is read as one.
         counts: file (without its suffix) or `all` -> how many rows it must hold.
         images: the images that are needed, in words.
         folders: names of the folders in which images usually lie, beside the annotations.
@@ -113,6 +115,7 @@ class SetFile(_Table):
     format: Literal["json", "jsonl", "csv", "parquet"] | None = None
     each: str | None = None
     rows: int = Field(1, ge=1)
+    lists: list[str] = Field(default_factory=list)
     counts: dict[str, int] = Field(default_factory=dict)
     items: int | None = None
     digest: str = ""
@@ -255,7 +258,7 @@ def _grouped(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:
     """Yield what templates are filled from: a row, or as many rows as belong together."""
     before = 0
     for path in files_of(declared.name, declared.files, place):
-        everything = list(read_rows(path, before, declared.format, declared.each))
+        everything = [_unpacked(row, declared.lists) for row in read_rows(path, before, declared.format, declared.each)]
         before += len(everything)
         rows = [row for row in everything if _chosen(declared.where, row.fields, row.where)]
         if (count := declared.counts.get(path.stem)) is not None:
@@ -270,10 +273,17 @@ def _grouped(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:
                 yield own[0].where, _numbered(own)
 
 
+def _unpacked(row: Row, lists: Sequence[str]) -> Row:
+    """Return a row whose fields of these names are lists instead of a list's text."""
+    texts = {name: row.fields[name] for name in lists if isinstance(row.fields.get(name), str)}
+    read = {name: read_list(text, name, row.where) for name, text in texts.items()}
+    return replace(row, fields={**row.fields, **read}) if read else row
+
+
 def _numbered(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Return rows by their places, with the file and the number of the first."""
     numbered = {str(k): each.fields for k, each in enumerate(rows)}
-    return numbered | {key: rows[0].fields[key] for key in ("file", "row", TABLE_ROW)}
+    return numbered | {key: rows[0].fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
 
 
 def _chosen(wanted: Mapping[str, str | list[str]], row: Any, where: str) -> bool:
@@ -313,9 +323,19 @@ def _true(true: str | list[int] | int | None, row: Any, where: str, kinds: Kinds
     return (int(value),)
 
 
+def _place(answer: str, options: Sequence[str], where: str) -> str:
+    """Return a, where the answer is the first of two different options, or b."""
+    if len(options) != 2 or options.count(answer) != 1:
+        raise DataError(f"{where}: expected one of two different options, {quote(list(options))}; got {quote(answer)}")
+    return "ab"[options.index(answer)]
+
+
 def _question(table: QuestionTable, row: Any, where: str, kinds: Kinds) -> BinaryQuestion:
+    given = fill(table.answer, row, where, kinds)
+    if table.options is not None:
+        given = _place(given, fill_all(table.options, row, where, kinds), f"{where}: field {table.answer!r}")
     try:
-        answer = read_gold(fill(table.answer, row, where, kinds))
+        answer = read_gold(given)
     except ValueError as error:
         raise DataError(f"{where}: field {table.answer!r}: {error}") from error
     return BinaryQuestion(

@@ -10,7 +10,7 @@ from typing import Any
 
 from tellapart.errors import DataError, quote
 
-__all__ = ["Kinds", "check_template", "fill", "fill_all"]
+__all__ = ["Kinds", "check_template", "fill", "fill_all", "read_list"]
 
 Kinds = dict[str, type]
 """Path of a field -> the type that its value had in the first row: the same place of a set holds one type."""
@@ -27,6 +27,7 @@ _CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "stem": lambda text: text.replace("\\", "/").rpartition("/")[2].rpartition(".")[0],
         "lower": str.lower,
         "end": lambda text: text.rpartition("_")[2],
+        "series": lambda text: text.rpartition("_")[0],
     }
 )
 
@@ -68,8 +69,8 @@ def fill(template: str, row: Any, where: str, kinds: Kinds | None = None) -> str
     """Return a template with every field of a row filled in: a text, or a number as it is written.
 
     `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
-    last part of a path (also `folder`, the first, `stem`, the last without its suffix, `lower`, and `end`, what
-    follows the last underscore).
+    last part of a path (also `folder`, the first, `stem`, the last without its suffix, `lower`, and of a text with
+    underscores `series`, what is before the last one, and `end`, what follows it).
 
     Args:
         template: with `{fields}`.
@@ -128,13 +129,20 @@ def _fill_one(template: str, row: Any, where: str, kinds: Kinds | None) -> tuple
     if listed is None:
         return (fill(template, row, where, kinds),)
     path = listed["path"]
-    texts = _read_list(_look_up(row, path, where), path, where)
+    texts = read_list(_look_up(row, path, where), path, where)
     own = {str(k): text for k, text in enumerate(texts)}
     return tuple(fill(f"{{{k}}}", own, f"{where}: field {path!r}") for k in own)
 
 
-def _read_list(value: Any, path: str, where: str) -> list[str]:
-    """Read a list of quoted texts. Nothing else is let through to the parser, so that nothing can nest or add up."""
+def read_list(value: Any, path: str, where: str) -> list[str]:
+    """Read a list of quoted texts, as Python writes it; nothing else reaches the parser, so nothing can nest or add up.
+
+    Raises:
+        DataError: it is something else, or empty.
+
+    >>> read_list("['a cat', 'a dog']", "false", "rows.csv:2")
+    ['a cat', 'a dog']
+    """
     if not isinstance(value, str) or not _LIST_OF_TEXTS.fullmatch(value):
         raise DataError(f"{where}: field {path!r}: expected a list of texts, ['...', \"...\"], got {quote(value)}")
     try:

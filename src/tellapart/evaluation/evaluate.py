@@ -15,7 +15,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.data.video import is_video
+from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
 from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.models.deferred import Deferred
@@ -144,7 +144,8 @@ def prepare(
     records = everything if limit is None else task.select(everything, chosen(available, limit))
     unlike = _compare_with_published(benchmark, task, everything, strict)
     pictures = benchmark.read_image(everything) or _no_image
-    return Prepared(benchmark, task, records, available, Session(pictures=pictures, store=store), unlike)
+    session = Session(pictures=pictures, store=store, frames=frames or getattr(everything, "frames", DEFAULT_FRAMES))
+    return Prepared(benchmark, task, records, available, session, unlike)
 
 
 @collector_paused()
@@ -202,8 +203,8 @@ def evaluate(
         notes += (f"{subject.name} chose these items where it failed: its authors leave it out, it does not compare",)
     if cut := _texts_cut(subject) - cut_before:
         notes += (f"{cut:,} of the texts encoded in this run are longer than the model reads, and lost their end",)
-    if isinstance(ready.records, PairSet) and is_video(ready.records.items[0].images[0]):
-        notes += (f"each video is read as {ready.records.frames} frames, evenly spread",)
+    if ready.task.shows_videos(ready.records):
+        notes += (f"each video is read as {session.frames} frames, evenly spread",)
     if isinstance(subject, NoteTaker):
         notes += subject.take_notes()
     update = {"seconds": time.monotonic() - started, "notes": notes}

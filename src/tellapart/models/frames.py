@@ -10,11 +10,20 @@ from numpy.typing import NDArray
 
 from tellapart.models.protocols import Pixels, Vectors
 
-__all__ = ["Frames", "encode_slots", "prepare_slot", "score_slots"]
+__all__ = ["Frames", "encode_slots", "list_frames", "prepare_slot", "score_slots"]
 
 
 class Frames(list[Any]):
     """The frames of a video, each as pixels or as the model prepared it."""
+
+
+def list_frames(pixels: Pixels) -> list[Pixels]:
+    """Return a video's frames, or an image alone: each `(height, width, 3)`.
+
+    >>> len(list_frames(np.zeros((8, 4, 4, 3), np.uint8))), len(list_frames(np.zeros((4, 4, 3), np.uint8)))
+    (8, 1)
+    """
+    return list(pixels) if pixels.ndim == 4 else [pixels]
 
 
 def prepare_slot(prepare: Callable[[Pixels], Any] | None, *, whole: bool = False) -> Callable[[Pixels], Any]:

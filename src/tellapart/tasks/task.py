@@ -10,12 +10,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.data.images import decode
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind
+from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, Pixels, TextScorer
@@ -83,6 +84,7 @@ class Session:
         store: of embeddings.
         batch_size: images or texts given to the model at once, what suits the model if None; changes no number.
         progress: called with what is done.
+        frames: of each video in an image's place.
         hashes: image reference -> hash of its pixels; shared by all models of a run, so that no image is decoded twice.
 
     >>> Session(pictures=lambda reference: b"", store=EmbeddingStore(None)).batch
@@ -93,6 +95,7 @@ class Session:
     store: EmbeddingStore
     batch_size: int | None = None
     progress: Progress | None = None
+    frames: int = DEFAULT_FRAMES
     hashes: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -101,12 +104,12 @@ class Session:
         return self.batch_size or 32
 
     def pixels(self, reference: str) -> Pixels:
-        """Decode an image: RGB, uint8 `(height, width, 3)`.
+        """Decode an image to RGB, uint8 `(height, width, 3)`, or a video to `(frames, height, width, 3)`.
 
         Raises:
             DataError: the image is missing, or it cannot be decoded.
         """
-        return decode(self.pictures(reference), reference)
+        return decode_slot(self.pictures(reference), reference, self.frames)
 
 
 Runner = Callable[[Any, Any, Session], Any]
@@ -229,6 +232,8 @@ class Task:
         if self.fingerprint is not None:
             return self.fingerprint(records, session)
         content = json.dumps(self.content(records), sort_keys=True)  # pixels are not part of it
+        if self.shows_videos(records):
+            content += f"\0{session.frames} frames"
         return f"records-{hashlib.sha256(content.encode()).hexdigest()}"
 
     def digest(self, records: Any) -> str:
@@ -248,6 +253,18 @@ class Task:
         else:
             named = _images_in(self.template(records))
         return list(dict.fromkeys(named))
+
+    def shows_videos(self, records: Any) -> bool:
+        """Say whether the first record has a video in an image's place.
+
+        >>> from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
+        >>> from tellapart.tasks.registry import TASKS
+        >>> asked = BinaryQuestion("0", ("fall.mp4",), "Does it fall? Answer Yes or No.", "yes")
+        >>> TASKS["yes-no"].shows_videos(BinaryQuestionSet("falls", (asked,)))
+        True
+        """
+        named = self.images(records) if self.images is not None else ()
+        return any(map(is_video, islice(named, 1)))
 
     def part_of(self, model: Model, records: Any, rank: int, ranks: int) -> Any:
         """Return what one of several processes computes of the records; None if nothing that a store keeps."""

@@ -43,6 +43,21 @@ def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], fam
 
 
 @pytest.mark.parametrize("family", WRITERS)
+def test_a_videos_frames_are_the_images_of_one_prompt(folders: dict[str, Path], family: str) -> None:
+    scorer = read_as("vqa", folders[family])
+    model, processor = load(folders[family])
+    video = np.stack([np.roll(IMAGES[0], 5 * k, axis=1) for k in range(3)])
+    videos = [(video, PAIRS[0][1]), (video[::-1].copy(), PAIRS[0][1]), (video, PAIRS[1][1])]
+    values = scorer.score_pairs(*both(videos))
+    question = 'Does this figure show "{}"? Please answer yes or no.'
+    want = [direct(model, processor, v, asked(processor, question.format(t), 3), "Yes", False) for v, t in videos]
+    np.testing.assert_allclose(values, np.exp(want), rtol=CLOSE)
+    assert len(set(values.tolist())) == 3  # the order of the frames counts
+    assert scorer.takes_frames
+    assert scorer.answer([[video]], ["?"], max_new_tokens=4) == scorer.answer([list(video)], ["?"], max_new_tokens=4)
+
+
+@pytest.mark.parametrize("family", WRITERS)
 def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders: dict[str, Path], family: str) -> None:
     scorer = read_as("likelihood", folders[family])
     model, processor = load(folders[family])

@@ -305,8 +305,8 @@ def load(folder: Path) -> tuple[Any, Any]:
     return transformers.AutoModelForImageTextToText.from_pretrained(folder).eval(), processor
 
 
-def asked(processor: Any, prompt: str) -> str:
-    content = [{"type": "image"}, {"type": "text", "text": prompt}]
+def asked(processor: Any, prompt: str, images: int = 1) -> str:
+    content = [{"type": "image"}] * images + [{"type": "text", "text": prompt}]
     prompt = str(processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True))
     return f"{prompt}\n</think>\n\n" if prompt.endswith("<think>\n") else prompt
 
@@ -315,7 +315,8 @@ def direct(model: Any, processor: Any, image: Any, prompt: str, answer: str, end
     """Log P(answer | image, prompt) by one forward over everything, as the library's documentation has it."""
     blank = "" if prompt.endswith("\n") else " "
     mark = processor.tokenizer.eos_token if end else ""
-    inputs = processor(images=Image.fromarray(image), text=prompt + blank + answer + mark, return_tensors="pt")
+    pictures = [Image.fromarray(each) for each in (image if image.ndim == 4 else [image])]
+    inputs = processor(images=pictures, text=prompt + blank + answer + mark, return_tensors="pt")
     length = len(processor.tokenizer(blank + answer + mark, add_special_tokens=False).input_ids)
     with torch.no_grad():
         logs = model(**inputs).logits[0].log_softmax(-1)

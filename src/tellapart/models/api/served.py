@@ -15,8 +15,9 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.api.completion import Completion
 from tellapart.models.api.server import LISTED, Question, Server
+from tellapart.models.frames import list_frames
 from tellapart.models.generative import prompts
-from tellapart.models.generative.choice import ANSWER_TOKENS, side_by_side
+from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Task
 from tellapart.models.protocols import Pixels
@@ -63,7 +64,8 @@ class Served:
             raise ModelError(
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
             )
-        questions = [Question(own, prompt, max_new_tokens) for own, prompt in zip(images, prompts, strict=True)]
+        frames = [[frame for image in own for frame in list_frames(image)] for own in images]
+        questions = [Question(own, prompt, max_new_tokens) for own, prompt in zip(frames, prompts, strict=True)]
         return [reply.text.strip() for reply in self._server.ask(questions)]
 
     def task_prompt(self, task: Task) -> Prompt:
@@ -105,7 +107,7 @@ class ServedYes(Served):
             ModelError: the server gives no answer, or no probabilities.
         """
         questions = [
-            Question(list(image) if image.ndim == 4 else [image], self.prompt.fill(text=text), 1, listed=True)
+            Question(list_frames(image), self.prompt.fill(text=text), 1, listed=True)
             for image, text in zip(images, texts, strict=True)
         ]
         return np.array([self._read(reply) for reply in self._server.ask(questions)], np.float32)
@@ -145,6 +147,6 @@ class ServedChoice(Served):
         Raises:
             ModelError: not one pair of captions for each pair of images, or the server gives no answer.
         """
-        pictures = [[side_by_side(left, right)] for left, right in images]
+        pictures = [beside_each_other(left, right) for left, right in images]
         asked = [self.prompt.fill(first=first, second=second) for first, second in captions]
         return self.answer(pictures, asked, max_new_tokens=ANSWER_TOKENS)

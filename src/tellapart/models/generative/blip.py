@@ -100,6 +100,7 @@ class BlipCaptioner(_Blip):
     """`BlipForConditionalGeneration` with its processor. A prompt is the beginning of the caption."""
 
     describe_prompt: Prompt | None = BLIP_CAPTION
+    takes_frames = False
     tasks: Mapping[Task, Prompt] = MappingProxyType({"caption": BLIP_CAPTION})
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
@@ -131,6 +132,7 @@ class BlipAnswerer(_Blip):
     """`BlipForQuestionAnswering` with its processor. A prompt is a question."""
 
     describe_prompt: Prompt | None = None
+    takes_frames = False
     tasks: Mapping[Task, Prompt] = MappingProxyType({"vqa": QUESTION})
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:

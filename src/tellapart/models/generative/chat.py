@@ -17,6 +17,7 @@ import numpy as np
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
+from tellapart.models.frames import list_frames
 from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.chat_format import ChatFormat, TokenizedAnswer
@@ -76,6 +77,7 @@ class ChatModel:
     """
 
     describe_prompt: Prompt | None = prompts.DESCRIBE
+    takes_frames = True
 
     def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
@@ -104,7 +106,7 @@ class ChatModel:
         return self.format.truncated
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text.
+        """Return log P(answer | image, prompt) of the question about each text; a video's frames are so many images.
 
         Raises:
             ModelError: image and prompt alone fill the context, or a text holds the model's mark for an image.
@@ -112,8 +114,9 @@ class ChatModel:
         with import_torch().inference_mode():
             if not self._caches_image:
                 return [self._read_whole(pixels, text, ask) for text in texts]
-            image = self._read_image(pixels)
-            return self._go_on(image, [self.format.fit(text, ask, image.length - len(image.head)) for text in texts])
+            image, count = self._read_image(pixels), len(list_frames(pixels))
+            added = image.length - len(image.head)
+            return self._go_on(image, [self.format.fit(text, ask, added, count) for text in texts])
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about some images, without blanks at the ends.
@@ -147,13 +150,14 @@ class ChatModel:
         }
 
     def _read_image(self, pixels: Pixels) -> _CachedImage:
-        """Read an image and the prompt before it, unless it was the last one read."""
+        """Read an image, or a video's frames, and the prompt before it, unless it was the last one read."""
         key = pixel_hash(pixels)
         if self._cached is not None and self._cached.pixel_hash == key:
             return self._cached
         self._cached = None  # frees its memory first
-        rendered = self.format.render(1, "?")
-        inputs = self._encode([pixels], rendered)
+        frames = list_frames(pixels)
+        rendered = self.format.render(len(frames), "?")
+        inputs = self._encode(frames, rendered)
         ids, plain = inputs["input_ids"][0].tolist(), self.format.ids(rendered)
         length = max(len(ids) - _shared_end(ids, plain), _after_last(ids, self.format.image_token))
         head = len(plain) - (len(ids) - length)  # of some families the image's mark is another token than its patches'
@@ -188,10 +192,11 @@ class ChatModel:
 
     def _read_whole(self, pixels: Pixels, text: str, ask: Ask) -> LogProbability:
         """Read image, prompt and answer in one forward."""
-        rendered = self.format.render(1, ask(text).prompt)
-        added = self._encode([pixels], rendered)["input_ids"].shape[1] - len(self.format.ids(rendered))
-        question = self.format.fit(text, ask, added)
-        inputs = self._encode([pixels], question.rendered)
+        frames = list_frames(pixels)
+        rendered = self.format.render(len(frames), ask(text).prompt)
+        added = self._encode(frames, rendered)["input_ids"].shape[1] - len(self.format.ids(rendered))
+        question = self.format.fit(text, ask, added, len(frames))
+        inputs = self._encode(frames, question.rendered)
         logits = self._logits_whole(inputs, question.moved, question.answer)
         return log_probability_of(logits, question.answer)
 

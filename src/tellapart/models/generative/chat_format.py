@@ -81,13 +81,14 @@ class ChatFormat:
         """Return the token ids of a text, without any that the tokenizer adds."""
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
 
-    def fit(self, text: str, ask: Ask, added: int) -> TokenizedAnswer:
+    def fit(self, text: str, ask: Ask, added: int, images: int = 1) -> TokenizedAnswer:
         """Tokenize the question about a text; where it exceeds the context the text loses its end.
 
         Args:
             text: a caption, as a rule.
             ask: takes the text to the question.
             added: tokens that the model reads beyond these ids: the expanded image, a beginning.
+            images: before the question; a video's frames are so many.
 
         Raises:
             ModelError: there is no room even without the text, or the text holds the model's mark for an image.
@@ -95,7 +96,7 @@ class ChatFormat:
         self.check(text)
 
         def tokenize(short: str) -> tuple[TokenizedAnswer, int]:
-            tokens = self._tokenize(ask(short))
+            tokens = self._tokenize(ask(short), images)
             return tokens, added + len(tokens.prompt) + len(tokens.answer)
 
         tokens, truncated = fit(self.source, self.tokenizer, self.context, text, tokenize)
@@ -112,8 +113,8 @@ class ChatFormat:
         if mark and mark in text:
             raise ModelError(f"{self.source}: the text {quote(text)} holds {mark!r}, the model's mark for an image")
 
-    def _tokenize(self, question: PromptedAnswer) -> TokenizedAnswer:
-        rendered = self.render(1, question.prompt)
+    def _tokenize(self, question: PromptedAnswer, images: int) -> TokenizedAnswer:
+        rendered = self.render(images, question.prompt)
         prompt, whole = self.ids(rendered), self.ids(rendered + self._lead + question.answer)
         shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
         end = [self.tokenizer.eos_token_id] if question.ends else []

@@ -18,13 +18,23 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError, ModelError
 from tellapart.metrics.order_bias import OrderBias, order_bias
+from tellapart.models.frames import list_frames
 from tellapart.models.generative.answers_grammar import parse_pairing
 from tellapart.models.generative.prompts import EQBEN_CHOICE
 from tellapart.models.generative.reader import Reader
 from tellapart.models.generative.readings import Generative
 from tellapart.models.protocols import Model, Pixels
 
-__all__ = ["ANSWER_TOKENS", "BothOrders", "ChoiceModel", "Chooser", "ask_both_orders", "pad_to_square", "side_by_side"]
+__all__ = [
+    "ANSWER_TOKENS",
+    "BothOrders",
+    "ChoiceModel",
+    "Chooser",
+    "ask_both_orders",
+    "beside_each_other",
+    "pad_to_square",
+    "side_by_side",
+]
 
 #: "1;2" has four tokens or so; a sentence that says the same fits, too.
 ANSWER_TOKENS = 48
@@ -62,11 +72,11 @@ class ChoiceModel(Generative):
             raise ModelError(
                 f"{self.name}: {len(images)} pairs of images and {len(captions)} of captions; give as many"
             )
-        pictures = [side_by_side(left, right) for left, right in images]
+        pictures = [beside_each_other(left, right) for left, right in images]
         if self._square:
-            pictures = [pad_to_square(picture) for picture in pictures]
+            pictures = [[pad_to_square(picture) for picture in own] for own in pictures]
         prompts = [self.prompt.fill(first=first, second=second) for first, second in captions]
-        return self.answer([[picture] for picture in pictures], prompts, max_new_tokens=ANSWER_TOKENS)
+        return self.answer(pictures, prompts, max_new_tokens=ANSWER_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,6 +159,11 @@ def ask_both_orders(
         if progress is not None:
             progress("items", len(in_order), len(pairset))
     return BothOrders(tuple(item.id for item in pairset.items), tuple(in_order), tuple(swapped))
+
+
+def beside_each_other(left: Pixels, right: Pixels) -> list[Pixels]:
+    """Put two images into one picture, and each frame of two videos: left and right, as `side_by_side`."""
+    return [side_by_side(*sides) for sides in zip(list_frames(left), list_frames(right), strict=True)]
 
 
 def side_by_side(left: Pixels, right: Pixels) -> Pixels:

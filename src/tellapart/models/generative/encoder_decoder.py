@@ -55,6 +55,7 @@ class EncoderDecoderModel:
         self.tokenizer, self.truncated = processor.tokenizer, 0
         self._format, describe = FORMATS[family]
         self.describe_prompt: Prompt | None = describe
+        self.takes_frames = False
         tasks: dict[Task, Prompt] = {"caption": describe}
         if family not in _ONLY_CAPTIONS:
             tasks |= {"vqa": prompts.SHORT_ANSWER}

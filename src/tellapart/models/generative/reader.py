@@ -42,6 +42,8 @@ class Reader(Protocol):
     describe_prompt: Prompt | None
     #: Prompts of the tasks that the model was trained for.
     tasks: Mapping[Task, Prompt]
+    #: Whether a video comes as its frames, `(frames, height, width, 3)`, and is asked about in one prompt.
+    takes_frames: bool
 
     @property
     def method(self) -> str:
@@ -105,6 +107,6 @@ def new_tokens(generated: Sequence[int], prompt: Sequence[int]) -> list[int]:
 def too_long(source: str, needed: int, context: int) -> ModelError:
     """Return the error for an image and a prompt that leave too little of the context."""
     return ModelError(
-        f"{source}: image, prompt and answer take {needed} tokens and its context holds {context}; use a smaller image "
-        "or a shorter prompt"
+        f"{source}: image, prompt and answer take {needed} tokens and its context holds {context}; use a smaller "
+        "image, a shorter prompt, or fewer frames of a video"
     )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
+from tellapart.models.frames import list_frames
 from tellapart.models.generative.answers_grammar import Corners, parse_box
 from tellapart.models.generative.chat import BOXES
 from tellapart.models.generative.prompts import VQASCORE, Prompt
@@ -57,6 +58,7 @@ class Generative:
     def __init__(self, reader: Reader, prompt: Prompt, reading: str, dtype: str = "float32") -> None:
         self.prompt, self._reader = prompt, reader
         self.name, self.parameters = reader.source, parameter_count(reader.model)
+        self.takes_frames = reader.takes_frames
         self._family = str(reader.model.config.model_type)
         method = [reader.method] if reader.method else []
         self.fingerprint = weights_fingerprint(
@@ -82,7 +84,7 @@ class Generative:
         """Answer prompt `k` about the images `k`: greedily, one by one, without blanks at the ends.
 
         Args:
-            images: RGB uint8 `(height, width, 3)`, one or more a prompt; BLIP takes one.
+            images: RGB uint8 `(height, width, 3)`, one or more a prompt, BLIP takes one; a video's frames are images.
             prompts: the questions; for BLIP's captioner the beginning of the caption, which is not repeated.
             max_new_tokens: longest answer.
 
@@ -93,7 +95,7 @@ class Generative:
             raise ModelError(
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
             )
-        pairs = zip(images, prompts, strict=True)
+        pairs = zip([[frame for image in own for frame in list_frames(image)] for own in images], prompts, strict=True)
         return [self._reader.generate(pictures, prompt, max_new_tokens) for pictures, prompt in pairs]
 
     def task_prompt(self, task: Task) -> Prompt:
