@@ -32,7 +32,11 @@ def dual_needs(loss: Any) -> str:
     """What a dual encoder's loss needs of a row beside image and caption."""
     images = {"none": "", "pairs": "hard images where there are some", "mate": "a hard counterpart"}
     captions = f"{loss.negative_captions} false captions" if loss.negative_captions > 1 else "a false caption"
-    needs = [captions if loss.negative_captions else "", "a unit and its foil" if loss.units else ""]
+    needs = [
+        captions if loss.negative_captions else "",
+        "a unit and its foil" if loss.units else "",
+        "joined pictures" if loss.joins else "",
+    ]
     return ", ".join(filter(None, (*needs, images[loss.negative_images]))) or "pairs"
 
 
