@@ -192,6 +192,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "cs-clip": "tellapart.train.losses.cs_clip:CS_CLIP",
         "fsc-global": "tellapart.train.losses.fsc_global:FSC_GLOBAL",
         "negbench": "tellapart.train.losses.negbench:NEGBENCH",
+        "clic": "tellapart.train.losses.clic:CLIC",
         "hardneg": "tellapart.train.losses.hardneg:HARDNEG",
         "cyclip": "tellapart.train.losses.cyclip:CYCLIP",
         "eqsim": "tellapart.train.losses.eqsim:EQSIM",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from training_sets import squares, table
 
@@ -13,7 +14,7 @@ from tellapart.errors import DataError, UnknownNameError
 from tellapart.train.config import TrainConfig
 from tellapart.train.leaks import find_leaks
 from tellapart.train.rows import TrainingRow, TrainingRows, read_rows
-from tellapart.train.validation import left_over, metric_of, validation_set
+from tellapart.train.validation import better_beyond_doubt, left_over, metric_of, validation_set
 
 
 def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_is_allowed(
@@ -77,3 +78,24 @@ def test_rows_without_a_false_caption_choose_nothing() -> None:
         left_over(TrainingRows((plain,)))
     with pytest.raises(DataError, match=r"data\.share leaves 0 items"):
         left_over(TrainingRows(()))
+
+
+@pytest.mark.slow
+def test_looking_often_finds_no_progress_where_there_is_none_and_still_finds_some() -> None:
+    rows = (TrainingRow(Path("a.png"), "one", ("two",), item=k, cluster=str(k)) for k in range(100))
+    pairs, rng, looks, runs = left_over(TrainingRows(tuple(rows))), np.random.default_rng(0), 12, 40
+    first = [k % 2 for k in range(100)]
+
+    def look() -> list[int]:
+        """Nine items change sides, each way as often as the other in the long run: a model that only trembles."""
+        changed = {int(k) for k in 2 * rng.choice(50, 9, replace=False) + rng.integers(0, 2, 9)}
+        return [1 - right if k in changed else right for k, right in enumerate(first)]
+
+    seen = [[look() for _ in range(looks)] for _ in range(runs)]
+    alone, together = (
+        np.mean([any(better_beyond_doubt(one, first, pairs, count) for one in run) for run in seen])
+        for count in (1, looks)
+    )
+    assert alone > 0.1
+    assert together <= 0.05
+    assert better_beyond_doubt([1] * 30 + first[30:], first, pairs, looks)  # fifteen more, and none fewer

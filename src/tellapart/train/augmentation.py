@@ -21,7 +21,7 @@ from tellapart.errors import TellapartWarning
 from tellapart.models.protocols import Pixels
 from tellapart.train.image_loader import Augment
 from tellapart.train.rows import TrainingRows
-from tellapart.train.trainable import Trainable
+from tellapart.train.trainable import Trainable, picture_side
 
 __all__ = ["find_augmentation", "warn_of_flips"]
 
@@ -183,8 +183,7 @@ def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | N
     changes = _AUGMENTATIONS[name]
     if not changes:
         return None
-    prepared = trainable.image(np.zeros((8, 8, 3), np.uint8))
-    side = max(int(tensor.shape[-1]) for tensor in prepared.values())
+    side = picture_side(trainable)
 
     def augment(pixels: Pixels, number: int, row: int) -> Pixels:
         generator = np.random.default_rng([seed, number, row, 2])  # the 2 keeps these draws apart from all others

@@ -51,6 +51,8 @@ class DataConfig(_Table):
     together: bool = False
     negative_captions: int | None = Field(default=None, ge=0, le=64)
     negative_images: Literal["none", "pairs", "mate"] | None = None
+    join: Literal["none", "always", "alternate"] | None = None
+    positive_captions: int | None = Field(default=None, ge=0, le=64)
     keep_images: bool = False
     augment: Literal["none", "meter", "fiber", "open-clip"] = "none"
     share: float = Field(default=1.0, gt=0, le=1)
@@ -77,6 +79,7 @@ class OptimiserConfig(_Table):
     clip_norm: float | None = Field(default=None, gt=0)
     max_scale: float | None = Field(default=100.0, gt=1)
     groups: dict[str, Annotated[float, Field(ge=0)]] = {}
+    tower: Literal["both", "text"] = "both"
 
     @model_validator(mode="after")
     def _length(self) -> OptimiserConfig:

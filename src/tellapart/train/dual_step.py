@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.errors import DataError, quote
 from tellapart.train.batch_order import draw_choices
 from tellapart.train.config import TrainConfig
+from tellapart.train.joined_rows import JoinedRows, draw_joined
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.loss import DualLoss
 from tellapart.train.rows import TrainingRows
@@ -40,12 +44,19 @@ class DrawnRows:
         own: how many of them are the batch's own.
         negatives: for each row its false captions, as many as are drawn; fewer where it has fewer.
         units: a unit of each of the batch's own rows, then their foils; none if the loss reads none.
+        joined: for each row the one that its picture is joined to, with their captions; none if pictures stay plain.
     """
 
     rows: list[int]
     own: int
     negatives: list[list[str]]
     units: list[str]
+    joined: list[JoinedRows] = field(default_factory=list)
+
+    @property
+    def positives(self) -> int:
+        """True captions of each picture beside its first."""
+        return len(self.joined[0].captions) - 1 if self.joined else 0
 
 
 def negative_settings(config: TrainConfig, rows: TrainingRows) -> tuple[int, str]:
@@ -76,6 +87,30 @@ def negative_settings(config: TrainConfig, rows: TrainingRows) -> tuple[int, str
     return captions, images
 
 
+def join_settings(config: TrainConfig, rows: TrainingRows) -> tuple[str, int]:
+    """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each.
+
+    Raises:
+        DataError: the loss reads no joined pictures, or a row has no further true caption, or there is one picture.
+    """
+    name, data = config.loss["name"], config.data
+    joins = getattr(config.find_loss(), "joins", False)
+    how = data.join or ("alternate" if joins else "none")
+    count = 2 if data.positive_captions is None else data.positive_captions
+    if not joins and (how != "none" or data.positive_captions):
+        raise DataError(f"data.join, data.positive_captions: loss {name!r} reads no joined pictures; leave them out")
+    if how == "none":
+        return how, 0
+    if len(set(rows.image_ids.tolist())) < 2:
+        raise DataError(f'data.join = "{how}": all rows show one picture, and there is no other to join to it')
+    if count and (lacks := [number for number, row in enumerate(rows.rows) if not row.positives]):
+        raise DataError(
+            f"loss {name!r}: row {lacks[0]} ({quote(rows.rows[lacks[0]].caption)}) has no further true caption; give "
+            "positive_captions in its file, or set data.positive_captions = 0"
+        )
+    return how, count
+
+
 class DualStep(TrainingStep):
     """Training steps of a dual encoder."""
 
@@ -83,10 +118,16 @@ class DualStep(TrainingStep):
         super().__post_init__()
         self._captions, self._counterparts = negative_settings(self.config, self.rows)
         self._units = getattr(self.config.find_loss(), "units", False)
+        self._join, self._positives = join_settings(self.config, self.rows)
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
         """Return what a step encodes of this rank's rows."""
         seed, rows = self.config.seed, list(numbers)
+        if self._join == "always" or (self._join == "alternate" and step // self.config.batch.accumulate % 2 == 0):
+            joined = [draw_joined(self.rows, n, self._positives, seed, step) for n in rows]
+            return DrawnRows(rows, len(rows), [[one.false] if one.false else [] for one in joined], [], joined)
+        if self._join != "none":
+            return DrawnRows(rows, len(rows), [], [])
         if self._counterparts != "none":
             rows += [draw_choices(self.rows.rows[n].counterparts, 1, seed, step, n)[0] for n in numbers]
         choices = {n: self.rows.rows[n].units for n in numbers} if self._units else {}
@@ -99,11 +140,14 @@ class DualStep(TrainingStep):
         return [texts[k] for k in draw_choices(range(len(texts)), self._captions, self.config.seed, step, number)]
 
     def _backward(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
-        texts = [self.rows.rows[number].caption for number in drawn.rows]
-        for row, false in zip(drawn.rows, drawn.negatives, strict=False):
+        captions = [self.rows.rows[number].caption for number in drawn.rows]
+        captions = [one.captions[0] for one in drawn.joined] or captions
+        texts = list(captions)
+        for caption, false in zip(captions, drawn.negatives, strict=False):
             # Where a false caption is missing, the true one fills its place; the mask leaves it out.
-            texts += false + [self.rows.rows[row].caption] * (self._captions - len(false))
-        pieces = list(self._pieces(images, texts + drawn.units))
+            texts += false + [caption] * (self._captions - len(false))
+        positives = [text for one in drawn.joined for text in one.captions[1:]]
+        pieces = list(self._pieces(images, texts + drawn.units + positives))
         if len(pieces) > 1:
             return self._backward_in_pieces(drawn, pieces, step)
         parts = self._sum([self._batch(drawn, self._encode(pieces[0], step, 0), step)] * len(self._terms))
@@ -159,14 +203,14 @@ class DualStep(TrainingStep):
         import torch
 
         device, count = encoded.images.device, len(drawn.rows)
-        ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
+        ids = torch.from_numpy(self._image_ids(drawn)).to(device)
         texts, negatives, present = encoded.texts[:count], None, None
         shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
         own, mates = slice(count), None
         if self._counterparts == "mate":
             own, rest = slice(drawn.own), slice(drawn.own, None)
             mates = Batch(encoded.images[rest], texts[rest], image_ids=ids[rest], **shared)
-        if self._captions:
+        if drawn.negatives:
             negatives = encoded.texts[count : count * (1 + self._captions)].reshape(count, self._captions, -1)[own]
             counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[own]
             present = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
@@ -175,12 +219,23 @@ class DualStep(TrainingStep):
             texts[own],
             image_ids=ids[own],
             bias=None if encoded.bias is None else encoded.bias.reshape(()),
+            positive_texts=encoded.texts[-count * drawn.positives :].reshape(count, drawn.positives, -1)
+            if drawn.joined
+            else None,
             negative_texts=negatives,
             has_negative=present,
             units=encoded.texts[-len(drawn.units) :].reshape(2, drawn.own, -1).transpose(0, 1) if drawn.units else None,
             mates=mates,
             **shared,
         )
+
+    def _image_ids(self, drawn: DrawnRows) -> NDArray[np.int64]:
+        """Return one number for each picture; two rows joined in either order make one picture."""
+        ids = self.rows.image_ids[drawn.rows]
+        if not drawn.joined:
+            return ids
+        others = self.rows.image_ids[[one.second for one in drawn.joined]]
+        return np.minimum(ids, others) * len(self.rows) + np.maximum(ids, others)
 
 
 def _dot(values: Tensor, leaf: Tensor, start: int, gradient: Tensor | None = None) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tellapart.errors import DataError, ModelError, quote
 from tellapart.models.fusion.family import Tensors, pad_tokens
@@ -46,6 +46,7 @@ class DrawnPairs:
     own: int
     negatives: list[list[int]] | None
     close: list[list[bool]] | None
+    joined: ClassVar[tuple[()]] = ()  # no picture of a fusion encoder is joined to another
 
 
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tellapart.models.protocols import Pixels
+from tellapart.train.joined_rows import JoinedRows, join_pictures
 from tellapart.train.rows import TrainingRows
 from tellapart.train.trainable import Inputs
 
@@ -23,6 +24,7 @@ class ImageLoader:
         prepare: the model's own preprocessing of one image, uint8 `(height, width, 3)`.
         keep: keep prepared images in memory, for sets that fit.
         threads: that read.
+        side: of the images that the model reads, which joined pictures have.
         augment: changes pictures before they are prepared; None leaves them as they are.
     """
 
@@ -33,14 +35,21 @@ class ImageLoader:
         *,
         keep: bool,
         threads: int,
+        side: int,
         augment: Augment | None = None,
     ) -> None:
         self._rows, self._prepare, self._keep, self._augment = rows, prepare, keep, augment
+        self._side = side
         self._prepared: dict[int, Inputs] = {}
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="images")
 
-    def read(self, numbers: Sequence[int], step: int) -> list[Future[Inputs]]:
-        """Begin to read and prepare the images of rows, by number, for a step."""
+    def read(self, numbers: Sequence[int], step: int, joined: Sequence[JoinedRows] = ()) -> list[Future[Inputs]]:
+        """Begin to read and prepare the images of rows, by number, for a step; each joined to another's, if to any."""
+        if joined:
+            return [
+                self._pool.submit(self._joined, number, other, step)
+                for number, other in zip(numbers, joined, strict=True)
+            ]
         return [self._pool.submit(self._image, number, step) for number in numbers]
 
     def _image(self, number: int, step: int) -> Inputs:
@@ -51,6 +60,11 @@ class ImageLoader:
         if self._keep:
             self._prepared[number] = prepared
         return prepared
+
+    def _joined(self, number: int, other: JoinedRows, step: int) -> Inputs:
+        pair = [self._rows.pixels(number), self._rows.pixels(other.second)]
+        pixels = join_pictures(*(pair[::-1] if other.swapped else pair), self._side)
+        return self._prepare(pixels if self._augment is None else self._augment(pixels, step, number))
 
     def close(self) -> None:
         """End the threads."""

@@ -37,7 +37,7 @@ from tellapart.train.ranks import RankGroup
 from tellapart.train.rows import TrainingRows
 from tellapart.train.run_files import RunFiles
 from tellapart.train.step import TrainingStep
-from tellapart.train.trainable import Trainable
+from tellapart.train.trainable import Trainable, picture_side
 from tellapart.train.validation import better_beyond_doubt, items_right, metric_of
 
 __all__ = ["Training", "rate", "train"]
@@ -94,12 +94,17 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     steps, plain = _make_steps(training)
     augment = find_augmentation(config.data.augment, config.seed, trainable)
     loader = ImageLoader(
-        training.rows, trainable.image, keep=config.data.keep_images, threads=_READERS, augment=augment
+        training.rows,
+        trainable.image,
+        keep=config.data.keep_images,
+        threads=_READERS,
+        side=picture_side(trainable),
+        augment=augment,
     )
 
     def read(number: int) -> _Part:
         drawn = steps.draw(order.batch(number, ranks.number, ranks.of, parts=count), number)
-        return drawn, loader.read(drawn.rows, number)
+        return drawn, loader.read(drawn.rows, number, drawn.joined)
 
     try:
         moved = _measure_moves(steps, plain, read(0), ranks) if plain is not None and state.step == 0 < total else {}
@@ -116,7 +121,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             state.step = step + 1
             with ranks.together():
                 if ranks.leads:
-                    _finish_step(training, optimiser, state, numbers, last=state.step == total)
+                    _finish_step(training, optimiser, state, numbers, total)
                     if progress is not None:
                         progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
             measured = state.step % config.validation.every == 0
@@ -290,19 +295,20 @@ def _numbers(parts: LossParts, norm: float, learning_rate: float, trainable: Tra
 
 
 def _finish_step(
-    training: Training, optimiser: Any, state: TrainingState, numbers: dict[str, float], *, last: bool
+    training: Training, optimiser: Any, state: TrainingState, numbers: dict[str, float], total: int
 ) -> None:
-    """Log a step; if it is one to validate after, choose weights and write a checkpoint."""
+    """Log a step of `total`; if it is one to validate after, choose weights and write a checkpoint."""
     files, settings = training.files, training.config.validation
     files.log(state.step, numbers)
-    if state.step % settings.every == 0 or last:
-        _validate(training, state)
+    if state.step % settings.every == 0 or state.step == total:
+        # The first measurement is what the second is compared with.
+        _validate(training, state, max(1, math.ceil(total / settings.every) - 1))
         files.sync_log()
         write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
 
 
-def _validate(training: Training, state: TrainingState) -> None:
-    """Measure the validation set, and keep the weights if they are the best so far."""
+def _validate(training: Training, state: TrainingState, looks: int) -> None:
+    """Measure the validation set, which is compared `looks` times, and keep the weights if they are the best so far."""
     trainable, pairs, best = training.trainable, training.validation, training.files.best
     if pairs is None:
         state.best_step = state.step  # without such a set, the last weights are as good as any
@@ -317,7 +323,7 @@ def _validate(training: Training, state: TrainingState) -> None:
         known = {name: end for name, end in ends.items() if end is not None}
         training.files.log(state.step, {f"validation_{metric}": value} | known)
         if (patience := training.config.validation.patience) is not None:
-            if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs):
+            if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs, looks):
                 state.right, state.unmoved = right.tolist(), -1
             state.unmoved += 1
             state.stopped = state.unmoved >= patience

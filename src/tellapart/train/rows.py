@@ -3,7 +3,8 @@
 A source is a JSONL file, a pair set folder, or a file that a paper released (`released_rows`). A JSONL row holds
 `image` (a path), `caption`, and if it has them `negative_captions` (texts that are false of the image),
 `negative_images` (numbers of rows of the same file, from 0, whose images are hard to tell from this one), `units`
-(pairs of texts: a part of the caption, and a foil that is false of the image) and `cluster`.
+(pairs of texts: a part of the caption, and a foil that is false of the image) `positive_captions`
+(further texts that are true of it) and `cluster`.
 Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
 counterpart. Of a 1xn item the first text is the caption, the others are false.
 """
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from tellapart.benchmarks.image_sources import FolderImages, own_images
 from tellapart.benchmarks.locations import Locations
@@ -45,6 +47,7 @@ class TrainingRow:
         negatives: captions that are false of it.
         counterparts: numbers of rows whose images are hard to tell from this one.
         units: parts of the caption, each with a foil.
+        positives: further captions that are true of it.
         item: number of what the row is a part of: rows of one item may be kept in one batch.
         cluster: what must not be split between training and validation.
     """
@@ -54,6 +57,7 @@ class TrainingRow:
     negatives: tuple[str, ...] = ()
     counterparts: tuple[int, ...] = ()
     units: tuple[tuple[str, str], ...] = ()
+    positives: tuple[str, ...] = ()
     item: int = 0
     cluster: str = ""
 
@@ -99,6 +103,25 @@ class TrainingRows:
         except OSError as error:
             raise DataError(f"training row {number}: {path}: cannot be read ({error.strerror})") from error
 
+    def is_wide(self, number: int) -> bool:
+        """Return whether a row's image is at least as wide as high; its head alone is read, once.
+
+        Raises:
+            DataError: it cannot be read or is no image.
+        """
+        path = self.rows[number].image
+        if path not in self._wide:
+            try:
+                with Image.open(path) as picture:
+                    self._wide[path] = picture.width >= picture.height
+            except OSError as error:
+                raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
+        return self._wide[path]
+
+    @cached_property
+    def _wide(self) -> dict[Path, bool]:
+        return {}
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all rows: texts, counterparts, and the bytes of every image."""
@@ -107,6 +130,7 @@ class TrainingRows:
         for row in self.rows:
             facts = [hashes[row.image], row.caption, row.negatives, row.counterparts, row.item]
             facts += [row.units] if row.units else []
+            facts += [{"positives": row.positives}] if row.positives else []
             digest.update(json.dumps(facts).encode() + b"\n")
         return digest.hexdigest()
 
@@ -222,14 +246,13 @@ def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[Trai
             )
 
 
+_FIELDS = ("image", "caption", "negative_captions", "negative_images", "units", "positive_captions", "cluster", "id")
+
+
 def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for line, fields in read_jsonl(path):
-        unknown = set(fields) - {"image", "caption", "negative_captions", "negative_images", "units", "cluster", "id"}
-        if unknown:
-            raise DataError(
-                f"{path}:{line}: unknown field {sorted(unknown)[0]!r}; rows hold image, caption, negative_captions, "
-                "negative_images, units, cluster, id"
-            )
+        if unknown := set(fields) - set(_FIELDS):
+            raise DataError(f"{path}:{line}: unknown field {sorted(unknown)[0]!r}; rows hold {', '.join(_FIELDS)}")
         yield f"{path}:{line}", fields
 
 
@@ -246,9 +269,7 @@ def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number
         image = find(fields["image"])
     except DataError as error:
         raise DataError(f"{where}: field 'image': {error}") from error
-    negatives = fields.get("negative_captions", [])
-    if not isinstance(negatives, list) or not all(isinstance(text, str) and text.strip() for text in negatives):
-        raise DataError(f"{where}: field 'negative_captions' must be a list of texts, got {quote(negatives)}")
+    negatives, positives = (_texts(where, fields, name) for name in ("negative_captions", "positive_captions"))
     others = fields.get("negative_images", [])
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
         raise DataError(
@@ -264,9 +285,17 @@ def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number
         negatives=tuple(text for text in negatives if _letters(text) != _letters(fields["caption"])),
         counterparts=tuple(other for other in others if other != number),
         units=tuple((unit, foil) for unit, foil in units),
+        positives=tuple(positives),
         item=fields.get("item", number),  # no field of JSONL: released pairs alone have it
         cluster=str(fields.get("cluster", "") or fields["image"]),
     )
+
+
+def _texts(where: str, fields: dict[str, Any], name: str) -> list[str]:
+    texts = fields.get(name, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise DataError(f"{where}: field {name!r} must be a list of texts, got {quote(texts)}")
+    return texts
 
 
 def _is_unit(unit: Any) -> bool:
@@ -313,6 +342,7 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
             "negative_captions": row.negatives,
             "negative_images": row.counterparts,
             **({"units": row.units} if row.units else {}),
+            **({"positive_captions": row.positives} if row.positives else {}),
         }
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))

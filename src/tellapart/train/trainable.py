@@ -7,15 +7,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import numpy as np
+
+from tellapart.errors import ModelError
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch_backend import import_torch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Encoded", "Inputs", "Trainable", "TrainableDual", "autocast", "unit"]
+__all__ = ["Encoded", "Inputs", "Trainable", "TrainableDual", "autocast", "freeze_images", "picture_side", "unit"]
 
 #: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
 Inputs = Mapping[str, "Tensor"]
@@ -85,6 +88,32 @@ class TrainableDual:
         return scale
 
 
+def freeze_images(trainable: Trainable) -> None:
+    """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means.
+
+    Raises:
+        ModelError: the model has no image tower of its own.
+    """
+    module = cast("Any", trainable.module)
+    towers = {"visual", "vision_model", "visual_projection"}
+    model: Any = getattr(module, "model", None)
+    found = [part for name, part in model.named_children() if name in towers] if hasattr(module, "frozen") else []
+    if not found:
+        raise ModelError(
+            'optimiser.tower = "text": the model has no image tower of its own to be left as it is; take a dual '
+            "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
+        )
+    for part in found:
+        part.requires_grad_(False)
+    module.frozen = found
+
+
+def picture_side(trainable: Trainable) -> int:
+    """Return the side, in pixels, of the images that the model reads."""
+    prepared = trainable.image(np.zeros((8, 8, 3), np.uint8))
+    return max(max(tensor.shape) for tensor in prepared.values())
+
+
 @cache
 def _dual_module() -> Any:
     # Made on first use, because its base class is torch's.
@@ -94,6 +123,13 @@ def _dual_module() -> Any:
         def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
             super().__init__()
             self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
+            self.frozen: list[Any] = []
+
+        def train(self, mode: bool = True) -> Any:
+            super().train(mode)
+            for part in self.frozen:
+                part.eval()
+            return self
 
         def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, Any, Any, Any]:
             image, text = self._encode_images(images), self._encode_texts(texts)

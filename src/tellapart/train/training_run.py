@@ -37,7 +37,7 @@ from tellapart.train.run_files import RunFiles
 from tellapart.train.sources import build_recipes, data_folder, find_sources
 from tellapart.train.sweep import Sweep, run_sweep
 from tellapart.train.trackers import open_trackers
-from tellapart.train.trainable import Trainable
+from tellapart.train.trainable import Trainable, freeze_images
 from tellapart.train.validation import left_over, metric_of, validation_set
 
 __all__ = ["FinishedRun", "run_training"]
@@ -125,6 +125,8 @@ def run_training(
     with ranks.together():
         if config.lora is not None:
             add_updates(trainable, config.lora, config.seed)
+        if config.optimiser.tower == "text":
+            freeze_images(trainable)
         add_dropout(trainable.module, config.dropout)
         before = weights_of(trainable.module) if ranks.leads and _sweeps(config) else {}
     import_torch().manual_seed(config.seed)

@@ -37,6 +37,7 @@ def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, **more: Any) 
         bias=torch.tensor(-3.0, dtype=torch.float64),
         negative_texts=units(b, 2, d, seed=seed + 2),
         has_negative=torch.arange(2 * b).reshape(b, 2) % 3 != 1,
+        positive_texts=units(b, 2, d, seed=seed + 6),
         units=units(b, 2, d, seed=seed + 5),
         mates=mates,
         **more,
@@ -47,6 +48,7 @@ def reordered(made: Batch, order: Tensor) -> Batch:
     """The same pairs in another order."""
     assert made.negative_texts is not None
     assert made.has_negative is not None
+    assert made.positive_texts is not None
     mates = None
     if made.mates is not None:
         old = made.mates
@@ -58,6 +60,7 @@ def reordered(made: Batch, order: Tensor) -> Batch:
         image_ids=made.image_ids[order],
         negative_texts=made.negative_texts[order],
         has_negative=made.has_negative[order],
+        positive_texts=made.positive_texts[order],
         units=None if made.units is None else made.units[order],
         mates=mates,
     )

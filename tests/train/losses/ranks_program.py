@@ -19,6 +19,7 @@ from torch import Tensor
 from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.clic import clic
 from tellapart.train.losses.cs_clip import cs_clip
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
@@ -44,6 +45,7 @@ DUAL = {
     "tripletclip": tripletclip,
     "ce-clip": lambda made: ce_clip(made, CeClip(bound=1.0)),
     "cs-clip": cs_clip,
+    "clic": clic,
     "fsc-global": fsc_global,
     "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
     "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
@@ -60,7 +62,7 @@ FUSION = {
     "eqsim-ranking": lambda made: eqsim_ranking(made, EqSim(alpha=0.001, variant="v2-all")),
     "eqsim-itm-released": lambda made: eqsim_itm(made, EqSim(alpha=0.001, as_released=True)),
 }
-ENCODED = ("images", "texts", "negative_texts", "units")
+ENCODED = ("images", "texts", "negative_texts", "positive_texts", "units")
 
 
 def share(tensor: Tensor, rank: int, size: int) -> Tensor:

@@ -83,6 +83,14 @@ def negbench(L, false, there, same, contrast, choice):
     return {**parts, "total": sum(parts.values())}
 
 
+def clic(L, false, there, same, distances, contrast, choice, paraphrase):
+    """L: logits of images with each of their true captions, (p, n, n); distances of the first two captions."""
+    captions = [negbench(one, false, there, same, contrast, choice) for one in L]
+    parts = {name: mean([one[name] for one in captions]) for name in ("itc", "choice")}
+    parts["paraphrase"] = paraphrase * mean(distances**2)
+    return {**parts, "total": sum(parts.values())}
+
+
 def fsc_global(L, false, there, same, *, weight, gamma, smoothing):
     costs = []
     for _, p in choices(np.diag(L), false, there):

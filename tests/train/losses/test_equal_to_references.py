@@ -12,6 +12,7 @@ from made_batches import IDS, batch, matches
 
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.clic import Clic, clic
 from tellapart.train.losses.cs_clip import CsClip, cs_clip
 from tellapart.train.losses.cyclip import CyClip, cyclip
 from tellapart.train.losses.eqsim import drawn_negatives, eqsim
@@ -83,6 +84,11 @@ def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chun
     for contrast, choice in ((0.99, 0.01), (0.0, 1.0)):
         expected = reference.negbench(L, false, there, alike, contrast, choice)
         assert_equal(negbench(made, NegBench(contrast, choice)), expected)
+    true = np.concatenate([made.texts.numpy()[:, None], made.positive_texts.numpy()], axis=1).transpose(1, 2, 0)
+    apart = np.linalg.norm(true[0] - true[1], axis=0)
+    for weights in ((0.5, 0.5, 1.0), (1.0, 0.0, 0.0)):
+        expected = reference.clic(scale * made.images.numpy() @ true, false, there, alike, apart, *weights)
+        assert_equal(clic(made, Clic(*weights)), expected)
     U, F = (scale * made.images.numpy() @ made.units[:, side].numpy().T for side in (0, 1))
     assert_equal(cs_clip(made, CsClip(0.7)), reference.cs_clip(L, N, there.flatten(), U, F, alike, 0.7))
     for weight, gamma, smoothing in ((0.5, 2.0, 0.02), (1.0, 0.0, 0.0), (2.0, 1.0, 0.5)):

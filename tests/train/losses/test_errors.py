@@ -16,6 +16,7 @@ from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.train.losses.batch import Batch
 from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.clic import Clic, clic
 from tellapart.train.losses.cs_clip import CsClip, cs_clip
 from tellapart.train.losses.cyclip import CyClip
 from tellapart.train.losses.eqsim_itm import eqsim_itm
@@ -42,6 +43,7 @@ FULL = batch(ids=[0, 1, 2])
         ({"image_ids": torch.zeros(2)}, r"image_ids=\.\.\.\) has shape \(2,\); expected \(3,\)"),
         ({"negative_texts": torch.zeros(3, 5)}, r"negative_texts=\.\.\.\) has shape \(3, 5\); expected \(3, 1, 5\)"),
         ({"has_negative": torch.zeros(3, 1)}, r"has_negative=\.\.\.\) has shape \(3, 1\); expected \(3, 2\)"),
+        ({"positive_texts": torch.zeros(3, 5)}, r"positive_texts=\.\.\.\) has shape \(3, 5\); expected \(3, 1, 5\)"),
         ({"units": torch.zeros(3, 5)}, r"units=\.\.\.\) has shape \(3, 5\); expected \(3, 2, 5\)"),
         ({"mates": batch(ids=[7])}, r"mates\.images=\.\.\.\) has shape \(1, 5\); expected \(3, 5\)"),
         ({"chunk": 0}, r"chunk=0\): a chunk has at least one row"),
@@ -59,6 +61,7 @@ def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str) -
         (ce_clip, {"negative_texts": None, "has_negative": None}, "ce-clip needs false captions"),
         (fsc_global, {"negative_texts": None, "has_negative": None}, "fsc-global needs false captions"),
         (negbench, {"negative_texts": None, "has_negative": None}, "negbench needs false captions"),
+        (clic, {"negative_texts": None, "has_negative": None}, "clic needs false captions"),
         (cs_clip, {"units": None}, "cs-clip needs units with their foils"),
         (tripletclip, {"mates": None}, r"tripletclip needs Batch\(mates"),
         (siglip, {"bias": None}, r"siglip needs Batch\(bias"),
@@ -110,6 +113,7 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
         (lambda: FscGlobal(gamma=0.5), ModelError, "gamma 0 or at least 1"),
         (lambda: FscGlobal(smoothing=1.0), ModelError, "smoothing at least 0 and below 1"),
         (lambda: NegBench(choice=-1.0), ModelError, "a weight is at least 0"),
+        (lambda: Clic(paraphrase=-1.0), ModelError, r"Clic\(contrast=0.5, choice=0.5, paraphrase=-1.0\)"),
         (lambda: CsClip(weight=-1.0), ModelError, r"CsClip\(weight=-1.0\)"),
         (lambda: CyClip(within=-0.1), ModelError, r"CyClip\(cross=0.25, within=-0.1\): a weight is at least 0"),
     ],

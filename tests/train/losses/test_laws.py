@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.clic import clic
 from tellapart.train.losses.cs_clip import cs_clip
 from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
@@ -42,6 +43,7 @@ DUAL: dict[str, Loss] = {
     "tripletclip": tripletclip,
     "ce-clip": lambda made: ce_clip(made, CeClip(threshold=1.0)),
     "cs-clip": cs_clip,
+    "clic": clic,
     "fsc-global": fsc_global,
     "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
     "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
@@ -58,7 +60,7 @@ DUAL: dict[str, Loss] = {
 #: Their draws belong to row numbers.
 DRAWING = {"eqsim-released"}
 #: They read false captions or mates, which no batch makes needless.
-NEGATIVES_OF_THEIR_OWN = {"negclip", "trohn-img", "tripletclip", "ce-clip", "cs-clip", "fsc-global", "negbench"}
+NEGATIVES_OF_THEIR_OWN = {"negclip", "trohn-img", "tripletclip", "ce-clip", "cs-clip", "fsc-global", "negbench", "clic"}
 
 FUSION: dict[str, Callable[[Matches], LossParts]] = {
     "itm": itm,
@@ -150,6 +152,7 @@ def with_entry(made: Batch, value: float) -> Batch:
         images=wider(made.images, 0, 1.0),
         texts=wider(made.texts, 3, value),
         negative_texts=wider(made.negative_texts),
+        positive_texts=wider(made.positive_texts),
         units=wider(made.units),
         mates=Batch(wider(mates.images), wider(mates.texts), mates.scale, mates.image_ids),
     )
@@ -236,7 +239,7 @@ def test_half_precision_is_compared_in_float32_under_autocast_too() -> None:
     made = replace(batch(), mates=None)
     half = {
         name: getattr(made, name).to(torch.bfloat16)
-        for name in ("images", "texts", "scale", "bias", "negative_texts", "units")
+        for name in ("images", "texts", "scale", "bias", "negative_texts", "positive_texts", "units")
     }
     single = {name: tensor.float() for name, tensor in half.items()}
     for name, loss in DUAL.items():
@@ -273,3 +276,18 @@ def test_separate_negatives_are_drawn_by_each_side_and_the_hardest_are_the_most_
     drawn = {tuple(hard_negatives(replace(made, step=step)).texts[:, 0].tolist()) for step in range(20)}
     assert len(drawn) > 10
     assert hard_negatives(batch(ids=[1, 1, 2]), 3).texts.tolist()[2][2] == -1
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 5), st.permutations(range(3)))
+def test_clic_does_not_mind_which_caption_is_which_but_for_the_two_of_one_meaning(seed: int, order: list[int]) -> None:
+    made = batch(seed)
+    assert made.positive_texts is not None
+    true = torch.cat([made.texts[:, None], made.positive_texts], dim=1)[:, order]
+    parts, again = clic(made), clic(replace(made, texts=true[:, 0], positive_texts=true[:, 1:]))
+    for name in ("itc", "choice"):
+        torch.testing.assert_close(parts[name], again[name], rtol=1e-10, atol=1e-12)
+    same = clic(replace(made, texts=true[:, 0], positive_texts=true[:, :1]))
+    assert same["paraphrase"] == 0
+    alone = replace(made, positive_texts=None, negative_texts=None, has_negative=None)
+    assert clic(alone)["total"] == itc(alone)["total"]

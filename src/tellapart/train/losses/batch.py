@@ -29,6 +29,8 @@ class Batch:
         bias: scalar that SigLIP adds to its logits.
         negative_texts: float `(b, f, d)`, unit vectors of captions that are false of image `i`.
         has_negative: bool `(b, f)`, False where an image has fewer; all True if None.
+        positive_texts: float `(b, p, d)`, unit vectors of further captions that are true of image `i`; the first says
+            what the pair's own text says.
         units: float `(b, 2, d)`, unit vectors of a part of each caption and of its foil, which is false of the image.
         mates: the hard counterpart of each pair (another image and its own caption), as many pairs as these.
         chunk: rows of the similarity matrix in memory at a time; all of them if None. Changes no number.
@@ -51,6 +53,7 @@ class Batch:
     bias: Tensor | None = None
     negative_texts: Tensor | None = None
     has_negative: Tensor | None = None
+    positive_texts: Tensor | None = None
     units: Tensor | None = None
     mates: Batch | None = None
     chunk: int | None = None
@@ -68,6 +71,9 @@ class Batch:
             _expect("negative_texts", self.negative_texts, (b, f, d), "the false captions of each image")
             if self.has_negative is not None:
                 _expect("has_negative", self.has_negative, (b, f), "which of negative_texts there are")
+        if self.positive_texts is not None:
+            p = self.positive_texts.shape[1] if self.positive_texts.ndim == 3 else 1
+            _expect("positive_texts", self.positive_texts, (b, max(p, 1), d), "further true captions of each image")
         if self.units is not None:
             _expect("units", self.units, (b, 2, d), "a unit of each caption and its foil")
         if self.mates is not None:

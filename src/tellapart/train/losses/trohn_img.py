@@ -62,5 +62,6 @@ def side_by_side(batch: Batch) -> Batch:
         negative_texts=None,
         has_negative=None,
         units=None,
+        positive_texts=None,
         mates=None,
     )
