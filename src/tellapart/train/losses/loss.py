@@ -61,6 +61,7 @@ class DualLoss(Loss):
         negative_images: use of each row's hard counterpart: `none`; `pairs`, more pairs of the batch, where the rows
             have counterparts; `mate`, the row's own `Batch.mates`, which the function cannot do without.
         units: whether the function reads `Batch.units`: every row then needs one.
+        bias: whether it reads `Batch.bias`: a model that has none then gets one.
 
     >>> find_loss("negclip").negative_captions, find_loss("trohn-img").negative_images
     (1, 'mate')
@@ -69,6 +70,7 @@ class DualLoss(Loss):
     negative_captions: int = 0
     negative_images: Literal["none", "pairs", "mate"] = "none"
     units: bool = False
+    bias: bool = False
 
 
 @dataclass(frozen=True, slots=True)
