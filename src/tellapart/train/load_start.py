@@ -73,12 +73,13 @@ def _open(name: str, config: TrainConfig) -> Trainable:
             f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {config.loss['name']!r} is none"
         )
     trainable = open_dual(name, config.device)
-    if any(isinstance(term.loss, DualLoss) and term.loss.bias for term in config.loss_terms()):
+    biased = any(isinstance(term.loss, DualLoss) and term.loss.bias for term in config.loss_terms())
+    if biased and isinstance(trainable, TrainableDual):
         trainable.add_bias()
     return trainable
 
 
-def open_dual(name: str, device: str) -> TrainableDual:
+def open_dual(name: str, device: str) -> Trainable:
     """Open a dual encoder to train it.
 
     Args:
