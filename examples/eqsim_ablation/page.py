@@ -1,4 +1,4 @@
-"""The page of the ablation, made of its record and of the test pairs' aspects."""
+"""The page of the ablation: its power first, then what is complete, then what was found in that, with intervals."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.eqsim_ablation.outcomes import DRAWS, Interval, group, paired, parts
-from examples.eqsim_ablation.plan import Method, fine_tuning, methods
-from tellapart.benchmarks.find import load_pairs
+from examples.eqsim_ablation.crossed import compare_crossed
+from examples.eqsim_ablation.pieces import right_items
+from examples.eqsim_ablation.plan import Method, Plan
+from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
+from tellapart.stats.multiple import holm
 
-__all__ = ["DRAWING", "PAGE", "PAPER", "RECORD", "page"]
+__all__ = ["PAGE", "PAPER", "page"]
 
-#: The outcomes of the runs.
-RECORD = Path(__file__).with_name("record.json")
-
-#: The page that is made of it, and its drawing.
+#: The page that is made of the record.
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "eqsim_ablation.md"
-DRAWING = PAGE.with_suffix(".svg")
 
 #: Group scores in percent of FIBER on Eq-Kubric's location, counting and attribute (EqSim, Table 6).
 PAPER = {
@@ -33,238 +31,217 @@ PAPER = {
     "eqsim": (11.05, 30.90, 70.20),
 }
 
-#: Group score of random draws: both true scores above both false ones, 4 of the 24 orders.
-_RANDOM = 1 / 6
+#: Of a piece's `kept`: title.
+_KEPT = {
+    "i2t_recall@1": "caption of a scene, recall at 1",
+    "t2i_recall@1": "scene of a caption, recall at 1",
+    "demo-objects": "`demo-objects`, zero-shot",
+}
 
-#: The paper's columns.
-_ASPECTS = ("location", "counting", "attribute")
-
-Masks = Mapping[str, NDArray[np.bool_]]
+Runs = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def page(record: Mapping[str, Any]) -> str:
-    """Return the page in markdown.
+def page(plan: Plan) -> str:
+    """Return the page in markdown, of the pieces that the record has."""
+    runs = {method.name: _runs(plan, method) for method in plan.methods}
+    blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs)]
+    if any(runs.values()):
+        blocks += [_scores(plan, runs), _differences(plan, runs), _kept(plan, runs)]
+    return "\n\n".join(_wrap(block) for block in "\n\n".join(blocks).split("\n\n")) + "\n"
 
-    Raises:
-        KeyError: the record lacks a run.
-    """
-    runs = record["runs"]
-    rows = [row for row in methods() if any(run["method"] == row.name for run in runs)]
-    masks = parts(load_pairs(record["test"]))
-    blocks = [
-        _introduction(record, rows),
-        "## Group score\n",
-        _scores(record, rows, masks),
-        "## Differences\n",
-        _differences(runs, rows, masks),
-        "## What the regularisation said\n",
-        _regularisation(runs, rows),
-        "## Equivariance\n",
-        _equivariance(record, rows),
-        "## Cost\n",
-        _costs(record, rows),
-    ]
-    return "\n\n".join(map(_wrap, "\n".join(blocks).split("\n\n")))
+
+_INTRODUCTION = """# EqSim's ablation, with power
+
+<!-- Made by `python -m examples.eqsim_ablation.run --page` from the record's pieces; edit neither. -->
+
+Which losses make a dual encoder tell minimal pairs apart, and which part of EqSim's? The paper asks this of FIBER on
+Eq-Kubric (Table 6) and finds gains of 1.9 to 4.5 points. Here the same question is put to the bundled encoder,
+half-trained, on rendered scenes. An earlier ablation stood on this page, of 11 rows and 5 seeds: its intervals were as
+wide as the paper's gains, and its start at chance for two of three aspects. What it did show: through a softmax over a
+batch, v1 of distant pairs stays below 1e-6, so EqSim and its v2-close were one row. It is the pilot of this one, and in
+git's history (`git log -- examples/eqsim_ablation/record.json`)."""
+
+
+def _power(plan: Plan) -> str:
+    """Say what can be seen before anything that was."""
+    if not plan.piece("power").exists():
+        return "## Power, before any result\n\nNot computed yet: `python -m examples.eqsim_ablation.power`."
+    found, unit = plan.read("power"), plan.read("units")
+    variance, design = found["variance"], found["chosen"]
+    names = ("alone", "holm", "careful", "careful_holm")
+    lines = ["| seeds | items | seen | among all | with thrice the variance | among all | false alarms | core | GPU |"]
+    lines.append("|" + "--:|" * 9)
+    for row in found["table"]:
+        cells = [f"{row['seeds']}", f"{row['items']:,}", *(f"{100 * row[name]:.1f}" for name in names)]
+        cells += [f"{100 * row['wrong']:.1f} %", f"{row['cpu_hours']:.0f} h", f"{row['gpu_hours']:.1f} h"]
+        lines.append(f"| {' | '.join(cells)} |")
+    choice = (
+        f"No design of the table sees {100 * GOAL:.0f} points among all, and with {CAUTION} times the pilot's variance."
+        if design is None
+        else f"**Chosen: {design['seeds']} seeds, {design['items']:,} items**, the cheapest with 2,000 of each kind "
+        f"that sees {100 * GOAL:.0f} points among all, and in one comparison with {CAUTION} times the variance: "
+        f"{design['cpu_hours']:.0f} hours of one core, {design['rendering_hours']:.1f} of them rendering."
+    )
+    table = "\n".join(lines)
+    return f"""## Power, before any result
+
+```console
+$ python -m examples.eqsim_ablation.power --measure
+$ python -m examples.eqsim_ablation.power
+```
+
+The pilot is the earlier ablation (`pilot.json`; group score {100 * found["group"]:.1f}): between two of its rows,
+paired by seed and item, the difference has a variance of {variance["items"]:.2g} over items, {variance["seeds"]:.2g}
+over seeds (a standard deviation of {100 * variance["seeds"] ** 0.5:.1f} points) and {variance["rest"]:.2g} of the rest.
+Differences with that variance are drawn {found["draws"]} times for each design, and go through the test of this page.
+The table has the smallest true difference, in points of group score, that the test finds {10 * POWER:.0f} times in 10:
+at 5 % for one comparison, and among all {found["tests"]}, in the first step of Holm's
+correction. The pilot's start was nearer to the floor, and its training shorter, so the next columns take {CAUTION}
+times its variance. False alarms: how often the test finds a difference where there is none.
+
+{table}
+
+{choice}
+
+Hours of a core are from processor seconds of one thread, measured by the first command: {unit["step"]:.2f} a step,
+{1000 * unit["measured_item"]:.0f} milliseconds to measure an item, {unit["rendered_item"]:.2f} seconds to render one.
+**Hours of a GPU are an estimate**: {1000 * GPU_STEP:.0f} milliseconds a step are assumed, and rendering and measuring
+are left out."""
+
+
+def _rows(plan: Plan) -> str:
+    size = 2 * plan.fine_tune["batch"]["size"]
+    numbers = "\n".join(
+        f"| {row.title} | {row.about} | {' = '.join(f'`{place}`' for place in row.tune)}: "
+        f"{', '.join(f'{value:g}' for value in row.choices)} |"
+        for row in plan.methods
+    )
+    tests = ", ".join(f"{name} ({plan.items(name):,})" for name in plan.tests)
+    start = (
+        plan.start.get("model")
+        or f"the bundled encoder's own run in {plan.start['steps']} steps instead of its own number"
+    )
+    return f"""## What is run
+
+The start is {start}. Each row fine-tunes it on {sum(plan.items(name) for name in plan.train):,} quadruples with
+{plan.seeds} seeds: {plan.steps} steps, each of {size} pictures. Each row has one number, tuned with one seed and
+{plan.tuning_steps} steps a value on {plan.items("tuning")} quadruples of their own, which also choose weights within a
+run. It is measured once, after each run, on three sets of fresh quadruples: {tests}. The last is under lights, on
+floors and through a lens that no training scene has. Pictures that training and another set share are refused.
+
+| row | what it is | its number |
+|---|---|---|
+{numbers}
+
+```console
+$ python -m examples.eqsim_ablation.run --minutes 10    # again and again: it goes on where it was
+$ python -m examples.eqsim_ablation.run --list
+$ python -m examples.eqsim_ablation.run --page
+```"""
+
+
+def _complete(plan: Plan, runs: Runs) -> str:
+    """Say what is there and what is not."""
+
+    def have(names: Sequence[str]) -> str:
+        return f"{sum(plan.piece(name).exists() for name in names)} of {len(names)}"
+
+    tuned = [f"tune-{row.name}-{number}" for row in plan.methods for number in range(len(row.choices))]
+    lines = ["| stage | done |", "|---|---|"]
+    lines += [f"| sets | {have([f'set-{name}' for name in plan.sets])} |", f"| start | {have(['start'])} |"]
+    lines += [f"| tuning | {have(tuned)} |"]
+    lines += [f"| runs | {sum(map(len, runs.values()))} of {len(plan.methods) * plan.seeds} |"]
+    text = "## What is complete\n\n" + "\n".join(lines)
+    missing = [method.title for method in plan.methods if not runs[method.name]]
+    if len(missing) == len(plan.methods):
+        return text + "\n\n**No row was run yet**: results will stand below this line, and there are none."
+    return text + (f"\n\nNot run yet: {', '.join(missing)}." if missing else "")
+
+
+def _scores(plan: Plan, runs: Runs) -> str:
+    lines = ["| | seeds | " + " | ".join(plan.tests) + " | best step | paper: location, counting, attribute |"]
+    lines.append("|---|--:|" + "--:|" * (len(plan.tests) + 1) + "---|")
+    start = plan.read("start")["sets"]
+    lines.append(
+        "| start | | " + " | ".join(f"{100 * start[name]['group_score']:.1f}" for name in plan.tests) + " | | |"
+    )
+    for method in plan.methods:
+        if mine := runs[method.name]:
+            cells = [_mean_sd([100 * run["sets"][name]["group_score"] for run in mine]) for name in plan.tests]
+            cells.append(f"{np.mean([run['best_step'] for run in mine]):.0f}")
+            paper = ", ".join(f"{value:.2f}" for value in PAPER.get(method.name, ()))
+            lines.append(f"| {method.title} | {len(mine)} | {' | '.join(cells)} | {paper} |")
+    return (
+        "## Group score\n\n"
+        + "\n".join(lines)
+        + (
+            "\n\nPercent; mean ± standard deviation over seeds. `best step` is the mean of those that did best "
+            f"on the tuning set, of {plan.steps}: where it is the last one, the row had not converged."
+        )
+    )
+
+
+def _differences(plan: Plan, runs: Runs) -> str:
+    """Compare every row with the first over the seeds that both have, two at least: on all items, then set by set."""
+    base, found = plan.methods[0], {}
+    for method in plan.methods[1:]:
+        shared = sorted({run["seed"] for run in runs[base.name]} & {run["seed"] for run in runs[method.name]})
+        if len(shared) > 1:
+            ours, theirs = ([run for run in runs[row.name] if run["seed"] in shared] for row in (method, base))
+            parts = [_outcomes(ours, name) - _outcomes(theirs, name) for name in plan.tests]
+            found[method.title] = [compare_crossed(part) for part in (np.concatenate(parts, axis=1), *parts)]
+    if not found:
+        return f"## Differences from {base.title}\n\nNo row has two seeds yet."
+    lines = ["| | all | p | " + " | ".join(plan.tests) + " |", "|---|" + "--:|" * (len(plan.tests) + 2)]
+    adjusted = holm([float(verdicts[0].p) for verdicts in found.values()])
+    for (title, verdicts), p in zip(found.items(), adjusted, strict=True):
+        cells = []
+        for verdict in verdicts:
+            value, half = 100 * float(verdict.value), 100 * float(verdict.half())
+            cells.append(f"{value:+.1f} [{value - half:+.1f}, {value + half:+.1f}]")
+        cells.insert(1, f"**{p:.2g}**" if p < 0.05 else f"{p:.2g}")
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return (
+        f"## Differences from {base.title}\n\n"
+        + "\n".join(lines)
+        + "\n\nPoints with 95 % intervals, paired by seed and item: variances over both, Satterthwaite's degrees of "
+        f"freedom. p is of all items together, Holm's over the {len(found)} comparisons that there are; bold below "
+        "0.05. The columns by set have intervals alone, each for itself."
+    )
+
+
+def _outcomes(runs: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float64]:
+    return np.array([right_items(run, name) for run in runs], np.float64)
+
+
+def _kept(plan: Plan, runs: Runs) -> str:
+    """Say what the start could do and the rows can."""
+    start = plan.read("start")["kept"]
+    lines = ["| | " + " | ".join(_KEPT.values()) + " |", "|---|" + "--:|" * len(_KEPT)]
+    lines.append("| start | " + " | ".join(f"{100 * start[name]:.1f}" for name in _KEPT) + " |")
+    for method in plan.methods:
+        if mine := runs[method.name]:
+            cells = (_mean_sd([100 * (run["kept"][name] - start[name]) for run in mine], sign="+") for name in _KEPT)
+            lines.append(f"| {method.title} | {' | '.join(cells)} |")
+    return (
+        "## What is forgotten\n\n"
+        + "\n".join(lines)
+        + "\n\nThe start in percent; the rows as differences from it in points, mean ± standard deviation over seeds."
+    )
+
+
+def _runs(plan: Plan, method: Method) -> list[dict[str, Any]]:
+    names = [f"run-{method.name}-{seed}" for seed in range(plan.seeds)]
+    return [plan.read(name) for name in names if plan.piece(name).exists()]
+
+
+def _mean_sd(values: Sequence[float], sign: str = "") -> str:
+    spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
+    return f"{np.mean(values):{sign}.1f}{spread}"
 
 
 def _wrap(block: str) -> str:
-    """Fill the lines of a paragraph or of a list; tables, code and headings are unchanged."""
-    if block.lstrip().startswith(("|", "#", "<", "`", "!")):
+    """Fill the lines of a paragraph; tables, code and headings are unchanged."""
+    if block.startswith(("|", "#", "<", "`")):
         return block
-    if block.startswith("- "):
-        return "\n".join(_fill(line, "  ") for line in block.split("\n"))
-    end = "\n" if block.endswith("\n") else ""
-    return _fill(" ".join(block.split()), "") + end
-
-
-def _fill(text: str, indent: str) -> str:
-    return fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def _introduction(record: Mapping[str, Any], rows: Sequence[Method]) -> str:
-    about, seeds, start = record["about"], len({run["seed"] for run in record["runs"]}), record["start"]
-    tuned = fine_tuning(rows[0], 0, Path(), "")
-    steps, size, pairs = tuned.optimiser.steps or 0, tuned.batch.size, record["train"]["pairs"]
-    packages = ", ".join(f"{name} {value}" for name, value in about["packages"].items())
-    listed = "\n".join(f"- **{row.title}**: {row.about}" for row in rows)
-    return f"""# EqSim's ablation in miniature
-
-<!-- Made by examples/eqsim_ablation/run.py from its record.json; edit neither this page nor the record. -->
-
-Does EqSim's regularisation help a dual encoder to tell minimal pairs apart, and which part of it? The paper asks this
-of FIBER on Eq-Kubric (Table 6); here the same question is put to a small CLIP (a ResNet and a text transformer, 96
-pixels) on rendered scenes that differ in one location, count or attribute. One command does everything, on two CPU
-cores:
-
-```console
-$ python -m examples.eqsim_ablation.run
-```
-
-One model is pre-trained by contrast on {record["train"]["items"]} quadruples ({pairs:,} pairs); its weights after step
-{start["best_step"]} are the common start. Each row fine-tunes that start with {seeds} seeds: {steps} steps of {size}
-pairs, {steps * size / pairs:.1f} passes over the training pairs, which is short, and what two busy cores can do.
-Weights are chosen by the group score on 180 validation scenes, and measured once on the 300 pairs of `demo`: scenes of
-another seed, half of them with combinations that no training scene has. Pictures that the sets share are refused. No
-weight of a loss was tuned: all are the losses' defaults, except where the list gives others.
-
-{listed}
-
-{packages}, Python {about["python"]}, {about["machine"]}, {about["threads"]} thread a run.
-"""
-
-
-def _scores(record: Mapping[str, Any], rows: Sequence[Method], masks: Masks) -> str:
-    columns = list(masks)
-    sizes = " | ".join(f"{name} ({int(mask.sum())})" for name, mask in masks.items())
-    lines = [f"| | {sizes} | paper: location, counting, attribute |", "|---|" + "---|" * (len(columns) + 1)]
-    for title, run in (("start", record["start"]), ("the bundled `demo-encoder`", record["bundled"])):
-        right = group(run, len(masks["all"]))
-        cells = (f"{100 * right[masks[name]].mean():.1f}" for name in columns)
-        lines.append(f"| {title} | {' | '.join(cells)} | |")
-    for row in rows:
-        outcomes = _of(record["runs"], row, masks)
-        cells = (_mean_sd([100 * right[masks[name]].mean() for right in outcomes]) for name in columns)
-        paper = ", ".join(f"{value:.2f}" for value in PAPER.get(row.name, ()))
-        lines.append(f"| {row.title} | {' | '.join(cells)} | {paper} |")
-    return (
-        "\n".join(lines)
-        + "\n\nPercent of items with both captions and both images told apart, ties wrong: mean ± standard deviation "
-        "over seeds. A model that draws at random gets 16.7. `seen` and `held out` are combinations that training "
-        "scenes have "
-        "and have not. The bundled encoder was trained longer, on more scenes and with more losses; it is not a row.\n"
-        + _untaught(record, masks)
-    )
-
-
-def _untaught(record: Mapping[str, Any], masks: Masks) -> str:
-    """Say on which aspects the start is no better than a draw: there a row can show little."""
-    right = group(record["start"], len(masks["all"]))
-    aspects = [name for name in _ASPECTS if name in masks and right[masks[name]].mean() <= _RANDOM]
-    if not aspects:
-        return ""
-    return (
-        f"\nThe start does no better than random draws on {' and '.join(aspects)}: at this size of model, data and "
-        "training it has not learnt them, and these columns show little of a loss.\n"
-    )
-
-
-def _differences(runs: Sequence[Mapping[str, Any]], rows: Sequence[Method], masks: Masks) -> str:
-    lines = ["| | " + " | ".join(masks) + " |", "|---|" + "---|" * len(masks)]
-    clear: dict[bool, list[str]] = {True: [], False: []}
-    compared = [(row, rows[0]) for row in rows[1:]]
-    compared += [(row, base) for row in rows for base in rows if base.name == row.against]
-    for row, base in compared:
-        ours, theirs, cells = _of(runs, row, masks), _of(runs, base, masks), []
-        title = f"{row.title} - {base.title}"
-        for name, mask in masks.items():
-            interval = paired([right[mask] for right in ours], [right[mask] for right in theirs])
-            cells.append(_interval(interval))
-            if interval.excludes_zero:
-                clear[interval.value > 0].append(f"{title} on {name}")
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    sentences = [
-        f"Intervals wholly {'above' if above else 'below'} zero: {'; '.join(names) if names else 'none'}."
-        for above, names in clear.items()
-    ]
-    count, excluding = len(compared) * len(masks), sum(map(len, clear.values()))
-    sentences.append(
-        f"{excluding} of {count} intervals leave zero out; if no loss differed from another, about {0.05 * count:.0f} "
-        "would."
-    )
-    return (
-        "\n".join(lines)
-        + f"\n\nPoints, with 95 % intervals: a percentile bootstrap of {DRAWS:,} draws over seeds and items at once, "
-        "of "
-        "the same seeds and items for both. Few seeds make such an interval too narrow rather than too wide, and no "
-        "interval is "
-        "widened for their number.\n\n" + "\n\n".join(sentences) + "\n"
-    )
-
-
-def _regularisation(runs: Sequence[Mapping[str, Any]], rows: Sequence[Method]) -> str:
-    lines = ["| | part | first quarter | last quarter |", "|---|---|---|---|"]
-    for row in rows:
-        mine = [run["parts"] for run in runs if run["method"] == row.name]
-        for part in mine[0]:
-            values = np.array([one[part] for one in mine]).mean(0)
-            lines.append(f"| {row.title} | `{part}` | {values[0]:.3g} | {values[1]:.3g} |")
-    return (
-        "\n".join(lines)
-        + "\n\nParts of the loss, each with its weight: means over the first and the last quarter of the steps, and "
-        "over "
-        "seeds. A part of zero changes nothing, at any weight.\n" + _same(runs, rows)
-    )
-
-
-def _same(runs: Sequence[Mapping[str, Any]], rows: Sequence[Method]) -> str:
-    """Say which rows have the same outcomes item by item with every seed: their losses were as good as the same."""
-
-    def outcomes(row: Method) -> list[tuple[str, str, float]]:
-        mine = sorted((run for run in runs if run["method"] == row.name), key=lambda run: run["seed"])
-        return [(run["text_score"], run["image_score"], run["v1"]) for run in mine]
-
-    pairs = [
-        f"The rows `{other.title}` and `{row.title}` have the same outcome for every item and seed: the difference of "
-        "their losses was zero, or next to it."
-        for number, row in enumerate(rows)
-        for other in rows[:number]
-        if outcomes(row) == outcomes(other)
-    ]
-    return "".join(f"\n{line}\n" for line in pairs)
-
-
-def _equivariance(record: Mapping[str, Any], rows: Sequence[Method]) -> str:
-    names = ("v1", "v2_text", "v2_image")
-    lines = ["| | " + " | ".join(f"`{name}`" for name in names) + " |", "|---|---|---|---|"]
-    lines.append("| start | " + " | ".join(f"{record['start'][name]:.4f}" for name in names) + " |")
-    for row in rows:
-        mine = [run for run in record["runs"] if run["method"] == row.name]
-        cells = (_mean_sd([run[name] for run in mine], 4) for name in names)
-        lines.append(f"| {row.title} | {' | '.join(cells)} |")
-    return (
-        "\n".join(lines)
-        + "\n\nMean absolute deviation on the test pairs, in cosines: mean ± standard deviation over seeds; 0 is "
-        "equivariant.\n\n"
-        + f"![Densities of the deviations over the test pairs]({DRAWING.name})\n\n"
-        + "Densities over the test pairs of all seeds (the paper's Figure 6 has the second): the tighter, the more "
-        "equivariant.\n"
-    )
-
-
-def _costs(record: Mapping[str, Any], rows: Sequence[Method]) -> str:
-    titles = {row.name: row.title for row in rows}
-    costs = {(row["loss"], row["batch"]): row for row in record["costs"]}
-    batches = sorted({batch for _, batch in costs})
-    lines = ["| | " + " | ".join(f"{batch} pairs" for batch in batches) + " |", "|---|" + "---|" * len(batches)]
-    for name in dict.fromkeys(loss for loss, _ in costs):
-        cells = []
-        for batch in batches:
-            mine, base = costs[name, batch], costs["ft", batch]
-            longer = 1 + (mine["own"] - base["own"]) / base["forward"]
-            more = "" if name == "ft" else f" ({longer:.3f}x)"
-            cells.append(f"{mine['forward']:.0f}{more}, {mine['step']:.0f}")
-        lines.append(f"| {titles.get(name, name)} | {' | '.join(cells)} |")
-    return (
-        "\n".join(lines)
-        + "\n\nMilliseconds of the processor, the median of five: the forward pass of both towers and the loss; "
-        "forward "
-        "and backward. In brackets, how much longer than FT's the loss's own time makes the forward pass: the towers "
-        "are "
-        "the same, and their times differ by noise alone. The paper has 1.026x for a dual encoder.\n"
-    )
-
-
-def _of(runs: Sequence[Mapping[str, Any]], row: Method, masks: Masks) -> list[NDArray[np.bool_]]:
-    mine = sorted((run for run in runs if run["method"] == row.name), key=lambda run: run["seed"])
-    return [group(run, len(masks["all"])) for run in mine]
-
-
-def _mean_sd(values: Sequence[float], digits: int = 1) -> str:
-    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{spread}"
-
-
-def _interval(interval: Interval) -> str:
-    low, high = 100 * interval.low, 100 * interval.high
-    text = f"{100 * interval.value:+.1f} [{low:+.1f}, {high:+.1f}]"
-    return f"**{text}**" if interval.excludes_zero else text
+    return fill(" ".join(block.split()), 120, break_long_words=False, break_on_hyphens=False)

@@ -1,22 +1,26 @@
-"""The plan of the ablation: its rows, and the configuration of each run."""
+"""The plan of the ablation: its sets, its start, its rows, and the configuration of each run."""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tellapart.train.config import TrainConfig
+from tellapart.builders.recipe_file import read_recipe_file
+from tellapart.data.rows import read_object
+from tellapart.records.run_folder import write_text_file
+from tellapart.train.config import TrainConfig, read_config
 from tellapart.train.presets import merge_preset
 
-__all__ = ["HERE", "SETS", "Method", "fine_tuning", "methods", "pretraining"]
+__all__ = ["HERE", "Method", "Plan", "read_plan"]
 
-#: The folder of the configurations.
+#: The folder of the plans, recipes and rows.
 HERE = Path(__file__).resolve().parent
 
-#: Set -> the recipe that renders it.
-SETS = {"train": HERE / "train_scenes.toml", "validation": HERE / "validation_scenes.toml"}
+#: How the start is trained: the bundled encoder's run, with fewer steps.
+_ENCODER = HERE.parent / "demo_encoder" / "encoder.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,66 +32,142 @@ class Method:
         title: in tables.
         about: what it is, in words.
         loss: the loss's name and options.
-        data: what it changes in `[data]`.
-        against: name of a row that it is compared with beside the first.
+        tune: the one number of its configuration that is tuned, `table.key`, or two keys that are one number.
+        choices: its values that are tried.
+        changes: what else it changes in the configuration.
 
-    >>> Method("ft", "FT", "contrast", {"name": "itc"}).data
-    {}
+    >>> Method("ft", "FT", "contrast", {"name": "itc"}).choices
+    ()
     """
 
     name: str
     title: str
     about: str
     loss: dict[str, Any]
-    data: dict[str, Any] = field(default_factory=dict)
-    against: str = ""
+    tune: tuple[str, ...] = ()
+    choices: tuple[float, ...] = ()
+    changes: dict[str, Any] = field(default_factory=dict)
 
 
-def methods() -> list[Method]:
-    """Read the rows from `methods.toml`; the first is what the others are compared with.
+@dataclass(frozen=True)
+class Plan:
+    """What is made, trained and measured, and where it is kept.
 
-    >>> methods()[0].title
-    'FT'
+    Attributes:
+        work: folder of sets and runs.
+        record: folder of the record's pieces.
+        sets: name of a set -> its recipe.
+        train: names of the sets that are trained on.
+        tests: names of those that are measured.
+        start: `model`, or `steps` of the encoder's run that make it.
+        fine_tune: the configuration that the rows share.
+        methods: the rows; the first is what the others are compared with.
+        seeds: runs of each row.
+        tuning_steps: of a run that tries a value of a row's number.
+
+    >>> plan = read_plan(HERE / "plan.toml")
+    >>> plan.methods[0].title, plan.train[0], min(plan.items(name) for name in plan.tests) >= 2000
+    ('FT', 'scenes_1', True)
     """
-    table = tomllib.loads((HERE / "methods.toml").read_text(encoding="utf-8"))
-    return [Method(**values) for values in table["methods"]]
+
+    work: Path
+    record: Path
+    sets: dict[str, Path]
+    train: tuple[str, ...]
+    tests: tuple[str, ...]
+    start: dict[str, Any]
+    fine_tune: dict[str, Any]
+    methods: tuple[Method, ...]
+    seeds: int
+    tuning_steps: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Steps of a fine-tuning run."""
+        return int(self.fine_tune["optimiser"]["steps"])
+
+    @property
+    def validations(self) -> int:
+        """How often a fine-tuning run is measured on the tuning set."""
+        return -(-self.steps // int(self.fine_tune["validation"]["every"]))
+
+    def row(self, name: str) -> Method:
+        """Return the row of a name."""
+        return next(method for method in self.methods if method.name == name)
+
+    @property
+    def model(self) -> str:
+        """Name of the start."""
+        return str(self.start.get("model") or f"compact:{self.work / 'start' / 'model'}")
+
+    def items(self, name: str) -> int:
+        """Return how many items a set's recipe asks for."""
+        return sum(read_recipe_file(self.sets[name]).options["items"].values())  # type: ignore[union-attr,call-overload,arg-type]
+
+    def piece(self, name: str) -> Path:
+        """Return the file of a piece of the record."""
+        return self.record / f"{name}.json"
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Return a piece of the record."""
+        return read_object(self.piece(name))
+
+    def write(self, name: str, piece: dict[str, Any]) -> None:
+        """Write a piece of the record, whole or not at all."""
+        self.record.mkdir(exist_ok=True)
+        write_text_file(self.piece(name), json.dumps(piece, indent=1) + "\n")
+
+    def starting(self) -> TrainConfig:
+        """Return the run that makes the start: the bundled encoder's, shorter."""
+        values = read_config(_ENCODER).model_dump(exclude_none=True)
+        steps = int(self.start["steps"])
+        changes = {
+            "name": "start",
+            "model": f"new:{_ENCODER.parent / 'architecture'}",
+            "report": {},
+            "optimiser": {"steps": steps, "warm_up": min(values["optimiser"]["warm_up"], steps // 9)},
+            "validation": {"every": max(1, steps // 9)},
+        }
+        return self._configure(merge_preset(values, changes))
+
+    def fine_tuning(self, method: Method, seed: int, value: float | None = None, rate: float | None = None) -> Any:
+        """Return the configuration of one run of a row.
+
+        Args:
+            method: the row.
+            seed: of the order and the draws; the same for all rows.
+            value: of the number that the row tunes; the row's own if None.
+            rate: the learning rate, where the row does not tune it; the plan's if None.
+        """
+        changes = {"name": f"{method.name}-{seed}", "model": self.model, "seed": seed, "loss": method.loss}
+        values = merge_preset(self.fine_tune, merge_preset(method.changes, changes))
+        values["optimiser"] = dict(values["optimiser"])
+        if rate is not None:
+            values["optimiser"]["learning_rate"] = rate
+        for place in method.tune if value is not None else ():
+            table, key = place.split(".")
+            values[table] = {**values[table], key: value}
+        return self._configure(values)
+
+    def _configure(self, values: dict[str, Any]) -> TrainConfig:
+        """Take the sets from the work folder."""
+        train = [str(self.work / "sets" / name / "ablation_rows.jsonl") for name in self.train]
+        data = {**values["data"], "train": train, "validation": f"folder:{self.work / 'sets' / 'tuning'}"}
+        return TrainConfig(**{**values, "data": data})
 
 
-def pretraining(work: Path) -> TrainConfig:
-    """Return the configuration of the common start, its sets in a work folder.
-
-    >>> pretraining(Path("work")).data.train
-    ['folder:work/sets/train']
-    """
-    return TrainConfig(**_configure("pretrain.toml", work, {"model": f"new:{HERE / 'arch'}"}))
-
-
-def fine_tuning(method: Method, seed: int, work: Path, start: str) -> TrainConfig:
-    """Return the configuration of one run of a row.
-
-    Args:
-        method: the row.
-        seed: of the order and the draws; the same for all rows.
-        work: the folder that holds the sets.
-        start: name of the common start.
-
-    >>> fine_tuning(methods()[1], 3, Path("work"), "local-dir:start").name
-    'ft-apart-3'
-    """
-    changes = {
-        "name": f"{method.name}-{seed}",
-        "model": start,
-        "seed": seed,
-        "loss": method.loss,
-        "data": method.data,
-    }
-    return TrainConfig(**_configure("fine_tune.toml", work, changes))
-
-
-def _configure(file: str, work: Path, changes: dict[str, Any]) -> dict[str, Any]:
-    """Read a configuration, change it, and take its sets from the work folder."""
-    table = tomllib.loads((HERE / file).read_text(encoding="utf-8"))
-    values = merge_preset({**table, "loss": {}}, {"loss": table["loss"], **changes})
-    train, validation = (f"folder:{work / 'sets' / name}" for name in SETS)
-    values["data"] |= {"train": [train], "validation": validation}
-    return values
+def read_plan(path: Path) -> Plan:
+    """Read a plan; recipes, rows and the record are relative to its folder, the work folder to where one is."""
+    home, table = path.parent, tomllib.loads(path.read_text(encoding="utf-8"))
+    rows = tomllib.loads((home / table.pop("methods")).read_text(encoding="utf-8"))["methods"]
+    wanted = table.pop("rows", None)
+    methods = [Method(**row | {key: tuple(row.get(key, ())) for key in ("tune", "choices")}) for row in rows]
+    return Plan(
+        work=Path(table.pop("work")),
+        record=home / table.pop("record"),
+        sets={name: home / recipe for name, recipe in table.pop("sets").items()},
+        train=tuple(table.pop("train")),
+        tests=tuple(table.pop("tests")),
+        methods=tuple(method for method in methods if wanted is None or method.name in wanted),
+        **table,
+    )

@@ -495,7 +495,7 @@ def test_mvps_answer_is_a_place_and_its_pair_two_films(tmp_path: Path, at: At) -
     ("wrong", "says"),
     [
         ({"answer": "up"}, r"field '\{answer\}': expected one of two different options, .*; got 'up'"),
-        ({"candidates": "left"}, r"field 'candidates': expected a list, as \['left', 'right'\], got 'left'"),
+        ({"candidates": "left"}, r"field 'candidates': expected a list of texts, \['...', \"...\"\], got 'left'"),
         ({"candidates": "['left', 'left']"}, "expected one of two different options"),
     ],
 )

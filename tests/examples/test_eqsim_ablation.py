@@ -1,125 +1,138 @@
-"""The ablation's page says what its record says, its program runs, and its smoke run survives being killed."""
+"""The ablation's page says what its record says, its test holds its level, and its program runs and goes on."""
 
 from __future__ import annotations
 
-import io
 import json
-import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from examples.eqsim_ablation import run
-from examples.eqsim_ablation.curves import drawing
-from examples.eqsim_ablation.outcomes import group, paired, summarise
-from examples.eqsim_ablation.page import DRAWING, PAGE, RECORD, page
-from examples.eqsim_ablation.plan import HERE, SETS, fine_tuning, methods, pretraining
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
+from examples.eqsim_ablation.crossed import Components, compare_crossed, components
+from examples.eqsim_ablation.page import PAGE, page
+from examples.eqsim_ablation.pieces import retrieval, right_items
+from examples.eqsim_ablation.plan import HERE, read_plan
+from examples.eqsim_ablation.power import GOAL, detectable, pilot_spread
+from examples.eqsim_ablation.run import go_on, main
+from examples.eqsim_ablation.stages import add_units, chosen, stages
 
+from tellapart.benchmarks.demo import DEMO_FOLDER
 from tellapart.builders.recipe_file import read_recipe_file
-from tellapart.data.folder import read_pair_set, write_pair_set
-from tellapart.metrics.registry import METRICS
-from tellapart.models.torch_backend import import_torch
-from tellapart.train.config import ReportConfig, loss_options, read_config
-from tellapart.train.losses.batch import Batch
-from tellapart.train.losses.itc import itc
-from tellapart.train.losses.negclip import negclip
-from tellapart.train.rows import read_rows
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError
+from tellapart.models.embeddings import Embeddings
+from tellapart.models.find import find_model
+from tellapart.train.config import ReportConfig, read_config
 from tellapart.train.training_run import run_training
-
-torch = import_torch()
 
 ROOT = Path(__file__).parents[2]
 SMOKE = HERE / "smoke.toml"
-RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))
-
-outcomes = arrays(bool, (3, 6))
+PLAN = read_plan(HERE / "plan.toml")
 
 
-@pytest.mark.slow
-def test_the_page_and_its_drawing_are_those_of_the_record() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(RECORDED)
-    assert DRAWING.read_text(encoding="utf-8") == drawing(RECORDED["curves"])
+def test_the_page_is_that_of_the_record_and_says_its_power_first() -> None:
+    text = page(PLAN)
+    assert PAGE.read_text(encoding="utf-8") == text
+    assert text.index("## Power, before any result") < text.index("## What is run") < text.index("## What is complete")
 
 
-def test_the_record_holds_every_row_with_at_least_five_seeds_and_no_path() -> None:
-    seeds: dict[str, set[int]] = {}
-    for one in RECORDED["runs"]:
-        seeds.setdefault(one["method"], set()).add(one["seed"])
-    assert set(seeds) == {row.name for row in methods()}
-    assert {frozenset(found) for found in seeds.values()} == {frozenset(range(5))}
-    assert "/" not in json.dumps({key: value for key, value in RECORDED.items() if key != "curves"})
+def test_the_plan_is_a_design_that_sees_two_points() -> None:
+    power, spread = PLAN.read("power"), pilot_spread()[0]
+    design = power["chosen"]
+    assert max(design["careful"], design["holm"]) <= GOAL
+    assert (PLAN.seeds, sum(map(PLAN.items, PLAN.tests))) == (design["seeds"], design["items"])
+    for name in ("items", "seeds", "rest"):
+        assert power["variance"][name] == pytest.approx(getattr(spread, name), rel=1e-3)
+    again = detectable(spread, 3, 2010, (0.05, 0.05 / power["tests"]))
+    assert [round(value, 4) for value in again] == [power["table"][0][name] for name in ("alone", "holm", "wrong")]
 
 
-def test_every_run_chose_its_weights_on_the_validation_scenes() -> None:
-    for one in [RECORDED["start"], *RECORDED["runs"]]:
-        values = dict(map(tuple, one["history"]))
-        assert values[one["best_step"]] == max(values.values())
+def test_every_row_sees_as_many_pictures_and_its_number_changes_its_configuration() -> None:
+    for method in PLAN.methods:
+        config = PLAN.fine_tuning(method, 1)
+        config.loss_terms()
+        sides = 1 if config.data.negative_images == "none" else 2
+        assert config.batch.size * sides == 64
+        assert config.optimiser.steps == PLAN.steps
+        tried = {PLAN.fine_tuning(method, 1, value).fingerprint() for value in method.choices}
+        assert len(tried) == len(method.choices) == len(PLAN.methods[0].choices)
+    assert PLAN.fine_tuning(PLAN.row("hardneg"), 0, 3.0, 1e-4).optimiser.learning_rate == 1e-4
+    assert PLAN.starting().optimiser.steps == PLAN.start["steps"]
 
 
-def test_every_row_and_the_start_are_configurations_of_the_same_steps_and_batches(tmp_path: Path) -> None:
-    told = [fine_tuning(row, 1, tmp_path, "local-dir:start") for row in methods()]
-    assert len({(one.optimiser.model_dump_json(), one.batch, one.model) for one in told}) == 1
-    assert len({json.dumps(one.loss) + str(one.data.together) for one in told}) == len(told)
-    for one in told:
-        loss_options(one.loss)
-    assert pretraining(tmp_path).loss == {"name": "itc"}
-    assert read_config(HERE / "fine_tune.toml").optimiser == told[0].optimiser
-    assert len({read_recipe_file(recipe).seed for recipe in SETS.values()}) == len(SETS)
+def test_no_set_shares_its_draws_and_each_test_set_is_of_its_kind() -> None:
+    recipes = {name: read_recipe_file(path) for name, path in PLAN.sets.items()}
+    demo = json.loads((DEMO_FOLDER / "card.json").read_text())["recipe"]["seed"]
+    assert len({demo, *(recipe.seed for recipe in recipes.values())}) == len(recipes) + 1
+    assert [name for name, recipe in recipes.items() if recipe.options.get("held_out_every")] == ["held-out"]
+    assert [name for name, recipe in recipes.items() if recipe.options.get("unseen")] == ["unseen-setting"]
+    assert min(PLAN.items(name) for name in PLAN.tests) >= 2000
 
 
-@settings(max_examples=15)
-@given(outcomes, outcomes)
-def test_a_difference_lies_in_its_interval_and_turns_round_with_its_sides(ours: np.ndarray, theirs: np.ndarray) -> None:
-    found, turned = paired(list(ours), list(theirs)), paired(list(theirs), list(ours))
-    assert found.low - 1e-12 <= found.value <= found.high + 1e-12
-    assert math.isclose(found.value, -turned.value, abs_tol=1e-12)
-    assert paired(list(ours), list(ours)) == paired(list(theirs), list(theirs))
-    assert not paired(list(ours), list(ours)).excludes_zero
+def simulated(rng: np.random.Generator, spread: Components, seeds: int, items: int) -> np.ndarray:
+    """Right minus right of two rows, each 0 or 1: seeds are better or worse as a whole, and so are items."""
+    sides = rng.random((2, seeds, items)) < (
+        0.5
+        + rng.standard_normal((2, seeds, 1)) * (spread.seeds / 2) ** 0.5
+        + rng.uniform(-1, 1, (2, 1, items)) * (1.5 * spread.items) ** 0.5
+    )
+    return sides[0].astype(float) - sides[1]
 
 
-def test_a_bootstrap_over_items_alone_has_the_textbook_width() -> None:
-    ours = np.random.default_rng(1).random(400) < 0.7
-    found = paired([ours], [np.zeros(400, bool)])
-    error = math.sqrt(ours.mean() * (1 - ours.mean()) / 400)
-    assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.05)
+def test_outcomes_without_a_difference_are_told_apart_one_time_in_twenty() -> None:
+    rng, spread = np.random.default_rng(0), Components(0.02, 0.0004, 0.5)
+    drawn = [simulated(rng, spread, 4, 1500) for _ in range(400)]
+    found = [compare_crossed(one) for one in drawn]
+    assert 0.02 < np.mean([one.p < 0.05 for one in found]) < 0.08
+    # Items alone would find three times as many: seeds differ, too.
+    of_items = [one.mean(0).std(ddof=1) / 1500**0.5 for one in drawn]
+    assert np.mean([abs(one.value) > 1.96 * error for one, error in zip(found, of_items, strict=True)]) > 0.12
 
 
-@given(arrays(np.float32, (11, 2, 2), elements=st.floats(-1, 1, width=32)))
-def test_what_the_record_keeps_gives_the_group_score_back(scores: np.ndarray) -> None:
-    expected = METRICS["group_score"].per_item(scores).astype(bool)
-    assert group(summarise(scores), 11).tolist() == expected.tolist()
+def test_variances_are_found_again_and_make_the_error() -> None:
+    rng, spread = np.random.default_rng(1), Components(0.02, 0.0004, 0.48)
+    found = [components(simulated(rng, spread, 6, 1500)) for _ in range(200)]
+    assert np.mean([one.seeds for one in found]) == pytest.approx(spread.seeds, rel=0.25)
+    assert np.mean([one.items for one in found]) == pytest.approx(spread.items, rel=0.25)
+    means = [simulated(rng, spread, 6, 400).mean() for _ in range(600)]
+    assert np.std(means) == pytest.approx(spread.error(6, 400), rel=0.1)
 
 
-def test_with_the_items_together_negclip_on_these_pairs_is_contrast() -> None:
-    """As methods.toml says of NegCLIP: an item's false captions are the batch's true ones, each counted twice."""
-    generator = torch.Generator().manual_seed(0)
+def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:
+    ours = np.tile(np.random.default_rng(1).random(400) < 0.7, (3, 1)).astype(float)
+    found = compare_crossed(ours)
+    error = np.sqrt(ours[0].var(ddof=1) / 400)
+    assert found.half() == pytest.approx(1.966 * error, rel=1e-3)
+    assert compare_crossed(np.zeros((3, 9))).p == 1.0
 
-    def vectors() -> torch.Tensor:
-        return torch.nn.functional.normalize(torch.randn(8, 5, generator=generator), dim=1).requires_grad_()
 
-    images, texts = vectors(), vectors()
-    mates = texts.reshape(4, 2, 5).flip(1).reshape(8, 1, 5)
-    batch = Batch(images, texts, torch.tensor(7.0), torch.arange(8))
-    plain = itc(batch)["total"]
-    harder = negclip(Batch(images, texts, torch.tensor(7.0), torch.arange(8), negative_texts=mates))["total"]
-    assert float((harder - plain).detach()) == pytest.approx(math.log(2) / 2, abs=1e-5)
-    for one in (images, texts):
-        expected, found = (torch.autograd.grad(loss, one, retain_graph=True)[0] for loss in (plain, harder))
-        torch.testing.assert_close(found, expected)
+def test_units_are_the_words_that_differ_with_two_on_either_side(tmp_path: Path) -> None:
+    false = ["The red mug is behind the small hat.", "3 red mugs."]
+    row = {"image": "a.png", "caption": "The red mug is on the small hat.", "negative_captions": false}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    add_units(tmp_path)
+    units = json.loads((tmp_path / "ablation_rows.jsonl").read_text())["units"]
+    assert units == [["mug is on the small", "mug is behind the small"], [row["caption"], false[1]]]
+
+
+def test_retrieval_takes_a_picture_of_the_same_words_for_right_and_a_tie_for_wrong() -> None:
+    pairs = read_pair_set(HERE / "smoke_scenes").select([0, 1])
+    one = np.eye(4, dtype=np.float32).reshape(2, 2, 4)
+    assert set(retrieval(Embeddings(one, one, {}), pairs).values()) == {1.0}
+    assert set(retrieval(Embeddings(np.ones_like(one), one, {}), pairs).values()) == {0.0}
+    same = replace(pairs, items=tuple(item.model_copy(update={"texts": ("a", "a")}) for item in pairs.items))
+    assert set(retrieval(Embeddings(np.ones_like(one), one, {}), same).values()) == {1.0}
 
 
 def test_the_smoke_scenes_are_training_scenes_of_all_aspects() -> None:
     pairs = read_pair_set(HERE / "smoke_scenes")
-    recipe = read_recipe_file(SETS["train"])
+    recipe = read_recipe_file(PLAN.sets["scenes_1"])
     assert pairs.card["recipe"]["seed"] == recipe.seed
     assert [
         sum(item.tags["aspect"] == name for item in pairs.items) for name in ("attribute", "counting", "location")
@@ -153,35 +166,65 @@ def test_killed_in_mid_run_the_smoke_run_goes_on_to_the_same_weights_and_log(tmp
     assert weights(killed) == weights(whole)
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plan of two rows, one seed and two steps, whose sets are there."""
+    home = tmp_path_factory.mktemp("small")
+    for name in ("scenes_1", "tuning", "seen"):
+        shutil.copytree(HERE / "smoke_scenes", home / "work" / "sets" / name)
+    text = (HERE / "plan.toml").read_text()
+    changes = {
+        'work = "runs/eqsim_ablation"': f'work = "{home / "work"}"\nrows = ["ft", "siglip"]',
+        'train = ["scenes_1", "scenes_2", "scenes_3"]': 'train = ["scenes_1"]',
+        'tests = ["seen", "held-out", "unseen-setting"]': 'tests = ["seen"]',
+        "seeds = 12": "seeds = 1",
+        "tuning_steps = 300": "tuning_steps = 1",
+        "steps = 250": "steps = 2",
+        "steps = 600": "steps = 2",
+        "../demo_encoder": str(HERE.parent / "demo_encoder"),
+    }
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    (home / "plan.toml").write_text(text)
+    rows = (HERE / "methods.toml").read_text().replace("choices = [1e-4, 3e-4, 1e-3]", "choices = [1e-3]")
+    (home / "methods.toml").write_text(rows)
+    for name in ("tuning_scenes", "seen_scenes", "held_out_scenes", "unseen_setting_scenes"):
+        shutil.copy(HERE / f"{name}.toml", home)
+    return home / "plan.toml"
+
+
 @pytest.mark.slow
-def test_the_program_goes_on_where_it_was_and_prints_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = read_pair_set(HERE / "smoke_scenes")
-    sets = {"train": range(1, 33), "validation": (0,), "test": (33, 34, 35)}
-    for name, numbers in sets.items():
-        items = [pairs.items[number] for number in numbers]
-        images = {image: (pairs.root / image).read_bytes() for item in items for image in item.images}
-        write_pair_set(tmp_path / "sets" / name, items, images, {})
-    monkeypatch.setattr(run, "methods", lambda: [row for row in methods() if row.name in {"ft", "eqsim"}])
-    arguments = [
-        "--work",
-        str(tmp_path),
-        "--limit",
-        "1",
-        "--seeds",
-        "2",
-        "--test",
-        f"folder:{tmp_path / 'sets' / 'test'}",
-    ]
-    printed = []
-    for _ in range(2):
-        with redirect_stdout(io.StringIO()) as out:
-            run.main([*arguments, "--jobs", "1"])
-        printed.append(out.getvalue().split("## Cost")[0])
-        runs = sorted((tmp_path / "runs").iterdir())
-        assert [folder.name for folder in runs] == [
-            f"{row}-{seed}-first-1" for row in ("eqsim", "ft") for seed in (0, 1)
-        ]
-        assert all({path.name for path in folder.iterdir()} >= {"scores.npy", "log.jsonl"} for folder in runs)
-    assert printed[0] == printed[1]
-    assert printed[0].count("+ EqSim - FT") == 1
-    assert len(read_rows(["sets/train"], tmp_path)) == 64
+def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = read_plan(small)
+    assert "**No row was run yet**" in page(plan)
+    for stage in stages(plan):
+        if stage.name == "start":  # the three sets are one here
+            with pytest.raises(DataError, match="72 training images are its pictures"):
+                stage.work()
+            monkeypatch.setattr("examples.eqsim_ablation.stages.refuse_leaks", lambda _: None)
+        stage.perform(plan)
+    assert main(["--plan", str(small), "--list"]) == 0
+    assert capsys.readouterr().out.count("done") == sum(1 for _ in stages(plan)) == 8
+    assert go_on(plan, time.monotonic()) == 0  # nothing is left, or the first stage would be killed
+    assert chosen(plan, plan.methods[0]) == 1e-3
+    piece = plan.read("run-siglip-0")
+    assert right_items(piece, "seen").mean() == pytest.approx(piece["sets"]["seen"]["group_score"], abs=1e-6)
+    assert set(piece["kept"]) == {"i2t_recall@1", "t2i_recall@1", "demo-objects"}
+    text = page(plan)
+    assert "| runs | 2 of 2 |" in text
+    assert "No row has two seeds yet." in text
+    assert not (plan.work / "runs" / "siglip-0" / "model").exists()
+    assert find_model(plan.model).fingerprint == plan.read("start")["fingerprint"]
+
+
+@pytest.mark.slow
+def test_a_stage_is_killed_when_time_is_up_and_left_to_the_next_call(
+    small: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plan = replace(read_plan(small), record=tmp_path)
+    assert go_on(plan, time.monotonic() + 0.2) == 0
+    assert "set-scenes_1: stopped; the same command goes on with it" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []

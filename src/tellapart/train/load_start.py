@@ -8,10 +8,10 @@ from tellapart.errors import DataError, ModelError
 from tellapart.models.native_prefixes import NATIVE
 from tellapart.train.config import TrainConfig
 from tellapart.train.fusion_encoder import open_fusion
-from tellapart.train.losses.loss import FusionLoss
+from tellapart.train.losses.loss import DualLoss, FusionLoss
 from tellapart.train.new_model import NEW, new_model_facts, write_new_model
 from tellapart.train.ranks import RankGroup
-from tellapart.train.trainable import Trainable
+from tellapart.train.trainable import Trainable, TrainableDual
 
 __all__ = ["draw_start", "open_dual", "open_start", "resolve_name"]
 
@@ -72,7 +72,11 @@ def _open(name: str, config: TrainConfig) -> Trainable:
         raise DataError(
             f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {config.loss['name']!r} is none"
         )
-    return open_dual(name, config.device)
+    trainable = open_dual(name, config.device)
+    biased = any(isinstance(term.loss, DualLoss) and term.loss.bias for term in config.loss_terms())
+    if biased and isinstance(trainable, TrainableDual):
+        trainable.add_bias()
+    return trainable
 
 
 def open_dual(name: str, device: str) -> Trainable:

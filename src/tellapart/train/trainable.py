@@ -87,6 +87,13 @@ class TrainableDual:
         scale: Tensor = self._model.logit_scale
         return scale
 
+    def add_bias(self) -> None:
+        """Add SigLIP's bias, -10 at first, where the model has none; it is trained, and not saved with the model."""
+        if getattr(self._model, "logit_bias", None) is None:
+            torch = import_torch()
+            value = torch.full((), -10.0, device=self.log_scale.device)
+            self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
+
 
 def freeze_images(trainable: Trainable) -> None:
     """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means.
@@ -123,6 +130,7 @@ def _dual_module() -> Any:
         def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
             super().__init__()
             self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
+            self.register_parameter("logit_bias", None)
             self.frozen: list[Any] = []
 
         def train(self, mode: bool = True) -> Any:
@@ -134,6 +142,7 @@ def _dual_module() -> Any:
         def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, Any, Any, Any]:
             image, text = self._encode_images(images), self._encode_texts(texts)
             bias = getattr(self.model, "logit_bias", None)
+            bias = self.logit_bias if bias is None else bias
             return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias
 
     return DualModule

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from itertools import product
 
@@ -165,3 +167,32 @@ def test_a_scene_survives_its_record(drawn: list[Quadruple]) -> None:
     short = scene.to_record() | {"light": [0.1]}
     with pytest.raises(DataError, match=r"not a scene record: .*missing 5 required positional arguments"):
         Scene.from_record(short)
+
+
+def test_scenes_with_nothing_unseen_are_what_they_were() -> None:
+    keys = [Key("demo", 7, a, i, vocabulary=v) for a, i, v in product(ASPECTS, range(6), ("demo", "figure-14"))]
+    records = [scene.to_record() for key in keys for scene in draw(key).scenes]
+    assert hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16] == "d4ae1d797bc62d40"  # before there was any
+
+
+def test_what_is_unseen_is_drawn_from_other_ranges_and_the_rest_stays() -> None:
+    keys = [Key("demo", 7, a, i) for a, i in product(ASPECTS, range(15))]
+    usual = [draw(key) for key in keys]
+    other = [draw(replace(key, unseen=("camera", "light", "ground"))) for key in keys]
+    for one, new in zip(usual, other, strict=True):
+        assert one.captions == new.captions
+        assert [scene.things for scene in one.scenes] == [scene.things for scene in new.scenes]
+        assert new.scenes[0].camera == new.scenes[1].camera
+
+    def values(drawn: list[Quadruple], part: str, field: str) -> set[float]:
+        return {getattr(getattr(one.scenes[0], part), field) for one in drawn}
+
+    for field in ("elevation", "spread", "strength", "room"):
+        assert max(values(usual, "light", field)) < min(values(other, "light", field))
+    assert max(map(abs, values(usual, "light", "warmth"))) <= 1 < min(map(abs, values(other, "light", "warmth")))
+    assert max(values(usual, "camera", "field")) < min(values(other, "camera", "field"))
+    for field in ("floor", "tile", "wall"):
+        assert not values(usual, "ground", field) & values(other, "ground", field)
+    lit = draw(replace(keys[0], unseen=("light",))).scenes[0]
+    assert (lit.camera, lit.ground) == (usual[0].scenes[0].camera, usual[0].scenes[0].ground)
+    assert lit.light == other[0].scenes[0].light

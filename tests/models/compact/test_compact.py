@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.train.config import TrainConfig
+from tellapart.train.load_start import open_start
 
 TEXTS = ["the red mug", "the blue mug is left of the bowl", "unheard words"]
 
@@ -131,3 +134,26 @@ def test_a_tokenizer_that_pads_otherwise_is_refused(folder: Path, tmp_path: Path
 def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is no compact dual encoder"):
         find_model(f"compact:{tmp_path}")
+
+
+def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder: Path, tmp_path: Path) -> None:
+    def opened(loss: str) -> Any:
+        config = TrainConfig(
+            name="few",
+            model=f"compact:{folder}",
+            data={"train": ["a"]},
+            loss={"name": loss},
+            optimiser={"learning_rate": 1e-3, "steps": 1},
+            batch={"size": 2},
+        )
+        return open_start(config.model, config)[0]
+
+    trainable = opened("siglip")
+    pixels = np.zeros((2, 32, 32, 3), np.uint8)
+    images = {"pixels": import_torch().stack([trainable.image(each)["pixels"] for each in pixels])}
+    *_, bias = trainable.module(images, trainable.tokens(TEXTS[:2]))
+    assert bias.item() == -10
+    assert bias.requires_grad
+    assert any(bias is parameter for parameter in trainable.module.parameters())
+    assert opened("itc").module(images, trainable.tokens(TEXTS[:2]))[3] is None
+    assert find_model(trainable.save(tmp_path / "saved")).fingerprint == find_model(f"compact:{folder}").fingerprint

@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.builders.rendered.materials import WALLS, Surface, floor_surface, surface
+from tellapart.builders.rendered.materials import UNSEEN_WALLS, WALLS, Surface, floor_surface, surface
 from tellapart.builders.rendered.objects import shape
 from tellapart.builders.rendered.renderer import Settings, develop, environment
 from tellapart.builders.rendered.scene import Scene, Thing, place_points
@@ -195,7 +195,7 @@ def _surroundings(arrays: dict[str, NDArray[Any]], scene: Scene) -> list[dict[st
     normals = {"floor": (0.0, 0.0, 1.0), "wall": (0.0, -1.0, 0.0)}
     if ground.wall >= 0:
         corners["wall"] = _FLOOR[:, [0, 2, 1]] + np.array([0.0, ground.wall_distance, 0.0])
-        wall = _describe(arrays, "wall", Surface(WALLS[ground.wall], {}))
+        wall = _describe(arrays, "wall", Surface((*WALLS, *UNSEEN_WALLS)[ground.wall], {}))
         pieces.append({"thing": -1, "mesh": "wall", **wall})
     for name, points in corners.items():
         arrays[f"{name}.vertices"], arrays[f"{name}.uv"] = points, _SQUARE

@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 
 from tellapart.builders.rendered.assets import asset_texture
 
-__all__ = ["FLOORS", "PALETTE", "WALLS", "Surface", "floor_surface", "floor_texture", "surface"]
+__all__ = [
+    "FLOORS",
+    "PALETTE",
+    "UNSEEN_FLOORS",
+    "UNSEEN_WALLS",
+    "WALLS",
+    "Surface",
+    "floor_surface",
+    "floor_texture",
+    "surface",
+]
 
 RGB = tuple[float, float, float]
 
@@ -67,6 +77,10 @@ WALLS: tuple[RGB, ...] = (
     (0.62, 0.60, 0.56), (0.42, 0.47, 0.50), (0.52, 0.45, 0.38), (0.30, 0.34, 0.33), (0.70, 0.69, 0.68),
     (0.36, 0.33, 0.37), (0.55, 0.52, 0.43), (0.23, 0.26, 0.30),
 )  # fmt: skip
+
+#: Of scenes whose recipe says `unseen = ["ground"]`, and of no others; numbered on from the ones above.
+UNSEEN_FLOORS: tuple[str, ...] = ("birch", "terracotta", "felt", "gingham")
+UNSEEN_WALLS: tuple[RGB, ...] = ((0.60, 0.36, 0.28), (0.30, 0.45, 0.34), (0.28, 0.36, 0.58), (0.66, 0.60, 0.34))
 
 
 def _smooth_noise(rng: np.random.Generator, size: tuple[int, int], cells: tuple[int, int]) -> NDArray[np.float64]:
@@ -138,9 +152,10 @@ def _tile(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
 @cache
 def floor_texture(kind: str, variant: int, size: int = 384) -> NDArray[np.float32]:
     """Return a floor's colour picture, float32 `(size, size, 3)`, linear RGB; the same for the same arguments."""
-    rng = np.random.default_rng([7, FLOORS.index(kind), variant])
-    if kind in ("oak", "walnut"):
+    rng = np.random.default_rng([7, (*FLOORS, *UNSEEN_FLOORS).index(kind), variant])
+    if kind in ("oak", "walnut", "birch"):
         tones = {"oak": ((0.50, 0.33, 0.18), (0.27, 0.15, 0.07)), "walnut": ((0.19, 0.11, 0.065), (0.07, 0.035, 0.02))}
+        tones["birch"] = ((0.72, 0.60, 0.42), (0.55, 0.42, 0.27))
         image = _wood(rng, size, *tones[kind])
     elif kind == "marble":
         image = _marble(rng, size)
@@ -149,11 +164,15 @@ def floor_texture(kind: str, variant: int, size: int = 384) -> NDArray[np.float3
     elif kind == "linen":
         weave = rng.random((size, 1, 1)) * 0.5 + rng.random((1, size, 1)) * 0.5
         image = np.array([0.50, 0.46, 0.38]) * (0.72 + 0.4 * weave) * (0.9 + 0.2 * rng.random((size, size, 1)))
+    elif kind == "gingham":
+        stripe = (np.arange(size) * 12 // size % 2) / 2
+        image = 0.70 - (stripe[:, None, None] + stripe[None, :, None]) * np.array([0.55, 0.50, 0.20])
     else:
-        base = {"concrete": (0.36, 0.36, 0.35), "slate": (0.075, 0.08, 0.088), "paper": (0.66, 0.63, 0.58)}[kind]
-        rough = {"concrete": 0.5, "slate": 0.6, "paper": 0.08}[kind]
+        base = {"concrete": (0.36, 0.36, 0.35), "slate": (0.075, 0.08, 0.088), "paper": (0.66, 0.63, 0.58)}
+        base |= {"terracotta": (0.40, 0.17, 0.09), "felt": (0.05, 0.16, 0.11)}
+        rough = {"concrete": 0.5, "slate": 0.6, "paper": 0.08, "terracotta": 0.35, "felt": 0.3}[kind]
         cloud = _fractal(rng, size, (4, 4), 6)[..., None]
-        image = np.array(base) * (1 - rough / 2 + rough * cloud)
+        image = np.array(base[kind]) * (1 - rough / 2 + rough * cloud)
     tint = 1.0 + rng.uniform(-0.06, 0.06, 3)
     return np.clip(image * tint, 0.0, 0.9).astype(np.float32)
 

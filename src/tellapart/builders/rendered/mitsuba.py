@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.builders.rendered.materials import WALLS, Surface, floor_surface, surface
+from tellapart.builders.rendered.materials import UNSEEN_WALLS, WALLS, Surface, floor_surface, surface
 from tellapart.builders.rendered.objects import shape
 from tellapart.builders.rendered.renderer import Settings, develop, environment
 from tellapart.builders.rendered.scene import Camera, Scene, Thing, place_points
@@ -101,7 +101,7 @@ def _floor_material(kind: str, variant: int, tile: float) -> Any:
 def _surroundings(scene: Scene) -> dict[str, Any]:
     """Describe floor, wall and light."""
     mi = _mitsuba()
-    ground, transform = scene.ground, mi.ScalarTransform4f
+    ground, transform, walls = scene.ground, mi.ScalarTransform4f, (*WALLS, *UNSEEN_WALLS)
     parts: dict[str, Any] = {
         "floor": {
             "type": "rectangle",
@@ -118,7 +118,7 @@ def _surroundings(scene: Scene) -> dict[str, Any]:
         parts["wall"] = {
             "type": "rectangle",
             "to_world": transform().translate([0, ground.wall_distance, 0]).rotate([1, 0, 0], 90).scale([30, 30, 1]),
-            "bsdf": {"type": "diffuse", "reflectance": {"type": "rgb", "value": list(WALLS[ground.wall])}},
+            "bsdf": {"type": "diffuse", "reflectance": {"type": "rgb", "value": list(walls[ground.wall])}},
         }
     return parts
 

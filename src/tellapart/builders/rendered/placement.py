@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.builders.rendered.grammar import Relation
-from tellapart.builders.rendered.materials import FLOORS, WALLS
+from tellapart.builders.rendered.materials import FLOORS, UNSEEN_FLOORS, UNSEEN_WALLS, WALLS
 from tellapart.builders.rendered.objects import shape
 from tellapart.builders.rendered.scene import Camera, Ground, Light, Thing, place_points, project
 from tellapart.builders.rendered.solids import Vector
@@ -18,6 +18,7 @@ __all__ = ["camera_for", "can_carry", "draw_ground", "draw_light", "relate", "sc
 
 # Floors on which a colour would be hard to see.
 _CAMOUFLAGE = {"white": ("marble", "paper"), "black": ("slate", "walnut"), "brown": ("walnut",), "grey": ("concrete",)}
+_CAMOUFLAGE |= {"green": ("felt",), "red": ("terracotta",), "blue": ("gingham",)}
 _FACING = {"right": 0.0, "behind": np.pi / 2, "left": np.pi, "front": -np.pi / 2}
 
 
@@ -78,13 +79,15 @@ def _box(things: Sequence[Thing]) -> NDArray[np.float64]:
     return np.concatenate(points)
 
 
-def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool) -> Camera:
+def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool, unseen: bool = False) -> Camera:
     """Return the nearest camera that has every thing (of all the pictures that share it) in view.
 
-    `high` looks down more steeply, for things behind one another.
+    `high` looks down more steeply, for things behind one another; `unseen` steeper than either, through a wider lens.
     """
     elevation = rng.uniform(0.52, 0.80) if high else rng.uniform(0.38, 0.66)
     field = rng.uniform(26.0, 40.0)
+    if unseen:
+        elevation, field = elevation + (0.30 if high else 0.44), field + 16.0
     slack = rng.uniform(1.05, 1.20)
     lens = rng.uniform(0.0, 0.035)
     points = _box(things)
@@ -102,9 +105,9 @@ def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool)
     return Camera(_vector(*(middle + far * direction)), _vector(*aim), round(field, 3), round(lens, 4))
 
 
-def draw_light(rng: np.random.Generator) -> Light:
-    """Draw a soft box somewhere above and to a side, and a room."""
-    return Light(
+def draw_light(rng: np.random.Generator, *, unseen: bool = False) -> Light:
+    """Draw a soft box somewhere above and to a side, and a room; `unseen`: overhead, larger, coloured, other rooms."""
+    light = Light(
         # From a side or over the viewer's shoulder: the wall shades what comes from behind it.
         azimuth=round(float(np.pi + rng.choice([-1.0, 1.0]) * rng.uniform(0.45, 1.55)), 4),
         elevation=round(float(rng.uniform(0.55, 1.10)), 4),
@@ -113,19 +116,24 @@ def draw_light(rng: np.random.Generator) -> Light:
         warmth=round(float(rng.uniform(-1.0, 1.0)), 4),
         room=int(rng.integers(0, 16)),
     )
+    if not unseen:
+        return light
+    far, wide, strong = light.elevation + 0.56, light.spread + 0.27, light.strength + 0.36
+    warmth = round(light.warmth + (1.05 if light.warmth > 0 else -1.05), 4)
+    return Light(light.azimuth, round(far, 4), round(wide, 4), round(strong, 4), warmth, light.room + 16)
 
 
-def draw_ground(things: Sequence[Thing], rng: np.random.Generator) -> Ground:
-    """Draw a floor, and a wall behind everything."""
+def draw_ground(things: Sequence[Thing], rng: np.random.Generator, *, unseen: bool = False) -> Ground:
+    """Draw a floor, and a wall behind everything; `unseen`: of other materials, colours and tiles."""
     depth = float(_box(things)[:, 1].max())
     colours = {thing.colour or "white" for thing in things}
     hidden = {floor for colour in colours for floor in _CAMOUFLAGE.get(colour, ())}
-    floors = [floor for floor in FLOORS if floor not in hidden]
+    floors = [floor for floor in (UNSEEN_FLOORS if unseen else FLOORS) if floor not in hidden]
     return Ground(
         floor=floors[int(rng.integers(len(floors)))],
         variant=int(rng.integers(0, 4)),
-        tile=round(float(rng.choice([3.0, 4.0, 5.0])), 4),
+        tile=round(float(rng.choice([2.0, 6.0, 7.0] if unseen else [3.0, 4.0, 5.0])), 4),
         yaw=round(float(rng.uniform(-np.pi, np.pi)), 4),
-        wall=int(rng.integers(len(WALLS))),
+        wall=len(WALLS) + int(rng.integers(len(UNSEEN_WALLS))) if unseen else int(rng.integers(len(WALLS))),
         wall_distance=round(depth + float(rng.uniform(0.7, 4.0)), 4),
     )

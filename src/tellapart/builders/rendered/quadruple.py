@@ -30,11 +30,12 @@ from tellapart.builders.rendered.objects import shape
 from tellapart.builders.rendered.scene import Scene, Thing
 from tellapart.builders.rendered.vocabulary import Vocabulary, vocabulary
 
-__all__ = ["STREAMS", "Fact", "Key", "Quadruple", "draw", "rivals"]
+__all__ = ["STREAMS", "Fact", "Key", "Quadruple", "Surroundings", "draw", "rivals"]
 
 STREAMS: dict[str, int] = {"demo": 101, "train": 202, "test": 303}
 Wording = Literal["minimal", "paper"]
 HeldOut = Literal["yes", "no"]
+Surroundings = Literal["camera", "light", "ground"]
 T = TypeVar("T")
 
 _SIZE_RANGE = {"small": (0.66, 0.80), "large": (1.12, 1.34), "": (0.85, 1.10)}
@@ -53,7 +54,8 @@ _SIDED = frozenset(
 class Key:
     """The numbers and choices that determine a quadruple.
 
-    `held_out="yes"` shows at least one held-out pair of shape and colour, "no" shows none.
+    `held_out="yes"` shows at least one held-out pair of shape and colour, "no" shows none. What `unseen` names is drawn
+    from ranges that no scene without it has; captions and things stay what they were.
     """
 
     stream: str
@@ -64,6 +66,7 @@ class Key:
     wording: Wording = "minimal"
     held_out: HeldOut = "no"
     vocabulary: str = "demo"
+    unseen: tuple[Surroundings, ...] = ()
 
     @property
     def name(self) -> str:
@@ -139,12 +142,13 @@ def _thing(each: Noun, size: str, rng: np.random.Generator) -> Thing:
 
 
 def _scenes(
-    first: tuple[Thing, ...], second: tuple[Thing, ...], rng: np.random.Generator, high: bool
+    first: tuple[Thing, ...], second: tuple[Thing, ...], rng: np.random.Generator, high: bool, key: Key
 ) -> tuple[Scene, Scene]:
     """Give both groups of things the same camera, light and ground."""
     together = (*first, *second)
-    camera = placement.camera_for(together, rng, high=high)
-    shared = (camera, placement.draw_light(rng), placement.draw_ground(together, rng))
+    camera = placement.camera_for(together, rng, high=high, unseen="camera" in key.unseen)
+    light = placement.draw_light(rng, unseen="light" in key.unseen)
+    shared = (camera, light, placement.draw_ground(together, rng, unseen="ground" in key.unseen))
     return Scene(*shared, first), Scene(*shared, second)
 
 
@@ -209,6 +213,7 @@ def _attribute(key: Key, rng: np.random.Generator) -> Quadruple:
             (replace(swapped, position=position), subject),
             rng,
             high=relation in ("front", "behind"),
+            key=key,
         ),
         facts=(Fact(relation, 2), Fact(relation, 2)),
         nouns=((one, subject_noun), (other, subject_noun)),
@@ -248,6 +253,7 @@ def _location(key: Key, rng: np.random.Generator) -> Quadruple:
             (placement.relate(thing, second, subject, rng), subject),
             rng,
             high=bool({"front", "behind"} & {first, second}),
+            key=key,
         ),
         facts=(Fact(first, 2), Fact(second, 2)),
         nouns=((one, subject_noun), (one, subject_noun)),
@@ -278,7 +284,7 @@ def _counting(key: Key, rng: np.random.Generator) -> Quadruple:
             count_caption(one, each, where, existential=existential),
             count_caption(other, each, where, existential=existential),
         ),
-        scenes=_scenes(things[:one], things[:other], rng, high=True),
+        scenes=_scenes(things[:one], things[:other], rng, high=True, key=key),
         facts=(Fact(None, one), Fact(None, other)),
         nouns=((each,), (each,)),
         sizes=("", ""),

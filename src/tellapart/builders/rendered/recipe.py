@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.builders.rendered.grammar import ASPECTS, Aspect
-from tellapart.builders.rendered.quadruple import HeldOut, Key, Wording
+from tellapart.builders.rendered.quadruple import HeldOut, Key, Surroundings, Wording
 from tellapart.builders.rendered.renderer import Settings
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
@@ -30,6 +30,7 @@ class Drawing(BaseModel):
         wording: `minimal` (captions differ in the changed phrase alone) or `paper` (Figure 14's looser one).
         held_out_every: every n-th item shows a pair of shape and colour that training scenes never show; 0 for none.
         attempts: draws of one item before the build gives up.
+        unseen: of `camera`, `light` and `ground` those that are drawn from ranges which other sets never show.
         items: number of items of each aspect.
     """
 
@@ -42,6 +43,7 @@ class Drawing(BaseModel):
     wording: Wording = "minimal"
     held_out_every: int = Field(default=0, ge=0)
     attempts: int = Field(default=60, ge=1)
+    unseen: list[Surroundings] = []
     items: dict[Aspect, int]
 
 
@@ -61,13 +63,15 @@ class Recipe(Drawing):
     vocabulary: str = "demo"
 
     def values(self) -> dict[str, Any]:
-        """Return the recipe as JSON types; the vocabulary only where it is not the demo's.
+        """Return the recipe as JSON types; the vocabulary and `unseen` only where they are not the demo's.
 
         Recipes that were written before there was another one keep their fingerprint.
         """
         values = {"name": self.name, "seed": self.seed} | self.model_dump(mode="json")
         if self.vocabulary == "demo":
             del values["vocabulary"]
+        if not self.unseen:
+            del values["unseen"]
         return values
 
     @property
@@ -82,7 +86,8 @@ class Recipe(Drawing):
 
         def key(aspect: Aspect, index: int) -> Key:
             held_out: HeldOut = "yes" if every and (index + 1) % every == 0 else "no"
-            return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary)
+            unseen = tuple(self.unseen)
+            return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary, unseen)
 
         return [key(aspect, index) for aspect in ASPECTS for index in range(self.items.get(aspect, 0))]
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tellapart.builders.rendered.assets import find_assets, read_asset, register
 from tellapart.builders.rendered.blender import Blender
-from tellapart.builders.rendered.materials import FLOORS, PALETTE, WALLS
+from tellapart.builders.rendered.materials import FLOORS, PALETTE, UNSEEN_FLOORS, UNSEEN_WALLS, WALLS
 from tellapart.builders.rendered.mitsuba import MITSUBA
 from tellapart.builders.rendered.objects import shape
 from tellapart.builders.rendered.renderer import Renderer, Settings
@@ -69,7 +69,7 @@ class _Ground(_Strict):
     variant: int = Field(ge=0)
     tile: float = Field(gt=0)
     yaw: float
-    wall: int = Field(ge=-1, lt=len(WALLS))
+    wall: int = Field(ge=-1, lt=len(WALLS) + len(UNSEEN_WALLS))
     wall_distance: float
 
 
@@ -135,8 +135,9 @@ def read_scene_file(path: Path) -> SceneFile:
         read = _File.model_validate_json(text)
     except ValidationError as invalid:
         raise DataError(f"{path}: {Problem.first(invalid)}; correct it, or export the scene again") from invalid
-    if read.ground.floor not in FLOORS:
-        raise DataError(f"{path}: field 'ground.floor': no floor {read.ground.floor!r}; there are {', '.join(FLOORS)}")
+    floors = (*FLOORS, *UNSEEN_FLOORS)
+    if read.ground.floor not in floors:
+        raise DataError(f"{path}: field 'ground.floor': no floor {read.ground.floor!r}; there are {', '.join(floors)}")
     for number, thing in enumerate(read.things):
         try:
             shape(thing.shape)

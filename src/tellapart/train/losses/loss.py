@@ -62,6 +62,7 @@ class DualLoss(Loss):
             have counterparts; `mate`, the row's own `Batch.mates`, which the function cannot do without.
         units: whether the function reads `Batch.units`: every row then needs one.
         joins: whether its pictures are two rows' joined (`data.join`), with captions that name both.
+        bias: whether it reads `Batch.bias`: a model that has none then gets one.
 
     >>> find_loss("negclip").negative_captions, find_loss("trohn-img").negative_images
     (1, 'mate')
@@ -71,6 +72,7 @@ class DualLoss(Loss):
     negative_images: Literal["none", "pairs", "mate"] = "none"
     units: bool = False
     joins: bool = False
+    bias: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,4 +47,4 @@ def siglip(batch: Batch) -> LossParts:
     return sum_parts(matched=means[0], unmatched=means[1])
 
 
-SIGLIP = DualLoss(siglip)
+SIGLIP = DualLoss(siglip, bias=True)

@@ -1,0 +1,73 @@
+"""The pieces of the record: what a model does on the test sets, item by item, and what it has forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from examples.eqsim_ablation.plan import Plan
+from tellapart.api.evaluate import evaluate
+from tellapart.benchmarks.find import load_pairs
+from tellapart.data.pairset import PairSet
+from tellapart.metrics.registry import METRICS
+from tellapart.models.embeddings import Embeddings, embeddings
+from tellapart.models.find import find_model
+from tellapart.models.store import EmbeddingStore
+
+__all__ = ["measure", "retrieval", "right_items"]
+
+#: Items whose pictures and captions are the gallery of the retrieval.
+_GALLERY = 250
+
+
+def measure(plan: Plan, name: str) -> dict[str, Any]:
+    """Return a model's outcomes on the plan's test sets, and what it does beside telling pairs apart.
+
+    Returns:
+        `sets`: for each set the group score's outcomes by item (packed bits, hexadecimal) and the three scores;
+        `kept`: recall at 1 among scenes, both ways, and zero-shot accuracy on `demo-objects`.
+    """
+    model, sets, kept = find_model(name), {}, {}
+    for test in plan.tests:
+        pairs = load_pairs(f"folder:{plan.work / 'sets' / test}")
+        found = embeddings(model, pairs, store=EmbeddingStore(None))
+        assert found.images is not None and found.texts is not None  # noqa: S101  (for the type checker)
+        scores = np.einsum("nid,njd->nij", found.images, found.texts)
+        right = {each: METRICS[each].per_item(scores) for each in ("group_score", "text_score", "image_score")}
+        packed = np.packbits(right["group_score"].astype(bool)).tobytes().hex()
+        sets[test] = {"right": packed, "items": len(pairs)}
+        sets[test] |= {each: round(float(values.mean()), 6) for each, values in right.items()}
+        if test == plan.tests[0]:
+            kept = retrieval(found, pairs)
+    kept["demo-objects"] = round(float(evaluate(name, "demo-objects").value("top1_accuracy")), 6)
+    return {"sets": sets, "kept": kept, "measured_items": sum(one["items"] for one in sets.values())}
+
+
+def retrieval(found: Embeddings, pairs: PairSet) -> dict[str, float]:
+    """Return recall at 1 of captions for pictures and of pictures for captions, among the first items of a set.
+
+    A picture whose caption is the same in every letter is as right; a tie with a wrong one is wrong.
+    """
+    assert found.images is not None and found.texts is not None  # noqa: S101  (for the type checker)
+    images, texts = (side[:_GALLERY].reshape(-1, side.shape[-1]) for side in (found.images, found.texts))
+    captions = np.array([text for item in pairs.items[:_GALLERY] for text in item.texts])
+    scores, own = images @ texts.T, captions[:, None] == captions[None, :]
+    best_own, best_other = (np.where(mask, scores, -np.inf) for mask in (own, ~own))
+    return {
+        f"{name}_recall@1": round(float((best_own.max(axis) > best_other.max(axis)).mean()), 6)
+        for axis, name in ((1, "i2t"), (0, "t2i"))
+    }
+
+
+def right_items(piece: Mapping[str, Any], test: str) -> NDArray[np.bool_]:
+    """Return which items have both captions and both pictures right, bool `(item,)`.
+
+    >>> right_items({"sets": {"seen": {"right": "a0", "items": 3}}}, "seen").tolist()
+    [True, False, True]
+    """
+    packed = piece["sets"][test]
+    bits = np.frombuffer(bytes.fromhex(packed["right"]), np.uint8)
+    return np.unpackbits(bits, count=packed["items"]).astype(bool)

@@ -1,0 +1,193 @@
+"""What the ablation could see, before it is run: the detectable difference by seeds and items, and what each costs.
+
+    python -m examples.eqsim_ablation.power --measure    time a step, an item and a picture: record/units.json
+    python -m examples.eqsim_ablation.power              choose seeds and items: record/power.json
+
+The pilot (pilot.json) says how a difference of group score varies over items and over seeds. Matrices of differences
+with that variance are drawn, and go through the test that the page makes of the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from examples.eqsim_ablation.crossed import Components, compare_crossed, components
+from examples.eqsim_ablation.pieces import right_items
+from examples.eqsim_ablation.plan import HERE, Plan, read_plan
+from examples.eqsim_ablation.stages import add_units, facts
+from tellapart.benchmarks.find import load_pairs
+from tellapart.builders.recipe_file import read_recipe_file
+from tellapart.builders.rendered.demo import make_item
+from tellapart.builders.rendered.recipe import Recipe
+from tellapart.builders.rendered.training_rows import write_training_rows
+from tellapart.data.rows import read_object
+from tellapart.models.embeddings import embeddings
+from tellapart.models.find import find_model
+from tellapart.models.store import EmbeddingStore
+from tellapart.models.torch_backend import import_torch
+from tellapart.train.training_run import run_training
+
+__all__ = ["CAUTION", "GOAL", "GPU_STEP", "POWER", "detectable", "main", "pilot_spread", "statement", "units"]
+
+#: Points of group score, as a share, that are to be seen, and how often.
+GOAL, POWER = 0.02, 0.8
+
+#: How much more than in the pilot a difference may vary: longer training, and a start farther from the floor.
+CAUTION = 3
+
+_SEEDS, _ITEMS = (3, 5, 8, 12, 16), (2010, 6030)
+
+#: Simulated experiments of each design.
+_DRAWS = 400
+
+#: Seconds of a step on a GPU: assumed, not measured. The towers (2.1 million weights) leave one idle between some
+#: thousand small kernels, which take about 10 microseconds each to launch.
+GPU_STEP = 0.02
+
+
+def detectable(spread: Components, seeds: int, items: int, levels: Sequence[float], draws: int = _DRAWS) -> list[float]:
+    """Return the smallest difference that is seen at each level, and how often the first level sees one without any.
+
+    Args:
+        spread: the variance of a difference.
+        seeds: of each row.
+        items: of the test sets together.
+        levels: of the test, two-sided.
+        draws: simulated experiments.
+
+    >>> small, wrong = detectable(Components(0.02, 0.0, 0.2), 5, 500, [0.05], draws=200)
+    >>> 0.02 < small < 0.05, wrong < 0.12
+    (True, True)
+    """
+    rng = np.random.default_rng([seeds, items])
+    surplus, wrong = [], 0
+    for _ in range(draws):
+        drawn = rng.standard_normal((seeds, items), np.float32) * np.float32(spread.rest**0.5)
+        drawn += rng.standard_normal((1, items), np.float32) * np.float32(spread.items**0.5)
+        drawn += rng.standard_normal((seeds, 1), np.float32) * np.float32(spread.seeds**0.5)
+        found = compare_crossed(drawn.astype(np.float64))
+        # A true difference moves the mean and leaves the error as it is.
+        surplus.append([float(found.half(level) - found.value) for level in levels])
+        wrong += bool(found.p < levels[0])
+    return [float(value) for value in np.quantile(surplus, POWER, axis=0)] + [wrong / draws]
+
+
+def statement(plan: Plan) -> dict[str, Any]:
+    """Return what `record/power.json` holds: the pilot's variance, the table of designs, and the one that is chosen."""
+    spread, group = pilot_spread()
+    cautious = Components(*(CAUTION * value for value in (spread.items, spread.seeds, spread.rest)))
+    tests, table = len(plan.methods) - 1, []
+    for seeds in _SEEDS:
+        for items in _ITEMS:
+            alone, holm, wrong = detectable(spread, seeds, items, (0.05, 0.05 / tests))
+            careful, careful_holm, _ = detectable(cautious, seeds, items, (0.05, 0.05 / tests))
+            seen = {"alone": alone, "holm": holm, "wrong": wrong, "careful": careful, "careful_holm": careful_holm}
+            row = {"seeds": seeds, "items": items, **{name: round(value, 4) for name, value in seen.items()}}
+            table.append(row | _cost(plan, seeds, items))
+    enough = [row for row in table if max(row["holm"], row["careful"]) <= GOAL and row["items"] >= 6000]
+    return {
+        "group": round(group, 4),
+        "variance": {name: float(f"{getattr(spread, name):.4g}") for name in ("items", "seeds", "rest")},
+        "tests": tests,
+        "draws": _DRAWS,
+        "table": table,
+        "chosen": min(enough, key=lambda row: row["cpu_hours"]) if enough else None,
+    }
+
+
+def pilot_spread() -> tuple[Components, float]:
+    """Return the mean variance of the differences of all pairs of the pilot's rows, and their mean group score.
+
+    >>> spread, group = pilot_spread()
+    >>> round(spread.seeds, 5), round(group, 3)
+    (0.00013, 0.379)
+    """
+    pilot = read_object(HERE / "pilot.json")
+    pieces = {
+        name: [{"sets": {"pilot": {"right": bits, "items": pilot["items"]}}} for bits in seeds]
+        for name, seeds in pilot["rows"].items()
+    }
+    right = {name: np.array([right_items(one, "pilot") for one in ours], float) for name, ours in pieces.items()}
+    found = [components(right[one] - right[other]) for one, other in combinations(right, 2)]
+    means = (max(0.0, fmean(getattr(one, part) for one in found)) for part in ("items", "seeds", "rest"))
+    return Components(*means), float(np.mean([values.mean() for values in right.values()]))
+
+
+def _cost(plan: Plan, seeds: int, items: int) -> dict[str, float]:
+    """Return the hours of one processor core that a design takes, and of a GPU as an estimate."""
+    unit, tuning = plan.read("units"), sum(len(method.choices) for method in plan.methods)
+    runs = seeds * len(plan.methods)
+    steps = plan.start.get("steps", 0) + tuning * plan.tuning_steps + runs * plan.steps
+    measured = tuning * plan.items("tuning") + runs * (items + plan.items("tuning") * plan.validations)
+    rendered = items + sum(plan.items(name) for name in plan.sets if name not in plan.tests)
+    rendering = rendered * unit["rendered_item"]
+    return {
+        "steps": steps,
+        "cpu_hours": round((steps * unit["step"] + measured * unit["measured_item"] + rendering) / 3600, 1),
+        "rendering_hours": round(rendering / 3600, 1),
+        "gpu_hours": round(steps * GPU_STEP / 3600, 1),
+    }
+
+
+def units(plan: Plan) -> dict[str, Any]:
+    """Time one thread: seconds of the processor for a step, for measuring an item, and for rendering one."""
+    import_torch().set_num_threads(1)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "smoke_scenes"
+        shutil.copytree(HERE / "smoke_scenes", folder)
+        write_training_rows(folder)
+        add_units(folder)
+        steps = [_time_step(plan, method, folder) for method in (plan.methods[0], plan.row("ce-clip"))]
+        model, pairs = find_model(f"compact:{folder / plan.methods[0].name / 'model'}"), load_pairs(f"folder:{folder}")
+        began = time.process_time()
+        embeddings(model, pairs, store=EmbeddingStore(None))
+        measured = (time.process_time() - began) / len(pairs)
+    recipe = read_recipe_file(plan.sets[plan.tests[0]])
+    drawn = Recipe(name=recipe.name, seed=recipe.seed, **{"held_out_every": 0, **recipe.options})
+    keys = drawn.item_keys()[:: plan.items(plan.tests[0]) // 6]
+    make_item(keys[0], drawn)  # loads the renderer
+    began = time.process_time()
+    for key in keys:
+        make_item(key, drawn)
+    rendered = (time.process_time() - began) / len(keys)
+    found = {"step": fmean(steps), "measured_item": measured, "rendered_item": rendered}
+    return {name: round(seconds, 4) for name, seconds in found.items()} | facts()
+
+
+def _time_step(plan: Plan, method: Any, folder: Path) -> float:
+    """Return the median of the processor's seconds of a few steps of a row, its first ones left out."""
+    times: list[float] = []
+    architecture = HERE.parent / "demo_encoder" / "architecture"
+    data = {"train": [str(folder / "ablation_rows.jsonl")], "validation": None}
+    config = plan.fine_tuning(method, 0)
+    changed = config.model_copy(
+        update={"model": f"new:{architecture}", "data": config.data.model_copy(update=data)},
+    )
+    run_training(
+        changed, Path(), folder / method.name, limit=8, progress=lambda *_, **__: times.append(time.process_time())
+    )
+    return median(np.diff(times)[2:-1])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write a piece of the record: the units' cost, or the statement."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plan", type=Path, default=HERE / "plan.toml")
+    parser.add_argument("--measure", action="store_true", help="time a step, an item and a picture here")
+    args = parser.parse_args(arguments)
+    plan = read_plan(args.plan)
+    plan.write("units" if args.measure else "power", units(plan) if args.measure else statement(plan))
+
+
+if __name__ == "__main__":
+    main()

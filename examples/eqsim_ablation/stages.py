@@ -1,0 +1,177 @@
+"""The stages of the ablation, in order: each leaves a piece of the record, and can be killed and done again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from examples.eqsim_ablation.pieces import measure
+from examples.eqsim_ablation.plan import Method, Plan
+from tellapart.benchmarks.find import load_pairs
+from tellapart.builders.pipeline import build
+from tellapart.builders.rendered.training_rows import write_training_rows
+from tellapart.data.atomic import atomic_file
+from tellapart.data.rows import read_jsonl
+from tellapart.errors import RunError
+from tellapart.models.find import find_model
+from tellapart.models.torch_backend import import_torch
+from tellapart.records.machine import this_machine, versions
+from tellapart.train.config import TrainConfig
+from tellapart.train.leaks import find_leaks, refuse_leaks
+from tellapart.train.rows import read_rows
+from tellapart.train.training_run import run_training
+
+__all__ = ["Stage", "add_units", "chosen", "facts", "stages"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage: its piece of the record, what makes it, and what else must be there for it to be done.
+
+    >>> Stage("set-seen", print).needs
+    """
+
+    name: str
+    work: Callable[[], dict[str, Any]]
+    needs: Path | None = None
+
+    def done(self, plan: Plan) -> bool:
+        """Whether its piece is in the record, and its files are here if later stages read them."""
+        return plan.piece(self.name).exists() and (self.needs is None or self.needs.exists())
+
+    def perform(self, plan: Plan) -> None:
+        """Do it, or go on with it, and write its piece."""
+        import_torch().set_num_threads(1)
+        plan.write(self.name, self.work() | facts())
+
+
+def facts() -> dict[str, Any]:
+    """Return the machine and the versions that a piece was made with."""
+    return {"machine": this_machine("cpu").model_dump(mode="json"), "versions": versions()}
+
+
+def stages(plan: Plan) -> Iterator[Stage]:
+    """Yield all stages in order: training sets, start, weights on the tuning set, then seed by seed all rows."""
+    for name in (*plan.train, "tuning"):
+        made = "ablation_rows.jsonl" if name in plan.train else "card.json"
+        yield Stage(f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / made)
+    for name in plan.tests:
+        yield Stage(f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / "card.json")
+    folder = None if plan.start.get("model") else plan.work / "start" / "model"
+    yield Stage("start", partial(_start, plan), folder)
+    for method in plan.methods:
+        for number in range(len(method.choices)):
+            yield Stage(f"tune-{method.name}-{number}", partial(_tune, plan, method, number))
+    for seed in range(plan.seeds):
+        for method in plan.methods:
+            yield Stage(f"run-{method.name}-{seed}", partial(_run, plan, method, seed))
+
+
+def chosen(plan: Plan, method: Method) -> float | None:
+    """Return the value of a row's number that did best on the tuning set; None where nothing is tuned."""
+    pieces = [plan.read(f"tune-{method.name}-{number}") for number in range(len(method.choices))]
+    return max(pieces, key=lambda piece: piece["best"])["value"] if pieces else None
+
+
+def _make_set(plan: Plan, name: str) -> dict[str, Any]:
+    """Render a set, if it is not there, and write the rows of one that is trained on."""
+    folder, began, there = plan.work / "sets" / name, time.process_time(), None
+    if not (folder / "card.json").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        there = build(plan.sets[name], folder).resumed
+    rendering = time.process_time() - began if there == 0 else None  # of a set that was rendered in one go
+    if name in plan.train:
+        if not (folder / "rows.jsonl").exists():
+            write_training_rows(folder)
+        add_units(folder)
+    pairs = load_pairs(f"folder:{folder}")
+    return {"items": len(pairs), "cpu_seconds": rendering, "pairs": pairs.fingerprint()}
+
+
+def add_units(folder: Path) -> None:
+    """Write a set's training rows once more, with units: where a false caption differs, and two words on either side.
+
+    CS-CLIP's own units are things with their attributes, and relations, found by a parser.
+    """
+    lines = []
+    for _, row in read_jsonl(folder / "rows.jsonl"):
+        units = (_differing(row["caption"].split(), false.split()) for false in row["negative_captions"])
+        lines.append(json.dumps(row | {"units": [unit for unit in units if all(unit)]}) + "\n")
+    with atomic_file(folder / "ablation_rows.jsonl") as draft:
+        draft.write_text("".join(lines), encoding="utf-8")
+
+
+def _differing(true: list[str], false: list[str], around: int = 2) -> tuple[str, str]:
+    """Return the differing words of two captions with some of their neighbours."""
+    shortest = min(len(true), len(false))
+    first = next((k for k in range(shortest) if true[k] != false[k]), shortest)
+    last = next((k for k in range(shortest - first) if true[-1 - k] != false[-1 - k]), shortest - first)
+    begin, end = max(0, first - around), max(0, last - around)
+    return " ".join(true[begin : len(true) - end]), " ".join(false[begin : len(false) - end])
+
+
+def _start(plan: Plan) -> dict[str, Any]:
+    """Train the start, if it is not a given folder, and measure it; no picture of a test set may be trained on.
+
+    Scenes of other draws may look alike, so that alone is counted, and not refused.
+    """
+    tests = [f"folder:{plan.work / 'sets' / name}" for name in (*plan.tests, "tuning")]
+    rows = read_rows([str(plan.work / "sets" / name / "ablation_rows.jsonl") for name in plan.train], Path())
+    leaks = find_leaks(rows, tests)
+    refuse_leaks([replace(leak, alike=()) for leak in leaks])
+    trained = {} if plan.start.get("model") else _train(plan.starting(), plan.work / "start")
+    piece = trained | {"fingerprint": find_model(plan.model).fingerprint, **measure(plan, plan.model)}
+    piece["alike"] = sum(len(leak.alike) for leak in leaks)
+    if plan.piece("start").exists() and plan.read("start")["fingerprint"] != piece["fingerprint"]:
+        raise RunError(
+            f"{plan.piece('start')} is of other weights than {plan.model}: delete the pieces of the old start "
+            "(start.json, tune-*.json, run-*.json), or bring its folder"
+        )
+    return piece
+
+
+def _train(config: TrainConfig, out: Path) -> dict[str, Any]:
+    """Train, or go on; return the record's facts. Seconds of a run that was stopped are not known."""
+    began = time.process_time()
+    done = run_training(config, Path(), out, resume=(out / "run.json").exists())
+    seconds = None if done.resumed else {"training": round(time.process_time() - began, 1)}
+    history = [[step, round(value, 4)] for step, value in done.state.history]
+    best = {"best_step": done.state.best_step, "best": round(done.state.best or 0.0, 6)}
+    return {"steps": done.state.step, **best, "history": history, "cpu_seconds": seconds}
+
+
+def _tune(plan: Plan, method: Method, number: int) -> dict[str, Any]:
+    value, out = method.choices[number], plan.work / "runs" / f"tune-{method.name}-{number}"
+    config = plan.fine_tuning(method, 0, value, _rate(plan, method))
+    shorter = config.optimiser.model_copy(update={"steps": plan.tuning_steps})
+    trained = _train(config.model_copy(update={"optimiser": shorter}), out)
+    _delete_weights(out)
+    return {"row": method.name, "value": value, **trained}
+
+
+def _rate(plan: Plan, method: Method) -> float | None:
+    """Return the learning rate that was best for the first row; None for rows that tune their own."""
+    own = "optimiser.learning_rate" in method.tune or method is plan.methods[0]
+    return None if own else chosen(plan, plan.methods[0])
+
+
+def _run(plan: Plan, method: Method, seed: int) -> dict[str, Any]:
+    out, value = plan.work / "runs" / f"{method.name}-{seed}", chosen(plan, method)
+    trained = _train(plan.fine_tuning(method, seed, value, _rate(plan, method)), out)
+    began = time.process_time()
+    measured = measure(plan, f"compact:{out / 'model'}")
+    if trained["cpu_seconds"] is not None:
+        trained["cpu_seconds"]["measuring"] = round(time.process_time() - began, 1)
+    _delete_weights(out)
+    return {"row": method.name, "seed": seed, "value": value, **trained, **measured}
+
+
+def _delete_weights(out: Path) -> None:
+    for folder in ("checkpoints", "best", "model"):
+        shutil.rmtree(out / folder, ignore_errors=True)
