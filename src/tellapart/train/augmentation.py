@@ -184,7 +184,7 @@ def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | N
     if not changes:
         return None
     prepared = trainable.image(np.zeros((8, 8, 3), np.uint8))
-    side = max(int(tensor.shape[-1]) for tensor in prepared.values())
+    side = max(size for tensor in prepared.values() for size in tensor.shape)  # channels come first or last
 
     def augment(pixels: Pixels, number: int, row: int) -> Pixels:
         generator = np.random.default_rng([seed, number, row, 2])  # the 2 keeps these draws apart from all others
