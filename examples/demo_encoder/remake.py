@@ -17,12 +17,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from examples.demo_encoder.card import write_card
 from tellapart.builders.rendered.training_rows import write_training_rows
 from tellapart.data.rows import read_object
+from tellapart.models.compact.dual_encoder import open_parts
 from tellapart.models.onnx.folder import CONFIG, FILES
 from tellapart.records.result import Value
 from tellapart.records.run_folder import read_result, write_text_file
-from tellapart.train.record import read_record
+from tellapart.train.record import TrainRecord, read_record
 
 __all__ = ["HERE", "main", "remake"]
 
@@ -31,6 +33,9 @@ HERE = Path(__file__).parent
 #: Sets that are trained on; the others choose the weights, and show how learning carries over.
 _TRAINED = ("scenes_1", "scenes_2", "scenes_3")
 _SETS = (*_TRAINED, "validation_scenes", "held_out_scenes")
+
+#: The folders of the training runs, in order, and their configurations.
+_RUNS = {"training": "encoder.toml", "captions": "captions.toml"}
 
 _HEADLINE = ("text_score", "image_score", "group_score")
 
@@ -58,7 +63,7 @@ def remake(recipes: Path, work: Path, workers: int) -> Path:
     """Run all stages; return the folder of the ONNX model.
 
     Args:
-        recipes: a folder with the recipes of all sets, and `encoder.toml`, which reads them from `work`.
+        recipes: a folder with the recipes of all sets, and the runs' configurations, which read them from `work`.
         work: the folder of sets and runs.
         workers: processes that render.
     """
@@ -69,10 +74,11 @@ def remake(recipes: Path, work: Path, workers: int) -> Path:
     for name in _TRAINED:
         if not (work / name / "rows.jsonl").exists():
             write_training_rows(work / name)
-    training, model = work / "training", work / "demo-encoder"
-    resume = ["--resume"] if (training / "run.json").exists() else []
-    stages.run("training", "train", recipes / "encoder.toml", "--out", training, *resume)
-    stages.run("conversion", "convert", f"compact:{training / 'model'}", model)
+    for name, config in _RUNS.items():
+        resume = ["--resume"] if (work / name / "run.json").exists() else []
+        stages.run(name, "train", recipes / config, "--out", work / name, *resume)
+    model = work / "demo-encoder"
+    stages.run("conversion", "convert", f"compact:{work / 'captions' / 'model'}", model)
     reported = ("demo", *(f"folder:{work / name}" for name in _SETS[len(_TRAINED) :]))
     wanted = [word for name in reported for word in ("-b", name)]
     stages.run("measurement", "run", "-m", f"onnx:{model}", *wanted, "--out", work / "scores")
@@ -81,18 +87,13 @@ def remake(recipes: Path, work: Path, workers: int) -> Path:
 
 
 def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) -> None:
-    """Write `training_record.json` beside the model's files, from what the stages left."""
+    """Write `training_record.json` and the card beside the model's files, from what the stages left."""
     trained = read_record(work / "training")
-    history = [{"step": step, "group_score": round(value, 6)} for step, value in trained.history]
     record = {
         "stages": stages,
-        "config": trained.config,
         "machine": trained.machine.model_dump(mode="json"),
         "versions": trained.versions,
-        "data": trained.data.model_dump(mode="json"),
-        "steps": trained.steps,
-        "best_step": trained.best_step,
-        "validation": history,
+        "runs": {name: _run(read_record(work / name)) for name in _RUNS},
         "scores": _scores(work / "scores"),
         "files": {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
@@ -101,6 +102,19 @@ def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) ->
         },
     }
     write_text_file(model / "training_record.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    weights = open_parts(work / "captions" / "model").model.parameters()
+    write_text_file(model / "MODEL_CARD.md", write_card(record, sum(weight.numel() for weight in weights)))
+
+
+def _run(trained: TrainRecord) -> dict[str, Any]:
+    """Return what a training run was told, read and measured."""
+    return {
+        "config": trained.config,
+        "data": trained.data.model_dump(mode="json"),
+        "steps": trained.steps,
+        "best_step": trained.best_step,
+        "validation": [{"step": step, "group_score": round(value, 6)} for step, value in trained.history],
+    }
 
 
 def _scores(run: Path) -> dict[str, Any]:
@@ -127,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m examples.demo_encoder.remake", description=__doc__)
     parser.add_argument("--work", type=Path, default=HERE.parents[1] / "runs" / "encoder")
-    parser.add_argument("--recipes", type=Path, default=HERE, help="recipes and encoder.toml, which reads --work")
+    parser.add_argument("--recipes", type=Path, default=HERE, help="recipes and configurations, which read --work")
     parser.add_argument("--workers", type=int, default=2, help="processes that render")
     options = parser.parse_args(arguments)
     sys.stdout.write(f"{remake(options.recipes, options.work, options.workers)}\n")

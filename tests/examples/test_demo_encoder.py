@@ -42,10 +42,13 @@ def test_every_word_of_the_scenes_grammar_is_in_the_vocabulary() -> None:
     assert [word for word in words if tokenizer.token_to_id(word.lower()) is None] == []
 
 
-def test_the_training_run_reads_all_training_sets_and_reports_on_the_demo() -> None:
-    config = read_config(HERE / "encoder.toml")
-    assert [Path(source).parent.name for source in config.data.train] == ["scenes_1", "scenes_2", "scenes_3"]
-    assert config.report.benchmarks == ["demo"]
+def test_both_training_runs_read_all_training_sets_and_report_on_the_demo() -> None:
+    for name, rows in (("encoder.toml", "rows.jsonl"), ("captions.toml", "captions.jsonl")):
+        config = read_config(HERE / name)
+        sources = [Path(source) for source in config.data.train]
+        assert [source.parent.name for source in sources] == ["scenes_1", "scenes_2", "scenes_3"]
+        assert {source.name for source in sources} == {rows}
+        assert config.report.benchmarks == ["demo"]
 
 
 @pytest.mark.slow
@@ -57,10 +60,11 @@ def test_all_stages_run_from_scenes_to_scores(tmp_path: Path) -> None:
     for path in SETS:
         small = re.sub(r"^(attribute|counting|location) = .*$", r"\1 = 1", path.read_text(), flags=re.MULTILINE)
         (recipes / path.name).write_text(re.sub(r"^size = .*$", "size = 40", small, flags=re.MULTILINE))
-    config = (HERE / "encoder.toml").read_text().replace("../../runs/encoder", str(work))
-    for key, value in {"steps": 2, "warm_up": 1, "size": 4, "every": 2, "benchmarks": "[]"}.items():
-        config = re.sub(rf"^{key} = .*$", f"{key} = {value}", config, flags=re.MULTILINE)
-    (recipes / "encoder.toml").write_text(config)
+    for name in ("encoder.toml", "captions.toml"):
+        config = (HERE / name).read_text().replace("../../runs/encoder", str(work))
+        for key, value in {"steps": 2, "warm_up": 1, "size": 4, "every": 2, "benchmarks": "[]"}.items():
+            config = re.sub(rf"^{key} = .*$", f"{key} = {value}", config, flags=re.MULTILINE)
+        (recipes / name).write_text(config)
     # All sets but one are there already, as after a run that was stopped.
     stages = {}
     for name in ("scenes_2", "scenes_3", "validation_scenes", "held_out_scenes"):
@@ -69,10 +73,11 @@ def test_all_stages_run_from_scenes_to_scores(tmp_path: Path) -> None:
     (work / "stages.json").write_text(json.dumps(stages))
     model = remake(recipes, work, workers=1)
     record = json.loads((model / "training_record.json").read_text())
-    assert set(record["stages"]) == {*stages, "scenes_1", "training", "conversion", "measurement"}
+    assert set(record["stages"]) == {*stages, "scenes_1", "training", "captions", "conversion", "measurement"}
     assert record["stages"]["scenes_1"]["seconds"] > 0
-    assert record["steps"] == 2
-    assert record["data"]["images"] == 2 * (2 * 3 + 2 * 2 * 36)
+    assert [run["steps"] for run in record["runs"].values()] == [2, 2]
+    assert "make encoder" in (model / "MODEL_CARD.md").read_text()
+    assert record["runs"]["training"]["data"]["images"] == 2 * (2 * 3 + 2 * 2 * 36)
     for name, entry in record["files"].items():
         assert hashlib.sha256((model / name).read_bytes()).hexdigest() == entry["sha256"]
     assert record["scores"]["demo"]["by"]["held_out"]["yes"]["group_score"]["n"] == 150

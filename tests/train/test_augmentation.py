@@ -21,9 +21,9 @@ from tellapart.train.training_run import run_training
 SIDE = 12
 
 
-def model() -> Trainable:
+def model(shape: tuple[int, ...] = (3, SIDE, SIDE)) -> Trainable:
     def image(_pixels: Any) -> dict[str, Any]:
-        return {"pixel_values": import_torch().zeros(3, SIDE, SIDE)}
+        return {"pixel_values": import_torch().zeros(shape)}
 
     return cast(Trainable, SimpleNamespace(image=image))
 
@@ -47,6 +47,11 @@ def test_draws_depend_on_the_seed_the_step_and_the_row_alone(name: str, shape: t
     assert len(set(many)) >= 12
     assert many != [other(picture(), step, row).tobytes() for step in range(4) for row in range(4)]
     assert find_augmentation("none", 0, model()) is None
+
+
+def test_the_side_is_read_where_colours_come_last_too() -> None:
+    augment = find_augmentation("open-clip", 0, model((SIDE, SIDE, 3)))
+    assert augment is not None and augment(picture(), 0, 0).shape == (SIDE, SIDE, 3)
 
 
 def test_every_operation_acts_and_only_the_plain_one_does_not() -> None:

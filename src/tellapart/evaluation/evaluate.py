@@ -144,7 +144,8 @@ def prepare(
     records = everything if limit is None else task.select(everything, chosen(available, limit))
     unlike = _compare_with_published(benchmark, task, everything, strict)
     pictures = benchmark.read_image(everything) or _no_image
-    session = Session(pictures=pictures, store=store, frames=frames or getattr(everything, "frames", DEFAULT_FRAMES))
+    shown = frames or getattr(everything, "frames", None) or DEFAULT_FRAMES
+    session = Session(pictures=pictures, store=store, frames=shown)
     return Prepared(benchmark, task, records, available, session, unlike)
 
 

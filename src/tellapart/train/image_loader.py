@@ -62,8 +62,8 @@ class ImageLoader:
         return prepared
 
     def _joined(self, number: int, other: JoinedRows, step: int) -> Inputs:
-        pair = [self._rows.pixels(number), self._rows.pixels(other.second)]
-        pixels = join_pictures(*(pair[::-1] if other.swapped else pair), self._side)
+        first, second = (other.second, number) if other.swapped else (number, other.second)
+        pixels = join_pictures(self._rows.pixels(first), self._rows.pixels(second), self._side)
         return self._prepare(pixels if self._augment is None else self._augment(pixels, step, number))
 
     def close(self) -> None:

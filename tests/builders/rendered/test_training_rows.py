@@ -33,8 +33,14 @@ def rows(scenes: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (scenes / "rows.jsonl").read_text().splitlines()]
 
 
-def test_each_picture_and_its_mirror_image_have_three_wordings(rows: list[dict[str, Any]]) -> None:
-    assert len(rows) == 6 * 2 * 2 * 3
+@pytest.fixture(scope="module")
+def said(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows in the grammar's own words."""
+    return [row for number, row in enumerate(rows) if number % 4 < 2]
+
+
+def test_each_picture_and_its_mirror_image_have_three_wordings_and_three_places(rows: list[dict[str, Any]]) -> None:
+    assert len(rows) == 6 * 2 * 2 * 3 * 2
     assert len({row["image"] for row in rows}) == 6 * 2 * 2
     for number, row in enumerate(rows):
         (mate,) = row["negative_images"]
@@ -43,11 +49,14 @@ def test_each_picture_and_its_mirror_image_have_three_wordings(rows: list[dict[s
         assert rows[mate]["image"] != row["image"]
 
 
-def test_no_false_caption_is_true_of_the_picture_or_of_its_mate(rows: list[dict[str, Any]]) -> None:
+def test_no_false_caption_is_true_of_the_picture_or_of_its_mate(
+    rows: list[dict[str, Any]], said: list[dict[str, Any]]
+) -> None:
     for row in rows:
-        true = {row["caption"], rows[row["negative_images"][0]]["caption"]}
         assert row["negative_captions"]
-        assert not true & set(row["negative_captions"])
+        assert not {row["caption"], rows[row["negative_images"][0]]["caption"]} & set(row["negative_captions"])
+    for row in said:
+        true = {row["caption"], rows[row["negative_images"][0]]["caption"]}
         # Sizes are no part of a meaning, so foils of another size are compared as they are written.
         other = [text for text in row["negative_captions"] if "small" not in text and "large" not in text]
         assert not {meaning(text) for text in true} & {meaning(text) for text in other}
@@ -56,13 +65,13 @@ def test_no_false_caption_is_true_of_the_picture_or_of_its_mate(rows: list[dict[
 def test_no_row_names_a_combination_that_the_demo_holds_out(rows: list[dict[str, Any]]) -> None:
     phrases = [each.phrase() for each in DEMO.objects if DEMO.holds_out(each)]
     assert phrases
-    said = {text for row in rows for text in (row["caption"], *row["negative_captions"])}
-    assert not [phrase for phrase in phrases for text in said if f" {phrase} " in text]
+    texts = {text for row in rows for text in (row["caption"], *row["negative_captions"])}
+    assert not [phrase for phrase in phrases for text in texts if f" {phrase} " in f" {text}"]
 
 
-def test_a_mirrored_picture_has_mirrored_words(scenes: Path, rows: list[dict[str, Any]]) -> None:
-    original = {(row["image"], meaning(row["caption"])) for row in rows if row["image"].startswith("images/")}
-    for row in rows:
+def test_a_mirrored_picture_has_mirrored_words(scenes: Path, said: list[dict[str, Any]]) -> None:
+    original = {(row["image"], meaning(row["caption"])) for row in said if row["image"].startswith("images/")}
+    for row in said:
         if row["image"].startswith("mirrored/"):
             name = row["image"].replace("mirrored/", "images/")
             assert (name, meaning(mirror(row["caption"]))) in original

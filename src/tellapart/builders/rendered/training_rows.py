@@ -1,9 +1,10 @@
-"""Training rows of rendered scenes: each picture and its mirror image, reworded captions, and captions that are false.
+"""Training rows of rendered scenes: each picture and its mirror image, with true captions and false ones.
 
-`python -m tellapart.builders.rendered.training_rows SET ...` writes `rows.jsonl` and the folder `mirrored` into each
-folder that `tellapart build` made with the builder `scenes`; `tellapart train` reads the file. The grammar knows which
-captions are false of a picture, and names no held-out combination where none is shown: a rule that swaps words does
-neither.
+`python -m tellapart.builders.rendered.training_rows SET ...` writes `rows.jsonl`, `captions.jsonl` and the folder
+`mirrored` into each folder that `tellapart build` made with the builder `scenes`; `tellapart train` reads the files.
+The grammar knows which captions are false of a picture, and names no held-out combination where none is shown: a rule
+that swaps words does neither. Every second pair of rows says where an object is (`whereabouts`); `captions.jsonl` has
+the grammar's alone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from tellapart.builders.rendered.phrases import foils, truths
 from tellapart.builders.rendered.quadruple import Key, Quadruple, draw
+from tellapart.builders.rendered.whereabouts import draw_whereabouts
 from tellapart.builders.rendered.wordings import draw_synonyms, meaning, mirror, reword
 from tellapart.data.atomic import atomic_file
 from tellapart.data.folder import read_pair_set
@@ -40,7 +42,7 @@ _OF_A_KIND = 2
 
 
 def write_training_rows(folder: Path) -> int:
-    """Write `rows.jsonl` and `mirrored/` into the folder of a set of scenes; return how many rows.
+    """Write `rows.jsonl`, `captions.jsonl` and `mirrored/` into the folder of a set of scenes; return how many rows.
 
     Raises:
         DataError: the folder is no set that the builder `scenes` made with this version's grammar.
@@ -51,19 +53,20 @@ def write_training_rows(folder: Path) -> int:
     if not isinstance(recipe, Mapping) or recipe.get("builder") != "scenes" or not isinstance(options, Mapping):
         raise DataError(f"{folder}: its card.json names no recipe of the builder 'scenes'; build the set first")
     (folder / "mirrored").mkdir(exist_ok=True)
-    lines: list[str] = []
+    rows: list[dict[str, Any]] = []
+    own: list[dict[str, Any]] = []
     for item in pairs.items:
         quadruple = _draw_again(item, int(recipe["seed"]), options, folder)
         mirrored = [_mirror_picture(folder, reference, pairs.pixels(reference)) for reference in item.images]
         for images, flip in ((item.images, False), (mirrored, True)):
             for wording in range(_WORDINGS):
-                rows = _rows(quadruple, images, flip, np.random.default_rng([quadruple.key.index, flip, wording]))
-                for side, row in enumerate(rows):
-                    row |= {"cluster": item.cluster, "negative_images": [len(lines) + (1, -1)[side]]}
-                    lines.append(json.dumps(row) + "\n")
-    with atomic_file(folder / "rows.jsonl") as draft:
-        draft.write_text("".join(lines), encoding="utf-8")
-    return len(lines)
+                rng = np.random.default_rng([quadruple.key.index, flip, wording])
+                captions = _rows(_captions(quadruple, flip, rng), images, item.cluster)
+                own += captions
+                rows += [*captions, *_rows(draw_whereabouts(quadruple, flip, rng), images, item.cluster)]
+    _write(folder / "rows.jsonl", rows)
+    _write(folder / "captions.jsonl", own)
+    return len(rows)
 
 
 def _draw_again(item: Item, seed: int, options: Mapping[str, Any], folder: Path) -> Quadruple:
@@ -93,21 +96,34 @@ def _mirror_picture(folder: Path, reference: str, pixels: NDArray[np.uint8]) -> 
     return path.relative_to(folder).as_posix()
 
 
-def _rows(quadruple: Quadruple, images: Sequence[str], flip: bool, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Return a row for each side, both in the same words, but for the references to each other."""
+def _rows(captions: Iterator[tuple[str, list[str]]], images: Sequence[str], cluster: str) -> list[dict[str, Any]]:
+    """Return the rows of both sides."""
+    return [
+        {"image": image, "caption": caption, "negative_captions": false, "cluster": cluster}
+        for image, (caption, false) in zip(images, captions, strict=True)
+    ]
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows, two and two each other's counterparts."""
+    with atomic_file(path) as draft:
+        lines = (json.dumps({**row, "negative_images": [number ^ 1]}) + "\n" for number, row in enumerate(rows))
+        draft.write_text("".join(lines), encoding="utf-8")
+
+
+def _captions(quadruple: Quadruple, flip: bool, rng: np.random.Generator) -> Iterator[tuple[str, list[str]]]:
+    """Yield, for each side, a true caption and false ones, both sides in the same words."""
     choice = draw_synonyms(rng)
 
     def say(text: str) -> str:
         return reword(mirror(text) if flip else text, choice)
 
-    rows = []
     for side in (0, 1):
         own, *others = truths(quadruple, side)
         if others and rng.random() < _PARAPHRASED:
             own = others[int(rng.integers(len(others)))]
         false = dict.fromkeys(say(text) for text in _draw_foils(quadruple, side, rng))
-        rows.append({"image": images[side], "caption": say(own), "negative_captions": list(false)})
-    return rows
+        yield say(own), list(false)
 
 
 def _draw_foils(quadruple: Quadruple, side: int, rng: np.random.Generator) -> Iterator[str]:
