@@ -46,7 +46,7 @@ def test_every_scene_is_read_back_as_it_was_written(tmp_path: Path, aspect: Any)
         (("things", 1, "shape"), "spoon", r"field 'things\[1\].shape': shape\('spoon'\): no such shape"),
         (("things", 0, "colour"), "teal", r"field 'things\[0\].colour': no colour 'teal'; there are metallic, red"),
         (("ground", "floor"), "sand", r"field 'ground.floor': no floor 'sand'; there are oak"),
-        (("ground", "wall"), 99, r"field 'ground.wall': input should be less than 8"),
+        (("ground", "wall"), 99, r"field 'ground.wall': input should be less than 12"),
         (("format",), 2, r"field 'format': input should be 1"),
         (("settings", "renderer"), "povray", r"field 'settings.renderer': input should be 'mitsuba' or 'blender'"),
     ],
