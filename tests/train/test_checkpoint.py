@@ -96,7 +96,9 @@ def test_a_folder_that_does_not_fit_on_the_disk_is_said_and_nothing_is_left(tmp_
 
 def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     write_folder(tmp_path / "best", {"a.json": {"a": 1}})
+    (tmp_path / ".best-0a1b2c3_" / "best").mkdir(parents=True)  # as a power cut leaves a draft
     write_folder(tmp_path / "best", {"b.json": {"b": 1}})
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
     assert [path.name for path in tmp_path.rglob("*.json")] == ["b.json"]
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match=r"file/best: cannot be written \(.*\); make room"):

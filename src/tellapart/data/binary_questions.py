@@ -83,11 +83,15 @@ class BinaryQuestionSet:
     def groups_by(self, what: str) -> tuple[tuple[int, ...], ...]:
         """Return the rows of each group, or of the same `images` or the same `question` of a group.
 
-        None where every one of them is a single row: a pair that asks one question of each image has no two questions
-        of one image. Where some have several rows, those of one row count, too, as HallusionBench counts them.
+        Questions of one image and questions of two are looked at apart. Where each of them stands alone there are no
+        such groups: a pair that asks one question of each image has no two questions of one image. Where some have
+        several rows, those of one row count, too, as HallusionBench counts them.
         """
-        rows: dict[tuple[str, object], list[int]] = {}
+        rows: dict[tuple[str, object, int], list[int]] = {}
         for row, one in enumerate(self.questions):
             if one.group:
-                rows.setdefault((one.group, "" if what == "group" else getattr(one, what)), []).append(row)
-        return tuple(map(tuple, rows.values())) if any(len(own) > 1 for own in rows.values()) else ()
+                whole = what == "group"
+                key = (one.group, "", 0) if whole else (one.group, getattr(one, what), len(one.images))
+                rows.setdefault(key, []).append(row)
+        several = {images for (_, _, images), own in rows.items() if len(own) > 1}
+        return tuple(tuple(own) for (_, _, images), own in rows.items() if images in several)

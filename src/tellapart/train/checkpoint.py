@@ -127,12 +127,16 @@ def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) ->
 def replace_folder(folder: Path) -> Iterator[Path]:
     """Give the path of a folder to create and fill; in the end it takes the name of `folder`, in place of an old one.
 
+    A draft that a killed run left is deleted: a run's folder has one writer.
+
     Raises:
         RunError: it cannot be written.
     """
     broken = require("safetensors", extra="train").SafetensorError
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        for left in folder.parent.glob(f".{folder.name}-????????"):  # as many as tempfile draws
+            shutil.rmtree(left)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
             draft = Path(scratch) / folder.name
             yield draft
