@@ -27,9 +27,7 @@ __all__ = ["main", "strange_names", "version_mismatches"]
 ROOT = Path(__file__).resolve().parents[1]
 
 #: What an archive must not hold: caches, runs, and what only a checkout needs.
-_STRANGE = re.compile(
-    r"(^|/)(__pycache__|\.[^/]+|runs|scratch|tests|bench|docs|examples|training)(/|$)|\.(pyc|sqlite)$"
-)
+_STRANGE = re.compile(r"(^|/)(__pycache__|\.[^/]+|runs|scratch|tests|bench|docs|examples)(/|$)|\.(pyc|sqlite)$")
 _EXPECTED = {".gitignore"}  # hatchling puts it there, so that a build out of the sdist leaves out the same files
 _MOST = 20_000_000
 

@@ -50,7 +50,6 @@ LONGEST = (
     "test_task_baselines.py",
     "cli/test_low_memory.py",
     "train/test_several_ranks.py",
-    "training/test_demo_dual_encoder.py",
     "test_baselines.py",
 )
 

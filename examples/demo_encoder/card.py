@@ -20,9 +20,9 @@ cell of a grid; the others, and all of the second run, are the grammar's.
 It is here so that a fresh installation can measure a real, if small, model without a network. It knows the objects,
 colours, counts and places of the `demo` scenes and nothing else: never use it as a general model.
 
-Scores (%, strict rule, 95 % interval; chance is 25, 25 and 16.7). `demo` took no part in training or in any choice; its
-scenes have other seeds, and items with `held_out: yes` show an object in a colour that no training scene showed it in.
-Weights were chosen by the validation scenes; all objects of the held-out scenes are such ones.
+Scores (%, strict rule, 95 % interval; chance is 25, 25 and 16.7). `demo` took no part in training or in the choice of
+weights, which the validation scenes made; its scenes have other seeds, and items with `held_out: yes` show an object in
+a colour that no training scene showed it in. All objects of the held-out scenes are such ones.
 
 | items | n | text | image | group |
 |---|---|---|---|---|
@@ -37,16 +37,11 @@ Licence: Apache-2.0, as the rest of tellapart. Trained on this project's own ren
 """
 
 
-def write_card(record: Mapping[str, Any], parameters: int) -> str:
-    """Return the card's Markdown.
-
-    Args:
-        record: as `training_record.json` holds it.
-        parameters: weights of the model, batch norms not counted.
-    """
+def write_card(record: Mapping[str, Any]) -> str:
+    """Return the card's Markdown, from a record as `training_record.json` holds it."""
     runs = list(record["runs"].values())
     return _CARD.format(
-        parameters=parameters,
+        parameters=record["parameters"],
         rows=runs[0]["data"]["rows"],
         images=runs[0]["data"]["images"],
         steps=" and ".join(f"{run['steps']:,}" for run in runs),

@@ -20,7 +20,7 @@ from typing import Any
 from examples.demo_encoder.card import write_card
 from tellapart.builders.rendered.training_rows import write_training_rows
 from tellapart.data.rows import read_object
-from tellapart.models.compact.dual_encoder import open_parts
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.onnx.folder import CONFIG, FILES
 from tellapart.records.result import Value
 from tellapart.records.run_folder import read_result, write_text_file
@@ -94,6 +94,7 @@ def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) ->
         "machine": trained.machine.model_dump(mode="json"),
         "versions": trained.versions,
         "runs": {name: _run(read_record(work / name)) for name in _RUNS},
+        "parameters": OnnxDualEncoder.load(model).parameters,
         "scores": _scores(work / "scores"),
         "files": {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
@@ -102,8 +103,7 @@ def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) ->
         },
     }
     write_text_file(model / "training_record.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    weights = open_parts(work / "captions" / "model").model.parameters()
-    write_text_file(model / "MODEL_CARD.md", write_card(record, sum(weight.numel() for weight in weights)))
+    write_text_file(model / "MODEL_CARD.md", write_card(record))
 
 
 def _run(trained: TrainRecord) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _scores(run: Path) -> dict[str, Any]:
         return {name: metrics[name].model_dump(include={"value", "low", "high", "n"}) for name in _HEADLINE}
 
     return {
-        name.rpartition("/")[2]: {
+        name.removeprefix("folder:"): {
             "fingerprint": result.fingerprint,
             "metrics": headline(result.metrics),
             "by": {

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.rows import read_object
+from tellapart.data.scores import join_names
+from tellapart.errors import DataError
 from tellapart.records.run_folder import write_text_file
 from tellapart.train.config import TrainConfig, read_config
 from tellapart.train.presets import merge_preset
@@ -156,18 +159,30 @@ class Plan:
         return TrainConfig(**{**values, "data": data})
 
 
-def read_plan(path: Path) -> Plan:
-    """Read a plan; recipes, rows and the record are relative to its folder, the work folder to where one is."""
+def read_plan(path: Path, rows: Sequence[str] | None = None) -> Plan:
+    """Read a plan; recipes, rows and the record are relative to its folder, the work folder to where one is.
+
+    Args:
+        path: of the plan.
+        rows: names of those that it keeps beside the first, which others take their learning rate from; all if None.
+
+    Raises:
+        DataError: there is no row of such a name.
+    """
     home, table = path.parent, tomllib.loads(path.read_text(encoding="utf-8"))
-    rows = tomllib.loads((home / table.pop("methods")).read_text(encoding="utf-8"))["methods"]
-    wanted = table.pop("rows", None)
-    methods = [Method(**row | {key: tuple(row.get(key, ())) for key in ("tune", "choices")}) for row in rows]
+    known = tomllib.loads((home / table.pop("methods")).read_text(encoding="utf-8"))["methods"]
+    methods = [Method(**row | {key: tuple(row.get(key, ())) for key in ("tune", "choices")}) for row in known]
+    names = [method.name for method in methods]
+    wanted = {*(rows if rows is not None else table.get("rows", names)), names[0]}
+    table.pop("rows", None)
+    if odd := sorted(wanted - {*names}):
+        raise DataError(f"{path}: no row {odd[0]!r}; its rows are {join_names(names, 99)}")
     return Plan(
         work=Path(table.pop("work")),
         record=home / table.pop("record"),
         sets={name: home / recipe for name, recipe in table.pop("sets").items()},
         train=tuple(table.pop("train")),
         tests=tuple(table.pop("tests")),
-        methods=tuple(method for method in methods if wanted is None or method.name in wanted),
+        methods=tuple(method for method in methods if method.name in wanted),
         **table,
     )

@@ -1,6 +1,7 @@
 """The whole ablation in pieces of minutes: what is next is done, and every piece is kept in the record.
 
 python -m examples.eqsim_ablation.run --minutes 10     go on for ten minutes; safe to kill at any moment
+python -m examples.eqsim_ablation.run --rows eqsim      this row and the first, before the others
 python -m examples.eqsim_ablation.run --list           what is done and what is not
 python -m examples.eqsim_ablation.run --page           the page, from the pieces that there are
 """
@@ -30,16 +31,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", type=Path, default=HERE / "plan.toml", help="pilot.toml is the smallest one")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--rows", type=lambda text: text.split(","), help="these alone, and the first: eqsim,siglip")
     parser.add_argument("--list", action="store_true", help="list the stages")
     parser.add_argument("--page", action="store_true", help="write the page")
     args = parser.parse_args(arguments)
-    plan = read_plan(args.plan)
+    plan = read_plan(args.plan, args.rows)
     if args.list or args.page:
         marks = ((("done" if stage.done(plan) else "    "), stage.name) for stage in stages(plan))
         text = "".join(f"{mark} {name}\n" for mark, name in marks) if args.list else ""
         sys.stdout.write(text)
         if args.page:
-            PAGE.write_text(page(plan), encoding="utf-8")
+            PAGE.write_text(page(read_plan(args.plan)), encoding="utf-8")
         return 0
     return go_on(plan, time.monotonic() + 60 * args.minutes)
 
@@ -78,7 +80,7 @@ def go_on(plan: Plan, until: float) -> int:
 
 
 def _perform(plan: Plan, stage: Stage) -> None:
-    os.setsid()  # a group of its own, so that it can be killed with its workers
+    os.setpgrp()  # a group of its own, so that it can be killed with its workers
     plan.work.mkdir(parents=True, exist_ok=True)
     lock = take_lock(plan.work / ".lock")
     if lock is None:

@@ -194,6 +194,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "plan.toml"
 
 
+def test_some_rows_are_run_before_others_and_the_first_with_them() -> None:
+    assert [row.name for row in read_plan(HERE / "plan.toml", ["eqsim", "siglip"]).methods] == ["ft", "eqsim", "siglip"]
+    with pytest.raises(DataError, match=r"plan.toml: no row 'eqism'; its rows are ft, .*, negbench$"):
+        read_plan(HERE / "plan.toml", ["eqism"])
+
+
 @pytest.mark.slow
 def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
