@@ -22,6 +22,7 @@ __all__ = [
     "config_facts",
     "find_file",
     "import_transformers",
+    "is_clip_flan_t5",
     "load_processor",
     "load_tokenizer",
     "load_weights",
@@ -93,7 +94,14 @@ def read_config(source: str) -> dict[str, Any]:
     return config
 
 
-def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Sequence[str] = ()) -> Any:
+def is_clip_flan_t5(config: Mapping[str, Any]) -> bool:
+    """Return whether a configuration is CLIP-FlanT5's, whose `model_type` may be that of the T5 it was trained from."""
+    return config.get("model_type") in {"clip_t5", "t5"} and "mm_vision_tower" in config
+
+
+def load_weights(
+    architecture: Any, source: str, runtime: Runtime, *, unused: Sequence[str] = (), config: Any = None
+) -> Any:
     """Load a model of transformers in evaluation mode, on its device; no weight of it is guessed.
 
     Args:
@@ -102,6 +110,7 @@ def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Se
         runtime: device and dtype.
         unused: names of parts that the reading does not use. The checkpoint may hold or lack them, whether the class
             has them or not; the returned model has None there.
+        config: in place of the source's own, for a class that transformers does not have.
 
     Raises:
         ModelError: weights are missing, unexpected or of another shape, or the files cannot be read.
@@ -111,6 +120,7 @@ def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Se
     with loading(source, f"cannot be loaded as {kind.__name__}", _WEIGHTS):
         model, report = kind.from_pretrained(
             _expand(source),
+            config=config,
             dtype=runtime.torch_dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # so that they are listed; they are refused below

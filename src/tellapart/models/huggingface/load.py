@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError
-from tellapart.models.huggingface.files import import_transformers, read_config
+from tellapart.models.huggingface.files import import_transformers, is_clip_flan_t5, read_config
 from tellapart.models.huggingface.towers import TOWERS, find_towers
 from tellapart.models.native_prefixes import NATIVE, load_native
 from tellapart.models.options import ModelOptions
@@ -44,6 +44,9 @@ GENERATIVE: Mapping[str, str] = MappingProxyType(
     )
 )
 
+#: Readings of CLIP-FlanT5; the first is VQAScore's number, as its authors' code computes it.
+_ANSWERS = ("vqa_end", "vqa", "yes_no", "likelihood", "mean_likelihood")
+
 _DUAL_TYPES = dict.fromkeys(towers.model_type for towers in TOWERS.values())
 
 #: `model_type` -> reading -> its loader. The first reading is the default where the architecture names no other.
@@ -54,6 +57,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         | (dict(GENERATIVE) if model_type in {"blip", "blip-2"} else {})
         for model_type in [*_DUAL_TYPES, *(name for name in FUSION if name not in _DUAL_TYPES)]
     }
+    | {"clip_t5": {reading: GENERATIVE[reading] for reading in _ANSWERS}}
 )
 
 #: End of an architecture's name -> its default reading.
@@ -109,7 +113,7 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     Raises:
         ModelError: the family is unknown.
     """
-    model_type = str(config.get("model_type"))
+    model_type = "clip_t5" if is_clip_flan_t5(config) else str(config.get("model_type"))
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     auto = import_transformers().models.auto.modeling_auto
@@ -133,5 +137,7 @@ def _default(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:
     architecture = next(iter(config.get("architectures") or ()), "")
     if architecture in {"BlipForConditionalGeneration", "Florence2ForConditionalGeneration"}:
         return "likelihood"  # they write captions and were never taught to answer
+    if is_clip_flan_t5(config):
+        return _ANSWERS[0]
     reading = next((reading for end, reading in _HEADS.items() if architecture.endswith(end)), "")
     return reading if reading in readings else next(iter(readings))
