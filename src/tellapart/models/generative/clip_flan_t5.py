@@ -15,7 +15,7 @@ from typing import Any
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
 from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
-from tellapart.models.huggingface.files import import_transformers, load_tokenizer, load_weights, loading
+from tellapart.models.huggingface.files import base_of, import_transformers, load_tokenizer, load_weights, loading
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import Runtime, import_torch
 
@@ -96,7 +96,7 @@ def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) 
         MissingDependencyError: torch or transformers is not installed.
     """
     tower = str(config.get("mm_vision_tower"))
-    folder = Path(source).expanduser()
+    folder = Path(base_of(source)).expanduser()
     own = any((folder / name).is_file() for name in ("tokenizer.json", "spiece.model"))
     tokenizer = load_tokenizer(source if own else _TOKENIZER, original=_TOKENIZER)
     with loading(tower, "is no CLIP that can be read", f"correct mm_vision_tower in {source}'s config.json"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError
-from tellapart.models.huggingface.files import import_transformers, is_clip_flan_t5, read_config
+from tellapart.models.huggingface.files import base_of, import_transformers, is_clip_flan_t5, read_config
 from tellapart.models.huggingface.towers import TOWERS, find_towers
 from tellapart.models.native_prefixes import NATIVE, load_native
 from tellapart.models.options import ModelOptions
@@ -86,6 +87,8 @@ def load(name: str, options: ModelOptions) -> Model:
     """
     source = name.removeprefix("hf:")
     config = read_config(source)
+    if config["model_type"] in NATIVE and base_of(source) != source:
+        raise ModelError(f"{source}: an adapter of {base_of(source)}, a model in its authors' file; merge it there")
     if config["model_type"] in NATIVE:
         return load_native(config["model_type"], source, options)
     options.refuse_native(name)
@@ -99,10 +102,20 @@ def load(name: str, options: ModelOptions) -> Model:
     return cast("Model", import_target(readings[reading])(source, replace(options, reading=reading)))
 
 
+def _files(name: str) -> list[Path] | None:
+    """Return the files of a folder and, of an adapter, of its base; None where some may lie elsewhere."""
+    folder = name.removeprefix("hf:")
+    base = base_of(folder)
+    parts = [files_below(part) for part in dict.fromkeys((folder, base))]
+    if None in parts or is_clip_flan_t5(read_config(folder)):  # whose vision tower's settings are another model's
+        return None
+    return [file for part in parts for file in part or ()]
+
+
 HF = ModelPrefix(
     {"hf:PATH or ORG/REPO": "a model of transformers, for example openai/clip-vit-base-patch32; hf: may be left out"},
     load,
-    files=lambda name: files_below(name.removeprefix("hf:")),
+    files=_files,
     native=True,  # a folder may hold a model that was converted from its authors' file
 )
 
