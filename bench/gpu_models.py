@@ -28,6 +28,10 @@ CHATS: dict[str, dict[str, dict[str, Any]]] = {
         "text": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4},
         "vision": {"hidden_size": 32, "intermediate_size": 64, "depth": 2, "num_heads": 4},
     },
+    "writer-small": {
+        "text": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 12, "num_attention_heads": 14},
+        "vision": {"hidden_size": 320, "intermediate_size": 856, "depth": 4, "num_heads": 8},
+    },
     "writer-2b": {
         "text": {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12},
         "vision": {"hidden_size": 640, "intermediate_size": 1712, "depth": 32, "num_heads": 8},

@@ -15,6 +15,7 @@ import pytest
 import typer
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.catalog import names
 from tellapart.cli.main import app
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_prefix
@@ -114,6 +115,21 @@ def test_models_of_open_clip_in_the_documents_are_opened(tmp_path: Path) -> None
             resolve(re.sub("@.*", f"@{tmp_path / 'weights.pt'}", name))
         except ModelError as error:
             assert "is not in the hub's cache" in str(error), error
+
+
+def test_checkpoints_that_papers_compare_have_names_that_can_be_typed() -> None:
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    section = page.partition("## Checkpoints of CLIP that papers compare")[2].partition("\n## ")[0]
+    table = "".join(line for line in section.splitlines() if line.startswith("|"))
+    prefixes = tuple(f"{prefix}" for prefix in names("prefix"))
+    named = [span for span in re.findall("`([^`]+)`", table) if span.startswith(prefixes)]
+    assert len(named) > 50
+    for span in named:
+        (model,) = parse(f"tellapart run -b winoground -m {span}")["model"]
+        assert find_prefix(model) is not None, span
+        assert not re.search(r"\.\.\.|ARCH|ORG|TAG", model), span
+    for line in re.findall(r"^\$ (tellapart .*)$", section, re.MULTILINE):
+        parse(line)
 
 
 def test_a_wrong_command_is_noticed() -> None:

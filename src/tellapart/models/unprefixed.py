@@ -7,6 +7,7 @@ from pathlib import Path
 from tellapart.models.onnx.folder import FILES as ONNX_FILES
 from tellapart.models.openclip.fitting import explain_weights
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
+from tellapart.models.peft_adapter import find_adapter
 
 __all__ = ["explain_path"]
 
@@ -27,6 +28,8 @@ def explain_path(name: str) -> str | None:
         MissingDependencyError: a file of weights, and torch or open_clip is not installed.
     """
     path = Path(name).expanduser()
+    if name and find_adapter(path) is not None:
+        return f"{name} is an adapter of peft; write hf:{name} (its base is of transformers) or {TAG}ARCH/TAG@{name}"
     if name and path.is_dir():
         return _folder(path, name)
     if path.suffix in WEIGHTS_SUFFIXES:

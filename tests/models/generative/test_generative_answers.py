@@ -20,7 +20,7 @@ from tellapart.models.torch_backend import import_torch
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")
 
-from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, asked, both, load, read_as
+from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, WRITERS, asked, both, load, read_as
 
 torch = import_torch()
 transformers = import_transformers()
@@ -143,3 +143,33 @@ def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_pr
     assert isinstance(chooser, Chooser)
     with pytest.raises(ModelError, match="1 pairs of images and 2 of captions; give as many"):
         chooser.choose([(left, right)], [("a", "b"), ("c", "d")])
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_captions_of_one_length_are_written_together_and_as_the_library_writes_them(
+    folders: dict[str, Path], family: str
+) -> None:
+    answerer = read_as("vqa", folders[family])
+    model, processor = load(folders[family])
+    caption = answerer.task_prompt("caption").text
+    draw = np.random.default_rng(1)
+    images = [draw.integers(0, 256, (20, 24, 3), dtype=np.uint8) for _ in range(5)] + [IMAGES[1]]
+    want = []
+    for image in images:
+        inputs = processor(images=Image.fromarray(image), text=asked(processor, caption), return_tensors="pt")
+        out = model.generate(**inputs, max_new_tokens=9, do_sample=False)[0][inputs["input_ids"].shape[1] :]
+        want.append(processor.tokenizer.decode(out, skip_special_tokens=True).strip())
+    assert len(set(want)) > 1 or family == "gemma3"  # which repeats one token, whatever it sees
+    rows: list[int] = []
+    hook = answerer._reader.model.register_forward_pre_hook(
+        lambda _, __, given: rows.append(len(given["input_ids"])), with_kwargs=True
+    )
+    assert answerer.answer([[image] for image in images], [caption] * 6, max_new_tokens=9) == want
+    assert set(rows) == {1, 4}  # prompts are read alone, and captions written by fours
+    rows.clear()
+    mixed = answerer.answer([[images[0]], [images[1]]], ["what?", caption], max_new_tokens=9)
+    assert mixed[1] == want[1]
+    hook.remove()
+    assert [answerer.answer([[image]], [caption], max_new_tokens=9)[0] for image in images] == want
+    with pytest.raises(ModelError, match=r"image, prompt and answer take \d+ tokens and its context holds"):
+        answerer.answer([[images[0]]], [caption], max_new_tokens=1 << 20)

@@ -40,7 +40,7 @@ def test_scores_equal_the_authors_code(name: str) -> None:
 @needs_golden
 def test_no_golden_file_is_left_out() -> None:
     files = {path.name.removesuffix("_tiny.safetensors") for path in GOLDEN.glob("*_tiny.safetensors")}
-    assert files - set(CASES) == {"clip_flant5"}  # no family in its authors' file
+    assert files - set(CASES) == {"clip_flant5"}  # a folder, not a file: tests/models/generative/test_clip_flan_t5.py
 
 
 def test_the_recorded_differences_are_of_every_reading_and_within_the_tolerance() -> None:

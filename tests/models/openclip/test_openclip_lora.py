@@ -171,3 +171,34 @@ def test_what_cannot_be_merged_is_an_error(
 ) -> None:
     with pytest.raises(ModelError, match=message):
         merge_updates("m", tensors, written(tmp_path / "f", tensors, config))
+
+
+@pytest.mark.slow
+def test_an_adapter_s_folder_is_merged_as_peft_merges_it(
+    open_clip: Any, checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
+    torch.manual_seed(4)
+    file = checkpoints("tiny")
+    model = open_clip.create_model("tiny", str(file)).eval()
+    targets = ["attn", "c_fc", "c_proj", "conv1", "token_embedding"]
+    settings = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=targets, init_lora_weights=False)
+    wrapped = peft.get_peft_model(model, settings)
+    wrapped.save_pretrained(tmp_path / "a")
+    torch.save(wrapped.merge_and_unload().state_dict(), tmp_path / "merged.pt")
+    with pytest.raises(ModelError, match=r"names no base model; write it there .* open_clip:ARCH/TAG@FOLDER"):
+        find_model(f"open_clip:tiny-gelu@{tmp_path / 'a'}")
+    config = tmp_path / "a" / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": str(file)}))
+    ours, theirs, plain = (
+        find_model(f"open_clip:tiny-gelu@{path}") for path in (tmp_path / "a", tmp_path / "merged.pt", file)
+    )
+    for one, other, bare in (
+        [each.encode_images(pictures()) for each in (ours, theirs, plain)],
+        [each.encode_texts(TEXTS) for each in (ours, theirs, plain)],
+    ):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+        assert np.abs(one - bare).max() > 0.05
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": "an/id"}))
+    with pytest.raises(ModelError, match=r"'an/id', is no file; name the weights .*: open_clip:tiny-gelu/TAG@"):
+        find_model(f"open_clip:tiny-gelu@{tmp_path / 'a'}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +22,7 @@ from tellapart.models.frames import list_frames
 from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.chat_format import ChatFormat, TokenizedAnswer
+from tellapart.models.generative.greedy import ReadPrompt, write_answers
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Task, new_tokens, too_long
 from tellapart.models.huggingface.files import import_transformers
@@ -134,6 +136,56 @@ class ChatModel:
         ids = new_tokens(out[0].tolist(), before)
         return str(self.format.tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
+    def generate_all(self, asked: Sequence[tuple[Sequence[Pixels], str]], max_new_tokens: int) -> list[str]:
+        """Return the greedy answer to each prompt about some images.
+
+        Captions, whose prompt is the same for every image, are written together where lengths match. Questions, whose
+        lengths differ, would leave such batches half empty and be slower: they are answered one by one.
+
+        Raises:
+            ModelError: as `generate`.
+        """
+        prompt = self.tasks["caption"].text
+        places = [place for place, (_, text) in enumerate(asked) if text == prompt]
+        if not (places and self._caches_image and self._has_rows):
+            return [self.generate(pictures, text, max_new_tokens) for pictures, text in asked]
+        captions = dict(zip(places, self._write_captions([asked[k][0] for k in places], max_new_tokens), strict=True))
+        return [
+            captions[place] if place in captions else self.generate(pictures, text, max_new_tokens)
+            for place, (pictures, text) in enumerate(asked)
+        ]
+
+    def _write_captions(self, images: Sequence[Sequence[Pixels]], most: int) -> list[str]:
+        prompt = self.tasks["caption"].text
+        inputs = [self._encode(pictures, self.format.render(len(pictures), prompt)) for pictures in images]
+        lengths = [int(each["input_ids"].shape[1]) for each in inputs]
+        if (needed := max(lengths) + most) > self.format.context:
+            raise too_long(self.source, needed, self.format.context)
+        stop = self.model.generation_config.eos_token_id
+        ends = set(stop if isinstance(stop, list) else [stop])
+        with import_torch().inference_mode():
+            written = write_answers(self.model, lengths, lambda place: self._read_prompt(inputs[place]), ends, most)
+        return [str(self.format.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in written]
+
+    @cached_property
+    def _has_rows(self) -> bool:
+        """Whether the cache is keys and values alone, so that rows of several prompts can be put together."""
+        ids = import_torch().tensor([self.format.ids("a cat")], device=self.runtime.device)
+        with import_torch().inference_mode():
+            cache = self.model(input_ids=ids, use_cache=True).past_key_values
+        return all(getattr(layer, "keys", None) is not None for layer in getattr(cache, "layers", [None]))
+
+    def _read_prompt(self, inputs: Mapping[str, Any]) -> ReadPrompt:
+        out = self.model(**inputs, use_cache=True, logits_to_keep=1)
+        return ReadPrompt(
+            out.past_key_values, inputs["input_ids"].shape[1], self._shift(), int(out.logits[0, -1].argmax())
+        )
+
+    def _shift(self) -> int | None:
+        """Return a token's position less its index, after what was just read; None where the model counts by itself."""
+        deltas = getattr(self.model.model, "rope_deltas", None)
+        return None if deltas is None else int(deltas.reshape(-1)[0])
+
     def _encode(self, pictures: Sequence[Pixels], rendered: str) -> dict[str, Any]:
         """Run the processor on a rendered prompt and its images: tensors of one row, on the device."""
         from PIL import Image
@@ -166,9 +218,7 @@ class ChatModel:
         row = inputs["input_ids"].shape
         start = {name: value[:, :length] if value.shape[:2] == row else value for name, value in inputs.items()}
         out = self.model(**start, use_cache=True, logits_to_keep=1)
-        deltas = getattr(self.model.model, "rope_deltas", None)
-        shift = None if deltas is None else int(deltas.reshape(-1)[0])
-        self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, shift)
+        self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, self._shift())
         return self._cached
 
     def _go_on(self, image: _CachedImage, questions: Sequence[TokenizedAnswer]) -> list[LogProbability]:

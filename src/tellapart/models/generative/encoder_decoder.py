@@ -1,4 +1,4 @@
-"""Models that see whose language model is an encoder and a decoder: BLIP-2 and InstructBLIP with FlanT5, Florence-2.
+"""Models that see, of an encoder and a decoder: BLIP-2 and InstructBLIP with FlanT5, Florence-2, CLIP-FlanT5.
 
 The encoder reads image and prompt together, in both directions, so it runs once for each prompt about an image, without
 padding; the decoder then reads every answer to that prompt, in batches of one fixed shape, padded on the right, where
@@ -28,6 +28,11 @@ FORMATS: Mapping[str, tuple[str, Prompt]] = MappingProxyType(
         "blip-2": ("Question: {prompt} Answer:", prompts.DESCRIBE),
         "instructblip": ("{prompt}", prompts.DESCRIBE),
         "florence2": ("{prompt}", prompts.FLORENCE_CAPTION),
+        "clip_t5": (
+            "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, "
+            "detailed, and polite answers to the user's questions. USER: <image>\n{prompt} ASSISTANT: ",
+            prompts.DESCRIBE,
+        ),
     }
 )
 

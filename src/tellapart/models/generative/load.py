@@ -11,7 +11,13 @@ from tellapart.models.generative.choice import ChoiceModel
 from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
 from tellapart.models.generative.reader import Reader, Task
 from tellapart.models.generative.readings import CaptionLikelihood, Generative, YesProbability
-from tellapart.models.huggingface.files import import_transformers, load_processor, load_weights, read_config
+from tellapart.models.huggingface.files import (
+    import_transformers,
+    is_clip_flan_t5,
+    load_processor,
+    load_weights,
+    read_config,
+)
 from tellapart.models.torch_backend import runtime
 
 if TYPE_CHECKING:
@@ -61,6 +67,10 @@ def _reader_of(model: Any) -> type[ChatModel] | type[EncoderDecoderModel]:
 def _load_reader(source: str, options: ModelOptions) -> Reader:
     where = runtime(options)
     config = read_config(source)
+    if is_clip_flan_t5(config):
+        from tellapart.models.generative.clip_flan_t5 import load_clip_flan_t5
+
+        return load_clip_flan_t5(source, config, where)
     processor = load_processor(source)
     if config["model_type"] != "blip":
         auto = import_transformers().models.auto.modeling_auto

@@ -18,7 +18,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.frames import list_frames
 from tellapart.models.generative.answers_grammar import Corners, parse_box
-from tellapart.models.generative.chat import BOXES
+from tellapart.models.generative.chat import BOXES, ChatModel
 from tellapart.models.generative.prompts import VQASCORE, Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task
 from tellapart.models.huggingface.files import config_facts, processor_facts
@@ -81,7 +81,7 @@ class Generative:
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
     ) -> list[str]:
-        """Answer prompt `k` about the images `k`: greedily, one by one, without blanks at the ends.
+        """Answer prompt `k` about the images `k`: greedily, without blanks at the ends; none depends on its neighbours.
 
         Args:
             images: RGB uint8 `(height, width, 3)`, one or more a prompt, BLIP takes one; a video's frames are images.
@@ -96,6 +96,8 @@ class Generative:
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
             )
         pairs = zip([[frame for image in own for frame in list_frames(image)] for own in images], prompts, strict=True)
+        if isinstance(self._reader, ChatModel):
+            return self._reader.generate_all(list(pairs), max_new_tokens)
         return [self._reader.generate(pictures, prompt, max_new_tokens) for pictures, prompt in pairs]
 
     def task_prompt(self, task: Task) -> Prompt:

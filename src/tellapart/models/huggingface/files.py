@@ -16,12 +16,15 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.hub import fetch_file, reach_hub
+from tellapart.models.peft_adapter import find_adapter, merge_adapter
 from tellapart.models.torch_backend import Runtime, guard_torch_load, import_torch
 
 __all__ = [
+    "base_of",
     "config_facts",
     "find_file",
     "import_transformers",
+    "is_clip_flan_t5",
     "load_processor",
     "load_tokenizer",
     "load_weights",
@@ -77,8 +80,22 @@ def silent(log: Any, *, bars: bool = False) -> Iterator[None]:
             log.enable_progress_bar()
 
 
+def base_of(source: str) -> str:
+    """Return the base model of an adapter's folder, whose configuration and processor it has; else the source itself.
+
+    Raises:
+        ModelError: it is an adapter of an adapter, or of what it does not say, or cannot be merged.
+    """
+    adapter = find_adapter(source)
+    if adapter is None:
+        return source
+    if find_adapter(adapter.base) is not None:
+        raise ModelError(f"{source} is an adapter of an adapter, {adapter.base}; merge that one with peft")
+    return adapter.base
+
+
 def read_config(source: str) -> dict[str, Any]:
-    """Read `config.json` of a folder or a hub id.
+    """Read `config.json` of a folder or a hub id; of an adapter's folder, that of its base.
 
     Raises:
         ModelError: it is missing, is no JSON object, or cannot be fetched from the hub.
@@ -93,8 +110,17 @@ def read_config(source: str) -> dict[str, Any]:
     return config
 
 
-def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Sequence[str] = ()) -> Any:
+def is_clip_flan_t5(config: Mapping[str, Any]) -> bool:
+    """Return whether a configuration is CLIP-FlanT5's, whose `model_type` may be that of the T5 it was trained from."""
+    return config.get("model_type") in {"clip_t5", "t5"} and "mm_vision_tower" in config
+
+
+def load_weights(
+    architecture: Any, source: str, runtime: Runtime, *, unused: Sequence[str] = (), config: Any = None
+) -> Any:
     """Load a model of transformers in evaluation mode, on its device; no weight of it is guessed.
+
+    Of the folder of peft's adapter the base is loaded, and the adapter merged into it.
 
     Args:
         architecture: a class of transformers, or its name.
@@ -102,6 +128,7 @@ def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Se
         runtime: device and dtype.
         unused: names of parts that the reading does not use. The checkpoint may hold or lack them, whether the class
             has them or not; the returned model has None there.
+        config: in place of the source's own, for a class that transformers does not have.
 
     Raises:
         ModelError: weights are missing, unexpected or of another shape, or the files cannot be read.
@@ -111,6 +138,7 @@ def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Se
     with loading(source, f"cannot be loaded as {kind.__name__}", _WEIGHTS):
         model, report = kind.from_pretrained(
             _expand(source),
+            config=config,
             dtype=runtime.torch_dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # so that they are listed; they are refused below
@@ -130,6 +158,8 @@ def load_weights(architecture: Any, source: str, runtime: Runtime, *, unused: Se
             f"{' or '.join(model.config.architectures or ['no architecture that it names'])}: check that config.json "
             "and the checkpoint belong together, or ask for another reading"
         )
+    if (adapter := find_adapter(source)) is not None:
+        merge_adapter(source, model, adapter, unused=unused)
     for name in unused:
         owner, _, leaf = name.rpartition(".")
         if hasattr(holder := model.get_submodule(owner), leaf):
@@ -228,7 +258,8 @@ def _without(value: Any, keys: set[str]) -> Any:
 
 
 def _expand(source: str) -> str:
-    """Return the path of a folder, with `~` expanded, or else the hub id."""
+    """Return the path of a folder, with `~` expanded, or else the hub id; of an adapter, its base's."""
+    source = base_of(source)
     folder = Path(source).expanduser()
     return str(folder) if folder.is_dir() else source
 
@@ -245,6 +276,7 @@ def find_file(source: str, name: str, *, library: str = "transformers") -> Path:
         ModelError: there is no such file, or it cannot be fetched.
         MissingDependencyError: huggingface_hub is not installed.
     """
+    source = base_of(source)
     folder = Path(source).expanduser()
     if folder.is_dir():
         if not (folder / name).is_file():
@@ -255,7 +287,7 @@ def find_file(source: str, name: str, *, library: str = "transformers") -> Path:
 
 
 def _has(source: str, name: str) -> bool:
-    folder = Path(source).expanduser()
+    folder = Path(source := base_of(source)).expanduser()
     if folder.is_dir():
         return (folder / name).is_file()
     cached = require("huggingface_hub", extra="models").try_to_load_from_cache(source, name)
@@ -269,7 +301,7 @@ def loading(source: str, failure: str, advice: str) -> Iterator[None]:
     Raises:
         ModelError: the library fails; the message says that `source` shows `failure`, why, and gives `advice`.
     """
-    local = Path(source).expanduser().is_dir()
+    local = Path(base_of(source)).expanduser().is_dir()
     try:
         reached = nullcontext() if local else reach_hub(require("huggingface_hub", extra="models"))
         with reached, quiet(downloads=not local), guard_torch_load(source):

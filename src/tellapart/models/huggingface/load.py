@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError
-from tellapart.models.huggingface.files import import_transformers, read_config
+from tellapart.models.huggingface.files import base_of, import_transformers, is_clip_flan_t5, read_config
 from tellapart.models.huggingface.towers import TOWERS, find_towers
 from tellapart.models.native_prefixes import NATIVE, load_native
 from tellapart.models.options import ModelOptions
@@ -44,6 +45,9 @@ GENERATIVE: Mapping[str, str] = MappingProxyType(
     )
 )
 
+#: Readings of CLIP-FlanT5; the first is VQAScore's number, as its authors' code computes it.
+_ANSWERS = ("vqa_end", "vqa", "yes_no", "likelihood", "mean_likelihood")
+
 _DUAL_TYPES = dict.fromkeys(towers.model_type for towers in TOWERS.values())
 
 #: `model_type` -> reading -> its loader. The first reading is the default where the architecture names no other.
@@ -54,6 +58,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         | (dict(GENERATIVE) if model_type in {"blip", "blip-2"} else {})
         for model_type in [*_DUAL_TYPES, *(name for name in FUSION if name not in _DUAL_TYPES)]
     }
+    | {"clip_t5": {reading: GENERATIVE[reading] for reading in _ANSWERS}}
 )
 
 #: End of an architecture's name -> its default reading.
@@ -82,6 +87,8 @@ def load(name: str, options: ModelOptions) -> Model:
     """
     source = name.removeprefix("hf:")
     config = read_config(source)
+    if config["model_type"] in NATIVE and base_of(source) != source:
+        raise ModelError(f"{source}: an adapter of {base_of(source)}, a model in its authors' file; merge it there")
     if config["model_type"] in NATIVE:
         return load_native(config["model_type"], source, options)
     options.refuse_native(name)
@@ -95,10 +102,20 @@ def load(name: str, options: ModelOptions) -> Model:
     return cast("Model", import_target(readings[reading])(source, replace(options, reading=reading)))
 
 
+def _files(name: str) -> list[Path] | None:
+    """Return the files of a folder and, of an adapter, of its base; None where some may lie elsewhere."""
+    folder = name.removeprefix("hf:")
+    base = base_of(folder)
+    parts = [files_below(part) for part in dict.fromkeys((folder, base))]
+    if None in parts or is_clip_flan_t5(read_config(folder)):  # whose vision tower's settings are another model's
+        return None
+    return [file for part in parts for file in part or ()]
+
+
 HF = ModelPrefix(
     {"hf:PATH or ORG/REPO": "a model of transformers, for example openai/clip-vit-base-patch32; hf: may be left out"},
     load,
-    files=lambda name: files_below(name.removeprefix("hf:")),
+    files=_files,
     native=True,  # a folder may hold a model that was converted from its authors' file
 )
 
@@ -109,7 +126,7 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     Raises:
         ModelError: the family is unknown.
     """
-    model_type = str(config.get("model_type"))
+    model_type = "clip_t5" if is_clip_flan_t5(config) else str(config.get("model_type"))
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     auto = import_transformers().models.auto.modeling_auto
@@ -133,5 +150,7 @@ def _default(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:
     architecture = next(iter(config.get("architectures") or ()), "")
     if architecture in {"BlipForConditionalGeneration", "Florence2ForConditionalGeneration"}:
         return "likelihood"  # they write captions and were never taught to answer
+    if is_clip_flan_t5(config):
+        return _ANSWERS[0]
     reading = next((reading for end, reading in _HEADS.items() if architecture.endswith(end)), "")
     return reading if reading in readings else next(iter(readings))

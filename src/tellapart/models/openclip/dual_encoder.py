@@ -82,7 +82,7 @@ OPEN_CLIP = ModelPrefix(
         "open_clip:ARCH/TAG": "weights that open_clip lists, for example open_clip:ViT-B-32/laion2b_s34b_b79k",
         "open_clip:ARCH@FILE": "a checkpoint of an open_clip architecture; ViT-B-32-quickgelu@FILE if fine-tuned from "
         "OpenAI's",
-        "open_clip:ARCH/TAG@FILE": "a checkpoint fine-tuned from the weights of that tag",
+        "open_clip:ARCH/TAG@FILE": "a checkpoint fine-tuned from the weights of that tag, or a folder of peft's LoRA",
     },
     load,
     _checkpoint_files,

@@ -13,11 +13,9 @@ from typing import Any
 
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
+from tellapart.models.peft_adapter import ADAPTER_CONFIG
 
-__all__ = ["ADAPTER_CONFIG", "merge_updates"]
-
-#: Beside the checkpoint: what no tensor says, in the words of peft's own file.
-ADAPTER_CONFIG = "adapter_config.json"
+__all__ = ["merge_updates"]
 
 #: Settings of peft under which an update is another product than alpha / rank * B A, or differs by layer.
 _OTHER_PRODUCTS = ("use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from tellapart.catalog import nearest
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, UnknownNameError, require
 from tellapart.models.hub import fetch_file
+from tellapart.models.peft_adapter import PeftAdapter, find_adapter
 from tellapart.models.torch_backend import import_torch
 
 __all__ = ["CONFIG", "FOLDER", "HUB", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
@@ -36,6 +37,7 @@ class Source:
         tokenizer: what `open_clip.get_tokenizer` takes.
         checkpoint: the file of the weights.
         preprocessing: `mean`, `std`, `interpolation`, `resize_mode` and other settings of its authors.
+        adapter: merged into the weights.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Source:
     tokenizer: str
     checkpoint: Path
     preprocessing: Mapping[str, Any]
+    adapter: PeftAdapter | None = None
 
 
 def resolve(name: str) -> Source:
@@ -58,6 +61,8 @@ def resolve(name: str) -> Source:
       (`open_clip_config.json`, or `params.txt` of open_clip's trainer) or from the name: `ViT-B-32-quickgelu@` or
       `ViT-B-32-gelu@`. If several say it, they must agree.
     - `open_clip:ARCH/TAG@FILE`: the file is a fine-tune of that tag, and shares its activation and preprocessing.
+      Where it is the folder of peft's adapter, the tag's weights are its base; without a tag the base is the checkpoint
+      that adapter_config.json names.
 
     Raises:
         UnknownNameError: no such architecture or tag; the message names the nearest.
@@ -72,6 +77,9 @@ def resolve(name: str) -> Source:
         return _repository(name, name.removeprefix(HUB))
     model, at, file = name.removeprefix(TAG).partition("@")
     architecture, slash, tag = _split(model)
+    if at and (adapter := find_adapter(file)) is not None:
+        base = _tagged(name, architecture, tag) if slash else _base_file(name, architecture, adapter)
+        return replace(base, adapter=adapter)
     if at:
         return _checkpoint(name, architecture, tag, Path(file).expanduser())
     if not slash:
@@ -80,8 +88,22 @@ def resolve(name: str) -> Source:
         raise ModelError(
             f"{name} names no weights; write {TAG}{architecture}/TAG or {TAG}{architecture}@FILE with {known}"
         )
+    return _tagged(name, architecture, tag)
+
+
+def _tagged(name: str, architecture: str, tag: str) -> Source:
     published = _published_config(name, architecture, tag)
     return Source(name, architecture, architecture, _download(name, published), _preprocessing(published))
+
+
+def _base_file(name: str, architecture: str, adapter: PeftAdapter) -> Source:
+    base = Path(adapter.base).expanduser()
+    if not base.is_file():
+        raise ModelError(
+            f"{name}: the base model of the adapter, {adapter.base!r}, is no file; name the weights that it was "
+            f"trained from: {TAG}{architecture}/TAG@{adapter.folder}"
+        )
+    return _checkpoint(name, architecture, "", base)
 
 
 def _split(name: str) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from tellapart.models.openclip.building import quiet, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
 from tellapart.models.openclip.lora import merge_updates
 from tellapart.models.openclip.source import FOLDER, HUB, Source
+from tellapart.models.peft_adapter import merge_adapter
 from tellapart.models.torch_backend import import_torch
 
 __all__ = ["Parts", "assemble"]
@@ -124,6 +125,8 @@ def _load(source: Source, model: Any, activation: str) -> None:
     model.load_state_dict({name: tensor.to(dtypes[name]) for name, tensor in tensors.items()}, strict=True, assign=True)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
+    if source.adapter is not None:
+        merge_adapter(source.name, model, source.adapter)
     bad = next((name for name, tensor in model.state_dict().items() if not torch.isfinite(tensor).all()), None)
     if bad is not None:
         raise ModelError(f"{source.name}: {source.checkpoint.name} holds NaN or infinity, first in {bad}")

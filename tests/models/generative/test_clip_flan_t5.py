@@ -1,0 +1,210 @@
+"""CLIP-FlanT5 in its authors' files: VQAScore's exact number, beside their code's and beside transformers' own T5."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytest.importorskip("torch", reason="generative models need the extra 'models'")
+pytest.importorskip("transformers", reason="generative models need the extra 'models'")
+
+from tiny_generative import IMAGES, PAIRS, both, t5_tokenizer
+
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.options import ModelOptions
+from tellapart.models.torch_backend import import_torch
+
+torch, transformers = import_torch(), import_transformers()
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
+
+GOLDEN = Path(__file__).parents[4] / "shared" / "data" / "native"
+
+SYSTEM = (
+    "A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions."
+)
+
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "feed_forward_proj": "gated-gelu"}
+T5 |= {"tie_word_embeddings": False, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+VISION = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2}
+VISION |= {"image_size": 56, "patch_size": 14, "hidden_act": "quick_gelu", "projection_dim": 16}
+SEEN = {"mm_hidden_size": 24, "mm_vision_select_layer": -2, "mm_vision_select_feature": "patch"}
+SEEN |= {"mm_projector_type": "mlp2x_gelu", "mm_use_im_start_end": False}
+
+
+def save(folder: Path, state: dict[str, Any], words: Any, t5: dict[str, Any], vision: dict[str, Any]) -> None:
+    """The released layout: one .bin, the configuration of the T5 that it was trained from, and a CLIP elsewhere."""
+    tower = folder.with_name(folder.name + "-tower")
+    folder.mkdir()
+    torch.save(state, folder / "pytorch_model.bin")
+    seen = SEEN | {"mm_vision_tower": str(tower), "architectures": ["CLIPT5ForConditionalGeneration"]}
+    (folder / "config.json").write_text(json.dumps({"model_type": "t5", **t5, **seen}))
+    words.save_pretrained(folder)
+    transformers.CLIPConfig(vision_config=vision).save_pretrained(tower)
+    square = {"size": {"shortest_edge": 56}, "crop_size": {"height": 56, "width": 56}}
+    transformers.CLIPImageProcessor(**square).save_pretrained(tower)
+
+
+def draw(rows: int) -> tuple[Any, Any, Any]:
+    """The library's own T5 and CLIP, and a projection, of random weights; the head is not the embedding."""
+    torch.manual_seed(3)
+    t5 = transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=rows, **T5)).eval()
+    t5.lm_head.weight = torch.nn.Parameter(torch.randn(rows, 32))
+    tower = transformers.CLIPVisionModel(transformers.CLIPVisionConfig(**VISION)).eval()
+    projection = torch.nn.Sequential(torch.nn.Linear(24, 32), torch.nn.GELU(), torch.nn.Linear(32, 32))
+    for module in (t5, tower, projection):
+        for parameter in module.parameters():
+            if parameter.ndim > 1 and parameter is not t5.lm_head.weight:
+                torch.nn.init.normal_(parameter, std=1.5 / parameter.shape[-1] ** 0.5)
+    return t5, tower, projection.eval()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any, Any]:
+    folder, words = tmp_path_factory.mktemp("clip_flan_t5") / "model", t5_tokenizer()
+    rows = len(words) + 5  # FlanT5 has more rows than its tokenizer entries
+    parts = draw(rows)
+    t5, tower, projection = parts
+    state = {name: tensor.clone() for name, tensor in t5.state_dict().items()}
+    state["embed_tokens.weight"] = state["shared.weight"]
+    state |= {f"mm_projector.{name}": tensor for name, tensor in projection.state_dict().items()}
+    own = {name.removeprefix("vision_model."): tensor for name, tensor in tower.state_dict().items()}
+    state |= {f"vision_tower.vision_tower.vision_model.{name}": tensor for name, tensor in own.items()}
+    state["vision_tower.vision_tower.vision_model.embeddings.position_ids"] = torch.arange(17)[None]
+    with quiet():
+        save(folder, state, words, T5 | {"vocab_size": rows}, VISION)
+    return folder, *parts
+
+
+def read(folder: Path, reading: str | None = None) -> Any:
+    return find_model(f"hf:{folder}", ModelOptions(reading=reading))
+
+
+def library_score(made: tuple[Path, Any, Any, Any], image: Any, text: str) -> float:
+    """VQAScore by the library's T5, in float64: exp of less the mean cross-entropy over "Yes" and the end."""
+    folder, t5, tower, projection = made
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    height, width = image.shape[:2]
+    square = np.full((max(height, width),) * 2 + (3,), (122, 116, 104), np.uint8)
+    top, left = (max(height, width) - height) // 2, (max(height, width) - width) // 2
+    square[top : top + height, left : left + width] = image
+    processor = transformers.AutoImageProcessor.from_pretrained(f"{folder}-tower", backend="pil")
+    pixels = processor(images=[Image.fromarray(square)], return_tensors="pt")["pixel_values"].double()
+    texts = (f"{SYSTEM} USER: ", f'\nDoes this figure show "{text}"? Please answer yes or no. ASSISTANT: ')
+    with torch.no_grad():
+        t5, tower, projection = (part.double() for part in (t5, tower, projection))
+        patches = projection(tower(pixels, output_hidden_states=True).hidden_states[-2][:, 1:])
+        before, after = (t5.shared(words(part, return_tensors="pt").input_ids) for part in texts)
+        labels = words("Yes", return_tensors="pt").input_ids
+        out = t5(inputs_embeds=torch.cat([before, patches, after], 1), labels=labels)
+    assert labels[0, -1] == words.eos_token_id
+    logs = out.logits[0, :, : len(words)].log_softmax(-1)
+    return float(logs[range(labels.shape[1]), labels[0]].mean().exp())
+
+
+def test_vqascore_is_exp_of_the_mean_over_yes_and_the_end(made: tuple[Path, Any, Any, Any]) -> None:
+    model = read(made[0])
+    ours = model.score_pairs(*both(PAIRS))
+    want = [library_score(made, image, text) for image, text in PAIRS]
+    np.testing.assert_allclose(ours, want, rtol=0, atol=1e-6)
+    assert len(set(ours.tolist())) == len(PAIRS)
+    alone = [model.score_pairs([image], [text])[0] for image, text in PAIRS[::-1]]
+    np.testing.assert_array_equal(ours, alone[::-1])
+    plain = read(made[0], "vqa").score_pairs(*both(PAIRS))
+    assert (plain != ours).all()
+    assert model.fingerprint != read(made[0], "vqa").fingerprint
+
+
+def test_answers_are_the_librarys_greedy_ones(made: tuple[Path, Any, Any, Any]) -> None:
+    model = read(made[0])
+    prompt = model.task_prompt("vqa").fill(question="what is it?")
+    one, other = (model.answer([[image]], [prompt], max_new_tokens=5)[0] for image in IMAGES[:2])
+    assert one != other
+    with pytest.raises(ModelError, match="reads one image with a prompt; 2 were given"):
+        model.answer([[IMAGES[0], IMAGES[1]]], [prompt])
+
+
+def test_files_that_do_not_fit_are_refused(made: tuple[Path, Any, Any, Any], tmp_path: Path) -> None:
+    folder, words = made[0], t5_tokenizer()
+    state, config = torch.load(folder / "pytorch_model.bin"), json.loads((folder / "config.json").read_text())
+
+    def altered(name: str, *, drop: str = "", **settings: Any) -> Path:
+        other = tmp_path / name
+        kept = {key: tensor for key, tensor in state.items() if not (drop and key.startswith(drop))}
+        with quiet():
+            save(other, kept, words, T5 | {"vocab_size": config["vocab_size"]}, VISION)
+        (other / "config.json").write_text(json.dumps(config | settings))
+        return other
+
+    with pytest.raises(ModelError, match=r"missing \(vision_tower"):
+        read(altered("blind", drop="vision_tower."))
+    with pytest.raises(ModelError, match=r"1 missing \(lm_head.weight\)"):
+        read(altered("headless", drop="lm_head"))
+    with pytest.raises(ModelError, match=r"mm_projector_type 'resampler'.*read are 'linear' or 'mlp2x_gelu'"):
+        read(altered("other", mm_projector_type="resampler"))
+    with pytest.raises(ModelError, match=r"nowhere is no CLIP that can be read .*; correct mm_vision_tower in"):
+        read(altered("towerless", mm_vision_tower=str(tmp_path / "nowhere")))
+    with pytest.raises(ModelError, match="has no reading 'choice'; it has vqa_end, vqa, yes_no"):
+        read(folder, "choice")
+    longer = altered("longer")
+    words.add_tokens([f"w{k}" for k in range(9)])
+    words.save_pretrained(longer)
+    with pytest.raises(ModelError, match=r"its tokenizer has \d+ entries, its head \d+ rows; copy google/flan-t5-xl's"):
+        read(longer)
+
+
+@pytest.mark.skipif(not GOLDEN.is_dir(), reason="the authors' tiny files are not here (shared/data/native)")
+def test_scores_equal_the_authors_code(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+    from tokenizers.processors import TemplateProcessing
+
+    held = load_file(GOLDEN / "clip_flant5_tiny.safetensors")
+    facts = json.loads((GOLDEN / "clip_flant5_tiny.json").read_text())
+    # Their stand-in for a tokenizer gave one id to each word; here words become ids by rules, and ids are the entries.
+    ids: dict[str, int] = {"Yes": int(held["input.labels"][0])}
+    for text, row in zip(facts["prompt"]["formatted"], held["input.input_ids"].tolist(), strict=True):
+        ids |= zip(text.replace("<image>", " ").split(), [k for k in row if k not in {0, 1, -200}], strict=True)
+    entries = {f"{k:02}": k for k in range(2, facts["config"]["t5"]["vocab_size"])} | {"<pad>": 0, "</s>": 1}
+    backend = Tokenizer(models.WordLevel(entries, next(iter(entries))))
+    rules = [(rf"(?<!\S){re.escape(word)}(?!\S)", f"{index:02}") for word, index in ids.items()]
+    backend.normalizer = normalizers.Sequence([normalizers.Replace(Regex(rule), entry) for rule, entry in rules])
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    special = {"pad_token": "<pad>", "eos_token": "</s>"}
+    words = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+    state = {key: held[key].clone() for key in held if key.split(".")[0] not in {"input", "output", "preprocess"}}
+    with quiet():
+        save(tmp_path / "golden", state, words, facts["config"]["t5"], facts["config"]["vision"])
+    images = [held[f"preprocess.image_{k}"].numpy() for k in range(3)]
+    model = read(tmp_path / "golden")
+    ours = [model.score_pairs([image] * 3, facts["prompt"]["captions"]) for image in images]
+    np.testing.assert_allclose(ours, held["output.vqascore"].numpy(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.skipif(not GOLDEN.is_dir(), reason="the published layouts are not here (shared/data/native)")
+def test_the_published_names_and_shapes_are_read() -> None:
+    from tellapart.models.generative.clip_flan_t5 import ClipFlanT5, _configure
+
+    published = json.loads((GOLDEN / "clip_flant5_layout.json").read_text())["variants"]["xl"]
+    config = published["config"]["t5"] | SEEN | {"mm_vision_tower": "openai/clip-vit-large-patch14-336"}
+    vision = transformers.CLIPVisionConfig(**published["config"]["vision"])
+    with torch.device("meta"):
+        model = ClipFlanT5(_configure("xl", config, vision))
+    ours = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    twice = {"embed_tokens.weight", "vision_tower.vision_tower.vision_model.embeddings.position_ids"}
+    theirs = {name: shape for name, (shape, _) in published["keys"].items() if name not in twice}
+
+    def named(shapes: dict[str, list[int]]) -> dict[str, list[int]]:  # as transformers 5 calls the vision tower
+        return {name.replace("vision_tower.vision_model.", "vision_tower."): shape for name, shape in shapes.items()}
+
+    assert named(ours) == named(theirs)
