@@ -312,6 +312,23 @@ def filmed(k: int) -> dict[str, Any]:
     return {"index": k, "major": "object", "minor": "", "pos_cap": f"a {k} before b", "neg_cap": f"b {k} before a"}
 
 
+def asked_of_films(k: int) -> dict[str, Any]:
+    side = ("pos", "neg")[k % 2]
+    words = f"Which caption best describes this video? A. {k // 2} before b B. b before {k // 2}"
+    film = {"idx": f"{k // 2}_{side}", "video_name": f"vinoground_videos/{k // 2}_{side}.mp4"}
+    return {**film, "question": words, "GT": "AB"[(k // 2 + k) % 2]}
+
+
+def _vinoground(*asked: str) -> Callable[[Path], tuple[int, str]]:
+    def write(folder: Path) -> tuple[int, str]:
+        for each in asked:
+            rows = [asked_of_films(k) for k in range(1000)]
+            (folder / f"vinoground_{each}.json").write_text(json.dumps(rows))
+        return 1000 * len(asked), "vinoground_videos/0_pos.mp4"
+
+    return write
+
+
 def paired_film(k: int) -> dict[str, Any]:
     """Write the place of the answer into every second pair the other way round."""
     return {
@@ -348,6 +365,9 @@ MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "mmvp": _csv("Questions.csv", mmvp_row, 300, "1.jpg", 1),
     "eqben-mini": _json("all_select.json", sides, 5, "eqbenag/00.png"),
     "vinoground": _csv("vinoground.csv", filmed, 500, "vinoground_videos/0_pos.mp4"),
+    "vinoground-text": _vinoground("textscore"),
+    "vinoground-video": _vinoground("videoscore"),
+    "vinoground-group": _vinoground("textscore", "videoscore"),
     "mvp": _mvp("full"),
     "mvp-mini": _mvp("mini"),
     "svo-probes": _csv("svo_probes.csv", probe, 5, "0.jpg"),
@@ -489,6 +509,29 @@ def test_mvps_answer_is_a_place_and_its_pair_two_films(tmp_path: Path, at: At) -
     assert "(A) right (B) left" in records.questions[2].question
     assert Counter(row.tags["subset"] for row in records.questions) == dict.fromkeys(MVP, 4)
     assert (len(records.groups_by("group")), one.official) == (8, ("g_acc", "a_acc"))
+
+
+def test_vinogrounds_scores_are_of_pairs_and_of_all_four_questions(tmp_path: Path, at: At) -> None:
+    made("vinoground-group", tmp_path)
+    records = at("vinoground-group", tmp_path).records()
+    assert [(row.id, row.group, row.answer) for row in records.questions[:3]] == [
+        ("textscore/0_pos", "0", "a"),
+        ("textscore/0_neg", "0", "b"),
+        ("textscore/1_pos", "1", "b"),
+    ]
+    assert Counter(row.tags["asked"] for row in records.questions) == {"textscore": 1000, "videoscore": 1000}
+    wrong = [("a", "b")[row.answer == "a"] for row in records.questions]
+    answers = [row.answer for row in records.questions]
+    answers[0], answers[1000:] = wrong[0], [*answers[1000:1500], *wrong[1500:]]
+    whole = {value.name: value.strict for units in measure_yes_no(records, answers) for value in units.values}
+    assert (len(whole["g_acc"]), float(whole["g_acc"].sum())) == (500, 249)
+    made("vinoground-text", tmp_path)
+    text = at("vinoground-text", tmp_path)
+    both = {
+        value.name: value.strict for units in measure_yes_no(text.records(), answers[:1000]) for value in units.values
+    }
+    assert (len(both["g_acc"]), float(both["g_acc"].sum())) == (500, 499)
+    assert text.official == ("g_acc", "a_acc")
 
 
 @pytest.mark.parametrize(
