@@ -29,10 +29,12 @@ from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.evaluation.measure import measure
 from tellapart.metrics.pairs import image_score
 from tellapart.models.reference import Oracle
+from tellapart.models.scoring import Scored
 from tellapart.models.store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.tasks.ordered_texts import ORDERED_TEXTS
 from tellapart.tasks.yes_no import measure_yes_no
 
 Published = Callable[[str], Path]
@@ -312,6 +314,23 @@ def filmed(k: int) -> dict[str, Any]:
     return {"index": k, "major": "object", "minor": "", "pos_cap": f"a {k} before b", "neg_cap": f"b {k} before a"}
 
 
+def asked_of_films(k: int) -> dict[str, Any]:
+    side = ("pos", "neg")[k % 2]
+    words = f"Which caption best describes this video? A. {k // 2} before b B. b before {k // 2}"
+    film = {"idx": f"{k // 2}_{side}", "video_name": f"vinoground_videos/{k // 2}_{side}.mp4"}
+    return {**film, "question": words, "GT": "AB"[(k // 2 + k) % 2]}
+
+
+def _vinoground(*asked: str) -> Callable[[Path], tuple[int, str]]:
+    def write(folder: Path) -> tuple[int, str]:
+        for each in asked:
+            rows = [asked_of_films(k) for k in range(1000)]
+            (folder / f"vinoground_{each}.json").write_text(json.dumps(rows))
+        return 1000 * len(asked), "vinoground_videos/0_pos.mp4"
+
+    return write
+
+
 def paired_film(k: int) -> dict[str, Any]:
     """Write the place of the answer into every second pair the other way round."""
     return {
@@ -348,6 +367,9 @@ MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "mmvp": _csv("Questions.csv", mmvp_row, 300, "1.jpg", 1),
     "eqben-mini": _json("all_select.json", sides, 5, "eqbenag/00.png"),
     "vinoground": _csv("vinoground.csv", filmed, 500, "vinoground_videos/0_pos.mp4"),
+    "vinoground-text": _vinoground("textscore"),
+    "vinoground-video": _vinoground("videoscore"),
+    "vinoground-group": _vinoground("textscore", "videoscore"),
     "mvp": _mvp("full"),
     "mvp-mini": _mvp("mini"),
     "svo-probes": _csv("svo_probes.csv", probe, 5, "0.jpg"),
@@ -360,6 +382,9 @@ MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "half-truths-coco-qwen": _parquet("coco_qwen.parquet", half_truth, 509, "0/image"),
     "half-truths-coco-mistral": _parquet("coco_mistral.parquet", half_truth, 454, "0/image"),
     "half-truths-cc3m-qwen": _parquet("cc3m_qwen.parquet", half_truth, 474, "0/image"),
+    "half-truths-order-coco-qwen": _parquet("coco_qwen.parquet", half_truth, 509, "0/image"),
+    "half-truths-order-coco-mistral": _parquet("coco_mistral.parquet", half_truth, 454, "0/image"),
+    "half-truths-order-cc3m-qwen": _parquet("cc3m_qwen.parquet", half_truth, 474, "0/image"),
     "crepe-atom": _crepe("atom", 17_698),
     "crepe-swap": _crepe("swap", 7_405),
     "crepe-negate": _crepe("negate", 17_303),
@@ -367,7 +392,7 @@ MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "negbench-negated-retrieval": _csv(
         "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true.csv", pictured, 4, "000000000000.jpg"
     ),
-    "hallusionbench": _json("HallusionBench.json", hallusion, 11, "hallusion_bench/VS/map/0_1.png"),
+    "hallusionbench": _json("HallusionBench.json", hallusion, 1427, "hallusion_bench/VS/map/0_1.png"),
     "vl-checklist-attribute": _checklist("Attribute/vaw/size.json", "Attribute/vg/size.json"),
     "vl-checklist-relation": _checklist("Relation/vg/spatial.json", "Relation/vg/action.json"),
     "vl-checklist-relation-swig": _checklist("Relation/swig_action.json"),
@@ -389,10 +414,11 @@ def test_a_made_file_in_the_form_of_the_real_one_is_read(name: str, tmp_path: Pa
     if one.task == "retrieval":
         assert (len(records.images), records.images[0]) == (n, shown)
         return
-    rows = records.items if one.task == "pairs" else records.questions
-    assert len(rows) == (7 if name == "hallusionbench" else n) and (not one.items or one.items == n)
+    of_items = one.task in ("pairs", "ordered-texts")
+    rows = records.items if of_items else records.questions
+    assert len(rows) == (one.items or n) and (name == "hallusionbench" or not one.items or one.items == n)
     assert rows[0].images[0] == shown
-    if one.task == "pairs":
+    if of_items:
         assert (records.shape, records.true) == (one.shape, one.true)
     if shown.endswith(("image_0", "image_1", "Image_0", "/image")):
         assert one.read_image(records)(shown).startswith(b"\x89PNG")
@@ -429,19 +455,19 @@ def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_pat
     one = at("hallusionbench", tmp_path)
     questions = one.records()
     assert [question.id for question in questions.questions][:3] == ["VS/map/0/1/0", "VS/map/0/1/1", "VS/map/0/2/0"]
-    # Of eleven questions seven have a figure; of the last figure one question is there, and it counts.
+    # Of 1,427 questions 951 have a figure; of the last figure one question is there, and it counts.
     measured = {
         value.name: (len(units.units), float(value.strict.mean()))
-        for units in measure_yes_no(questions, ["yes"] * 7)
+        for units in measure_yes_no(questions, ["yes"] * 951)
         for value in units.values
     }
-    right = [question.answer == "yes" for question in questions.questions]
-    assert measured["a_acc"] == (7, pytest.approx(sum(right) / 7))
-    assert measured["i_acc"] == (
-        4,
-        pytest.approx(sum([all(right[:2]), all(right[2:4]), all(right[4:6]), right[6]]) / 4),
-    )
-    assert measured["q_acc"][0] == 4 and one.official == ("a_acc", "i_acc", "q_acc")
+    figures: dict[str, list[bool]] = {}
+    for question in questions.questions:
+        figures.setdefault(question.images[0], []).append(question.answer == "yes")
+    right = [own for each in figures.values() for own in each]
+    assert measured["a_acc"] == (951, pytest.approx(sum(right) / 951))
+    assert measured["i_acc"] == (476, pytest.approx(sum(map(all, figures.values())) / 476))
+    assert measured["q_acc"][0] == 476 and one.official == ("a_acc", "i_acc", "q_acc")
 
 
 @pytest.mark.slow
@@ -489,6 +515,45 @@ def test_mvps_answer_is_a_place_and_its_pair_two_films(tmp_path: Path, at: At) -
     assert "(A) right (B) left" in records.questions[2].question
     assert Counter(row.tags["subset"] for row in records.questions) == dict.fromkeys(MVP, 4)
     assert (len(records.groups_by("group")), one.official) == (8, ("g_acc", "a_acc"))
+
+
+def test_half_truths_third_caption_makes_an_order(tmp_path: Path, at: At) -> None:
+    made("half-truths-order-coco-qwen", tmp_path)
+    one = at("half-truths-order-coco-qwen", tmp_path)
+    records = one.records()
+    assert records.items[0].texts == ("a cup 0 and a dish", "a cup 0", "a cup 0 and a cat")
+    scores = np.tile(np.float32([[[0.9, 0.5, 0.1]]]), (509, 1, 1))
+    scores[:9, 0] = [0.5, 0.9, 0.1]  # the accuracy of half-truths-coco-qwen counts these as right
+    scores[9:20, 0, 2] = 0.5
+    scored = Scored(Scores([item.id for item in records.items], scores, "similarity"))
+    (units,) = ORDERED_TEXTS.measure(records, scored)
+    (value,) = units.values
+    assert (value.name, float(value.strict.sum()), value.chance) == ("ordering_score", 509 - 20, pytest.approx(1 / 6))
+    assert float(value.neutral.sum()) == pytest.approx(489 + 11 / 2)
+    assert (one.task, one.official) == ("ordered-texts", ("ordering_score",))
+
+
+def test_vinogrounds_scores_are_of_pairs_and_of_all_four_questions(tmp_path: Path, at: At) -> None:
+    made("vinoground-group", tmp_path)
+    records = at("vinoground-group", tmp_path).records()
+    assert [(row.id, row.group, row.answer) for row in records.questions[:3]] == [
+        ("textscore/0_pos", "0", "a"),
+        ("textscore/0_neg", "0", "b"),
+        ("textscore/1_pos", "1", "b"),
+    ]
+    assert Counter(row.tags["asked"] for row in records.questions) == {"textscore": 1000, "videoscore": 1000}
+    wrong = [("a", "b")[row.answer == "a"] for row in records.questions]
+    answers = [row.answer for row in records.questions]
+    answers[0], answers[1000:] = wrong[0], [*answers[1000:1500], *wrong[1500:]]
+    whole = {value.name: value.strict for units in measure_yes_no(records, answers) for value in units.values}
+    assert (len(whole["g_acc"]), float(whole["g_acc"].sum())) == (500, 249)
+    made("vinoground-text", tmp_path)
+    text = at("vinoground-text", tmp_path)
+    both = {
+        value.name: value.strict for units in measure_yes_no(text.records(), answers[:1000]) for value in units.values
+    }
+    assert (len(both["g_acc"]), float(both["g_acc"].sum())) == (500, 499)
+    assert text.official == ("g_acc", "a_acc")
 
 
 @pytest.mark.parametrize(

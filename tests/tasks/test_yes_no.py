@@ -143,6 +143,7 @@ ROWS: dict[str, list[Any]] = {
     "true": [{"image": f"{k % 4}.png", "good": [f"cup {k}", f"a cup {k}"], "bad": f"plate {k} here"} for k in MANY],
     "anywhere": [{"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(4)], "label": k % 4} for k in MANY],
     "images": [{"keys": [f"{(k + n) % 4}.png" for n in range(3)], "text": f"cup {k}", "label": k % 3} for k in MANY],
+    "ordered": [{"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(3)]} for k in MANY],
     "square": [{"images": [f"{n}.png" for n in range(4)], "texts": [f"{n} of {k}" for n in range(4)]} for k in MANY],
     "questions": [[f"q{q}?", f"{i}.png", "Yes" if q == i else "No", k] for k in MANY for q in (0, 1) for i in (0, 1)],
 }
@@ -150,11 +151,12 @@ TABLES = {
     "true": 'images = "{image}"\ntexts = ["{good.0}", "{bad}", "{good.1}"]\ntrue = [0, 2]',
     "anywhere": 'images = "{image}"\ntexts = "{keys}"\ntrue = "{label}"',
     "images": 'images = "{keys}"\ntexts = "{text}"\ntrue = "{label}"',
+    "ordered": 'images = "{image}"\ntexts = "{keys}"',
     "square": 'images = "{images}"\ntexts = "{texts}"',
     "questions": 'images = "{1}"\nquestion = "{0}"\nanswer = "{2}"\ngroup = "{3}"',
 }
 FIRST = {"true": "itt", "anywhere": "choice_score", "images": "choice_score", "square": "set_score"}
-FIRST |= {"questions": "g_acc"}
+FIRST |= {"questions": "g_acc", "ordered": "ordering_score"}
 
 
 @pytest.mark.slow
@@ -163,11 +165,14 @@ def test_every_shape_goes_from_a_users_file_to_the_report(
     kind: str, command: Callable[..., Any], tmp_path: Path
 ) -> None:
     table = f'[[{"question" if kind == "questions" else "item"}]]\nid = "{{row}}"\n{TABLES[kind]}\n'
+    ordered = "ordered = true\n" if kind == "ordered" else ""
     (tmp_path / "images").mkdir()
     for k in range(4):
         Image.fromarray(np.full((4, 4, 3), 60 * k, np.uint8)).save(tmp_path / "images" / f"{k}.png")
     (tmp_path / "rows.json").write_text(json.dumps(ROWS[kind]))
-    (tmp_path / "own.toml").write_text(f'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n{table}')
+    (tmp_path / "own.toml").write_text(
+        f'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n{ordered}{table}'
+    )
     ran = lambda *words: ((done := command(*words)).code == 0 and done) or pytest.fail(done.err)  # noqa: E731
     ran("export", "own.toml", "--to", "out.csv")
     lines = (tmp_path / "out.csv").read_text().splitlines()
@@ -184,6 +189,8 @@ def test_every_shape_goes_from_a_users_file_to_the_report(
             )
             right = right == (name == "good")
             cells[column] = ("yes" if right else "no") if kind == "questions" else str(float(right))
+            if kind == "ordered":
+                cells[column] = str(int(cells[2]) * (-1 if name == "good" else 1))
             filled.append(",".join(cells))
         (tmp_path / f"{name}.csv").write_text("\n".join(filled))
         words = () if kind == "questions" else ("--kind", "similarity")
@@ -199,7 +206,7 @@ def test_every_shape_goes_from_a_users_file_to_the_report(
     ran("plot", "bars", "runs/good", "--out", "bars.svg")
     ran("show", "runs/good")
     assert "own.toml" in (tmp_path / "runs/good/report.html").read_text("utf-8")
-    if kind != "questions":
+    if kind not in ("questions", "ordered"):  # no oracle knows an order
         ran("run", "-b", "own.toml", "-m", "oracle", "--out", "runs/own")
         best = read_result(tmp_path / "runs/own").benchmarks["set:own.toml"]
         assert best.metrics[FIRST[kind]].value == 1
@@ -212,5 +219,6 @@ def is_true(kind: str, item: int, image: int, text: int) -> bool:
         "anywhere": text == item % 4,
         "images": image == item % 3,
         "square": image == text,
+        "ordered": text == 0,
     }
     return places[kind]

@@ -98,6 +98,7 @@ class SetFile(_Table):
         rows: so many rows in a row make what the tables below make, and are then `{0.field}`, `{1.field}`...
         lists: fields whose text is a list as Python writes it, and is read as one.
         counts: file (without its suffix) or `all` -> how many rows it must hold.
+        ordered: the texts of an item stand from the most to the least true of its image.
         images: the images that are needed, in words.
         folders: names of the folders in which images usually lie, beside the annotations.
         archive: the zip archive that holds them instead.
@@ -121,6 +122,7 @@ class SetFile(_Table):
     digest: str = ""
     shape: tuple[int, int] | None = None
     true: int = 1
+    ordered: bool = False
     official: tuple[str, ...] = ()
     images: str = "its own"
     folders: list[str] = ["images"]
@@ -138,7 +140,8 @@ class SetFile(_Table):
     @property
     def task(self) -> str:
         """The name of the task that its records are of."""
-        return "retrieval" if self.gallery else "yes-no" if self.question else "pairs"
+        of_items = "ordered-texts" if self.ordered else "pairs"
+        return "retrieval" if self.gallery else "yes-no" if self.question else of_items
 
 
 def read_set_file(path: Path, variant: str = "") -> SetFile:

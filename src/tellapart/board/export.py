@@ -130,7 +130,8 @@ class _Crawl:
         page, hidden = PAGES[name], self._hidden is not None
         view = self._choice if name == "choose" else page.gather(self._session, self._settings, **args)
         _write_text(folder / "index.html", render(page.template, view, links, self._settings, hidden=hidden))
-        self._write_data(folder, view)
+        if name != "home_page":  # the first page's data has all models
+            self._write_data(folder, view)
 
     def _write_hidden(self, folder: Path, links: StaticLinks, name: str = "") -> None:
         """Write the leaderboard of a hidden benchmark, or the list of them."""

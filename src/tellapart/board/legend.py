@@ -18,10 +18,12 @@ class Legend:
         marks: `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the
             items), `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`.
         rooms: for each column, the parts beside the value (`tier`, `interval`) that some of its cells have.
+        common: the mark of every number that is not computed from others; empty if they differ, or have none.
     """
 
     marks: frozenset[str]
     rooms: tuple[tuple[str, ...], ...]
+    common: str = ""
 
 
 def make_legend(columns: Iterable[Sequence[Cell | None]], kinds: Iterable[str] = ()) -> Legend:
@@ -36,12 +38,14 @@ def make_legend(columns: Iterable[Sequence[Cell | None]], kinds: Iterable[str] =
     (['gap', 'interval', 'reference'], (('interval',),))
     """
     marks = set(kinds) - {"model"}
-    rooms = []
+    rooms: list[tuple[str, ...]] = []
+    said: set[str] = set()
     for cells in columns:
         own = _marks_of(cells)
         rooms.append(tuple(name for name in ("tier", "interval") if name in own))
         marks |= own
-    return Legend(frozenset(marks), tuple(rooms))
+        said |= {cell.mark for cell in cells if cell is not None and (cell.mark or cell.n)}
+    return Legend(frozenset(marks), tuple(rooms), said.pop() if len(said) == 1 else "")
 
 
 def _marks_of(cells: Sequence[Cell | None]) -> set[str]:

@@ -11,6 +11,7 @@ __all__ = ["PATTERNS", "Links", "ServerLinks", "StaticLinks", "path_of"]
 #: Page -> its address. Every value is a number or a slug of letters, digits, `.`, `_` and `-`.
 PATTERNS = {
     "home": "/",
+    "home_page": "/pages/{page}",
     "agreement": "/benchmarks/agree",
     "benchmark": "/benchmarks/{slug}",
     "by": "/benchmarks/{slug}/by/{tag}/{metric}",

@@ -200,13 +200,15 @@ def _model(result: Result) -> Model:
 
 def _read_imported(session: Session, path: Path, source: Source) -> set[int]:
     imported = read_imported(path)
-    touched = set()
+    touched: set[int] = set()
+    benchmarks: dict[str, Benchmark] = {}  # a name is one benchmark in the whole file
     for each in imported.models:
         model = add_model(session, _imported_model(each, imported.source))
         tagged = (name for groups in each.by.values() for scores in groups.values() for name in scores)
         for name in dict.fromkeys((*each.scores, *tagged)):
             record = _imported_record(name, each, imported)
-            benchmark = add_benchmark(session, name, record, [])
+            benchmark = benchmarks.get(name) or add_benchmark(session, name, record, [])
+            benchmarks[name] = benchmark
             entry = Entry(
                 model_id=model.id or 0,
                 benchmark_id=benchmark.id or 0,

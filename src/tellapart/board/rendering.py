@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["asset", "environment", "render", "score", "scores"]
 
+#: The numbers of a table with more columns than this are not drawn.
+_MOST_DRAWN = 12
+
 _GAP, _GAP_BY = Markup('<td class="score none">–</td>'), Markup('<td class="score none by">–</td>')
 
 
@@ -50,7 +53,24 @@ def render(
     return page.render(view=view, board=settings, hidden=hidden, **where, **more)
 
 
-def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = (), *, by: bool = False) -> Markup:
+class Look(NamedTuple):
+    """What the cells of a table leave out.
+
+    Attributes:
+        bars: each number is drawn, too.
+        common: a mark that is said once for all cells.
+    """
+
+    bars: bool = True
+    common: str = ""
+
+
+_WHOLE = Look()
+
+
+def score(
+    cell: Cell | None, unit: str = "percent", room: Sequence[str] = (), *, by: bool = False, look: Look = _WHOLE
+) -> Markup:
     """Write a cell of a table; a dash for None.
 
     Args:
@@ -59,15 +79,16 @@ def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = (), *,
         room: what other cells of the column have beside their value; it keeps its room, so that values are
             aligned.
         by: the table is sorted by this column.
+        look: of the table.
 
     >>> score(Cell(value=0.5, n=9, mark="imported"), "points")
     Markup('<td class="score"><span class="value">+50.00</span><span class="mark-trust">imported</span></td>')
     """
     if cell is None:
         return _GAP_BY if by else _GAP
-    value, low, high, has_bar = cell.value, cell.low, cell.high, unit != "points"
+    value, low, high, is_share = cell.value, cell.low, cell.high, unit != "points"
     looks = f"score{' by' if by else ''}{' limited' if cell.limited else ''}"
-    parts = [f'<td class="{looks}"><span class="value">{100 * value:{".2f" if has_bar else "+.2f"}}</span>']
+    parts = [f'<td class="{looks}"><span class="value">{100 * value:{".2f" if is_share else "+.2f"}}</span>']
     if cell.tier is not None:
         parts.append(f' <span class="tier">T{cell.tier}</span>')
     elif "tier" in room:
@@ -76,18 +97,22 @@ def score(cell: Cell | None, unit: str = "percent", room: Sequence[str] = (), *,
         parts.append(f' <span class="interval">[{100 * low:.1f}, {100 * high:.1f}]</span>')
     elif "interval" in room:
         parts.append(' <span class="interval"></span>')
-    if has_bar:
+    if is_share and look.bars:
         parts.append(score_bar(value, low, high, cell.chance))
     if cell.ties:
         neutral = "" if cell.tie_neutral is None else f"{percent(cell.tie_neutral)} tie-neutral, "
         parts.append(f'<span class="tie">{neutral}{thousands(cell.ties)} tied</span>')
-    marks = filter(None, (cell.mark, cell.limited))
+    marks = filter(None, (cell.mark if cell.mark != look.common else "", cell.limited))
     parts += (f'<span class="mark-trust">{escape(mark)}</span>' for mark in marks)
     return Markup(f"{''.join(parts)}</td>")  # noqa: S704  (numbers, and a mark that was escaped)
 
 
 def scores(
-    cells: Sequence[Cell | None], units: Sequence[str], rooms: Sequence[Sequence[str]], by: int | None = None
+    cells: Sequence[Cell | None],
+    units: Sequence[str],
+    rooms: Sequence[Sequence[str]],
+    by: int | None = None,
+    look: Look = _WHOLE,
 ) -> Markup:
     """Write a row's cells; each column has its unit and its room, and by one of them the table is sorted.
 
@@ -95,7 +120,7 @@ def scores(
     Markup('<td class="score none">–</td><td class="score"><span class="value">+50.00</span></td>')
     """
     columns = enumerate(zip(cells, units, rooms, strict=True))
-    return Markup("").join(score(*column, by=k == by) for k, column in columns)
+    return Markup("").join(score(*column, by=k == by, look=look) for k, column in columns)
 
 
 def asset(name: str) -> bytes:
@@ -136,6 +161,7 @@ def environment(folder: Path | None = None) -> Environment:
         "deviation": deviation,
         "labels_of": _labels_of,
         "legend_of": _legend_of,
+        "look_of": _look_of,
         "percent": percent,
         "references_of": _references_of,
         "score": score,
@@ -153,6 +179,11 @@ def _legend_of(view: Leaderboard | ModelPage) -> Legend:
     rows = (*view.rows, *view.references)
     columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
     return make_legend(columns, (row.model.kind for row in rows))
+
+
+def _look_of(legend: Legend, columns: Sequence[Column]) -> Look:
+    """Return how the cells of a table look: those of many columns are numbers alone, or a browser has much to draw."""
+    return Look(bars=len(columns) <= _MOST_DRAWN, common=legend.common)
 
 
 def _references_of(view: Leaderboard, block: Block) -> list[LeaderboardRow]:

@@ -49,6 +49,7 @@ PAGES = {
     page.name: page
     for page in (
         Page("home", all_benchmarks, Leaderboard, "leaderboard"),
+        Page("home_page", all_benchmarks, Leaderboard, "leaderboard"),
         Page("ranks", ranks_page, RanksPage, "ranks"),
         Page("pareto", pareto_page, ParetoPage, "pareto"),
         Page("pareto_over", pareto_page, ParetoPage, "pareto"),

@@ -15,6 +15,7 @@ from tellapart.evaluation.tabulate import Tabulated, tabulate_units
 from tellapart.models.scoring import Scored
 from tellapart.records.run_folder import file_name, read_result, read_samples
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
+from tellapart.tasks.registry import TASKS
 
 __all__ = ["measure", "remeasure"]
 
@@ -57,4 +58,5 @@ def remeasure(folder: Path, benchmark: str) -> Tabulated:
     scores = Scores(ids, [sample.scores for sample in samples], record.kind)
     # Samples hold what is true in the first places.
     truths = (tuple(range(record.true)),) * len(ids) if record.true > 1 else ()
-    return measure(scores, Outline(ids, record.shape, clusters, tags, truths), seed=result.run.seed)
+    listed = ListedPairs(Outline(ids, record.shape, clusters, tags, truths))
+    return tabulate_units(TASKS[record.task].measure(listed, Scored(scores)), seed=result.run.seed)

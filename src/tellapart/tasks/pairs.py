@@ -56,8 +56,10 @@ class ListedPairs:
         return len(self.outline.ids)
 
 
-def measure_pairs(records: PairSet | ListedPairs, predictions: Scored) -> tuple[Units, ...]:
-    """Measure scores by every metric that is defined for their shape and kind.
+def measure_pairs(
+    records: PairSet | ListedPairs, predictions: Scored, metrics: Sequence[Metric] = ()
+) -> tuple[Units, ...]:
+    """Measure scores by these metrics, or by every one that is defined for their shape and kind.
 
     Raises:
         MetricError: no metric is defined for this shape and kind.
@@ -70,7 +72,7 @@ def measure_pairs(records: PairSet | ListedPairs, predictions: Scored) -> tuple[
     [('choice_score', [1.0]), ('pairwise', [1.0])]
     """
     outline, scores = records.outline, predictions.scores
-    metrics = defined_for(outline.shape, scores.kind, outline.true)
+    metrics = metrics or defined_for(outline.shape, scores.kind, outline.true)
     if not metrics:
         several = f", {outline.true} of them true," if outline.true > 1 else ""
         raise MetricError(

@@ -14,6 +14,7 @@ from tellapart.board.tables import Benchmark, Source
 from tellapart.board.views.families import arrange_benchmarks, family_of
 from tellapart.board.views.limited import Part, find_parts
 from tellapart.board.views.rows import (
+    PAGE,
     Block,
     Column,
     Leaderboard,
@@ -24,6 +25,7 @@ from tellapart.board.views.rows import (
     read_scores,
 )
 from tellapart.board.views.view import Cell, Link, main_metric
+from tellapart.errors import UnknownNameError
 
 __all__ = ["MEAN", "all_benchmarks"]
 
@@ -31,11 +33,14 @@ __all__ = ["MEAN", "all_benchmarks"]
 MEAN = "mean"
 
 
-def all_benchmarks(session: Session, settings: BoardSettings) -> Leaderboard:
+def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> Leaderboard:
     """Show all benchmarks side by side, each by the metric that ranks it, and the mean of models measured on all.
 
     Benchmarks that no ranked model was measured on are folded into a list. Families of benchmarks that share no model
-    are tables of their own; the one of most models comes first.
+    are tables of their own; the one of most models comes first. Every page has all rows, and shows its own.
+
+    Raises:
+        UnknownNameError: there is no such page.
     """
     parts = find_parts(session)
     every = [b for b in session.exec(select(Benchmark).order_by(col(Benchmark.id))) if _is_shown(b.id or 0, parts)]
@@ -53,7 +58,11 @@ def all_benchmarks(session: Session, settings: BoardSettings) -> Leaderboard:
         blocks.append(Block(title=own[0].name, first=start, last=len(columns), sorted_by=start))
     rows = [make_row(heads[model], [own.get(key) for key in columns]) for model, own in table.items()]
     board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
-    return board.model_copy(update={"folded": tuple(map(_link, folded)), "unread": _read_unread(session, settings)})
+    pages = max(1, math.ceil(len(board.rows) / PAGE))
+    if not 1 <= page <= pages:
+        raise UnknownNameError(f"this board has pages 1 to {pages} of models; there is no page {page}")
+    more = {"folded": tuple(map(_link, folded)), "unread": _read_unread(session, settings)}
+    return board.model_copy(update={**more, "page": page, "pages": pages})
 
 
 def _read_unread(session: Session, settings: BoardSettings) -> tuple[Unread, ...]:

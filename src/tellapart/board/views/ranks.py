@@ -19,6 +19,9 @@ __all__ = ["RankLine", "RanksPage", "benchmark_ranks", "ranks_page"]
 
 STEP, ROW = 190.0, 26.0
 
+#: Models in a drawing: more lines than this no eye follows.
+MOST_LINES = 40
+
 
 class RankLine(View):
     """One model's places.
@@ -43,7 +46,8 @@ class RanksPage(View):
     """Places of models over columns.
 
     Attributes:
-        lines: a row each; those with two places or more are drawn.
+        lines: a row each; those with two places or more are drawn, at most `MOST_LINES`.
+        undrawn: models with two places or more beyond that.
         drawn: the columns of the drawing: those in which it has two models or more.
     """
 
@@ -51,6 +55,7 @@ class RanksPage(View):
     links: tuple[Link | None, ...]
     lines: tuple[RankLine, ...]
     drawn: tuple[str, ...]
+    undrawn: int = 0
     width: float
     height: float
 
@@ -82,8 +87,13 @@ def _page(title: str, board: Leaderboard) -> RanksPage:
     places = [_places([_value(row, k) for row in board.rows]) for k in columns]
     ranks = {row.model: tuple(column[k] for column in places) for k, row in enumerate(board.rows)}
     ranks = {model: own for model, own in ranks.items() if any(own)}
-    models, shown = _choose_drawn(ranks)
-    lines = [_line(model, own, shown if model in models else []) for model, own in ranks.items()]
+    candidates, _ = _choose_drawn(ranks)
+    best = [model for model in ranks if model in candidates][:MOST_LINES]  # rows come best first
+    models, shown = _choose_drawn({model: ranks[model] for model in best})
+    drawn = ranks if len(best) == len(candidates) else _places_among(best, ranks)
+    lines = [
+        _line(model, own, [drawn[model][k] for k in shown] if model in models else []) for model, own in ranks.items()
+    ]
     last = len(lines) + 1  # after all places; `sort` empties the list while it works
     lines.sort(key=lambda line: (not line.segments, [rank or last for rank in line.ranks], line.model.label))
     lowest = max((y for line in lines for _, y in line.ends), default=0.0)
@@ -92,6 +102,7 @@ def _page(title: str, board: Leaderboard) -> RanksPage:
         columns=tuple(board.columns[k].title for k in columns),
         links=tuple(board.columns[k].link for k in columns),
         lines=tuple(lines),
+        undrawn=len(candidates) - len(best),
         drawn=tuple(board.columns[columns[k]].title for k in shown),
         width=STEP * max(0, len(shown) - 1),
         height=lowest + ROW,
@@ -121,9 +132,17 @@ def _places(values: Sequence[float | None]) -> list[int | None]:
     return [None if value is None else best[value] for value in values]
 
 
-def _line(model: ModelHead, ranks: Sequence[int | None], shown: Sequence[int]) -> RankLine:
-    """Return a model's line through the columns that are drawn; without a drawing if there are none."""
-    drawn = [ranks[k] for k in shown]
+def _places_among(
+    models: Sequence[ModelHead], ranks: Mapping[ModelHead, Sequence[int | None]]
+) -> dict[ModelHead, tuple[int | None, ...]]:
+    """Return the places of some models among themselves."""
+    columns = zip(*(ranks[model] for model in models), strict=True)
+    places = [_places([None if rank is None else -rank for rank in column]) for column in columns]
+    return dict(zip(models, zip(*places, strict=True), strict=True))
+
+
+def _line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> RankLine:
+    """Return a model's line through its places in the columns that are drawn; without a drawing if there are none."""
     points = [None if rank is None else (STEP * k, ROW * rank) for k, rank in enumerate(drawn)]
     segments, starts = [], []
     run: list[tuple[float, float]] = []

@@ -14,6 +14,7 @@ from tellapart.board.views.limited import Part, find_parts
 from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View
 
 __all__ = [
+    "PAGE",
     "Block",
     "Column",
     "Leaderboard",
@@ -25,6 +26,9 @@ __all__ = [
     "read_heads",
     "read_scores",
 ]
+
+#: Models on one page of the first page, where they are more.
+PAGE = 50
 
 _CELL = ("value", "low", "high", "chance", "n", "ties", "tie_neutral", "tier", "mark")
 _CELLS = TypeAdapter(list[Cell])
@@ -92,6 +96,8 @@ class Leaderboard(View):
         unread: files of the board's folders that could not be read; on the first page.
         choices, metrics: links to other columns for the same benchmark, and to other metrics.
         tested: at least one column's models were tested against each other.
+        page, pages: which part of the rows is shown as HTML, and of how many parts; the first page has several where
+            there are many models.
     """
 
     benchmark: BenchmarkHead | None = None
@@ -107,6 +113,13 @@ class Leaderboard(View):
     choices: tuple[Link, ...] = ()
     metrics: tuple[Link, ...] = ()
     tested: bool = False
+    page: int = 1
+    pages: int = 1
+
+    def shown(self, block: Block) -> tuple[LeaderboardRow, ...]:
+        """Return the rows of a block that are on this page."""
+        first, last = (0, len(self.rows)) if self.pages == 1 else (PAGE * (self.page - 1), PAGE * self.page)
+        return self.rows[max(block.first_row, first) : min(block.last_row, last)]
 
     def table(self) -> Table:
         """Return models by columns, as fractions; a tier beside each, and what was measured on a part of the items."""

@@ -1,0 +1,129 @@
+"""A board of many models: its first page in parts, numbers without bars, and a drawing that an eye can follow."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tellapart.board.app import create_app
+from tellapart.board.export import export_site
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
+from tellapart.board.views.ranks import MOST_LINES
+from tellapart.board.views.rows import PAGE
+
+MODELS, BENCHMARKS = PAGE + 2, 13
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BoardSettings, Store]]:
+    """Published numbers: model k has k percent everywhere; model 0 has two numbers, and the highest of the last."""
+    lines = ['source = "a paper"', 'tie_rule = "not said"']
+    for k in range(MODELS):
+        shares = dict.fromkeys(range(BENCHMARKS), k / 100) if k else {0: 0.0, BENCHMARKS - 1: 0.99}
+        scores = [f"set{b:02} = {{ choice_score = {share} }}" for b, share in shares.items()]
+        lines += ["[[models]]", f'name = "m{k:02}"', "[models.scores]", *scores]
+    path = tmp_path_factory.mktemp("many") / "records.toml"
+    path.write_text("\n".join(lines))
+    settings = BoardSettings(imported=(path,))
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        yield settings, store
+
+
+@pytest.fixture(scope="module")
+def client(board: tuple[BoardSettings, Store]) -> TestClient:
+    return TestClient(create_app(*board))
+
+
+def rows(html: str) -> list[str]:
+    return re.findall(r'<th scope="row"><a href="[^"]*">(m\d\d)</a>', html)
+
+
+def test_the_first_page_shows_fifty_models_and_links_to_the_others(client: TestClient) -> None:
+    first, second = client.get("/").text, client.get("/pages/2").text
+    assert rows(first) + rows(second) == [f"m{k:02}" for k in reversed(range(MODELS))]
+    assert len(rows(first)) == PAGE
+    assert '<a href="/pages/2">2</a>' in first
+    assert '<a href="/">1</a>' in second  # the first page has one address
+    assert "All models as" in first
+    assert "format=csv" not in second
+    assert "has pages 1 to 2 of models; there is no page 3" in client.get("/pages/3").text
+
+
+def test_every_number_is_in_the_data_and_each_model_in_its_place(client: TestClient) -> None:
+    found = client.get("/?format=json").json()
+    assert [row["rank"] for row in found["rows"]] == [*range(1, MODELS), None]
+    assert len(client.get("/?format=csv").text.splitlines()) == 1 + MODELS
+
+
+def test_a_table_of_many_columns_has_numbers_alone_and_says_once_where_they_are_from(client: TestClient) -> None:
+    wide, narrow = client.get("/").text, client.get("/benchmarks/set03").text
+    assert '<table class="headline dense">' in wide
+    assert '<svg class="bar"' not in wide
+    assert '<td class="score"><span class="value">51.00</span></td>' in wide
+    assert narrow.count('<svg class="bar"') == MODELS - 1
+    for page in (wide, narrow):
+        assert "Percent, all imported; the best by" in page
+        assert page.count("imported</span>") == 1  # in the key
+
+
+def test_a_drawing_of_ranks_has_the_best_models_by_their_places_among_themselves(client: TestClient) -> None:
+    page = client.get("/ranks?format=json").json()
+    drawn = {line["title"]: line["ends"][-1][1] for line in page["lines"] if line["segments"]}
+    assert list(drawn) == [f"m{k:02}" for k in range(MODELS - 1, MODELS - 1 - MOST_LINES, -1)]
+    assert list(drawn.values()) == [26.0 * k for k in range(1, MOST_LINES + 1)]
+    assert page["undrawn"] == MODELS - MOST_LINES
+    table = list(csv.reader(io.StringIO(client.get("/ranks?format=csv").text)))
+    assert dict(zip(table[0], table[1], strict=True))["set12"] == "2"  # the table has all places
+    text = client.get("/ranks").text
+    assert f"Drawn are the first {MOST_LINES} of the leaderboard" in text
+    assert f"the other {MODELS - MOST_LINES} are in the table" in text
+
+
+def test_models_without_a_cost_are_folded_where_they_are_many(client: TestClient) -> None:
+    page = client.get("/pareto/latency").text
+    assert f"<summary>{MODELS} models are left out, since the cost or a benchmark is missing</summary>" in page
+
+
+@pytest.mark.slow
+def test_a_static_site_has_the_pages_and_all_data_once(board: tuple[BoardSettings, Store], tmp_path: Path) -> None:
+    settings, store = board
+    export_site(store, settings, tmp_path)
+    assert rows_of(tmp_path / "index.html") + rows_of(tmp_path / "pages" / "2" / "index.html") == list(
+        reversed(range(MODELS))
+    )
+    assert not (tmp_path / "pages" / "1").exists()
+    assert (tmp_path / "data.json").exists()
+    assert not (tmp_path / "pages" / "2" / "data.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(
+    board: tuple[BoardSettings, Store],
+    serving: Any,
+    chromium: Any,
+    axe: Callable[[Any], list[str]],
+    scheme: str,
+    width: int,
+) -> None:
+    page = chromium.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    with serving(create_app(*board)) as address:
+        for path in ("/", "/pages/2", "/ranks", "/pareto/latency"):
+            page.goto(f"{address}{path}")
+            assert axe(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def rows_of(path: Path) -> list[int]:
+    return [int(name[1:]) for name in rows(path.read_text(encoding="utf-8"))]
