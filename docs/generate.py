@@ -207,7 +207,8 @@ def task_metrics_table() -> str:
         for family in families.values():
             first, *others = family
             name = f"`{first.name}`" + (f" to `@{others[-1].name.partition('@')[2]}`" if others else "")
-            chance = "" if first.chance_level is None else f"{first.chance_level:.4g}"
+            level = first.chance_level
+            chance = f"{level((1, 3)):.4g} of 1 x 3" if callable(level) else "" if level is None else f"{level:.4g}"
             rows.append(f"| {task.name} | {name} | {first.title} | {chance} | {first.source} |")
     return "\n".join(rows) + "\n"
 

@@ -36,6 +36,7 @@ from tellapart.data.binary_questions import BinaryQuestionSet
 from tellapart.data.choices import ChoiceSet
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.moments import MomentSet
+from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import BoxSet, CaptionSet, QuestionSet, RetrievalSet, StatementSet
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.per_item import PerItem
@@ -197,6 +198,12 @@ def shorter_caption(records: ChoiceSet) -> Said:
     return Chosen(tuple(sign or 1 for sign in signs), tuple(sign or -1 for sign in signs)), "the shorter caption"
 
 
+def shorter_texts(records: PairSet) -> Said:
+    """Score texts as `blind` does."""
+    texts = [text for item in records.items for text in item.texts]
+    return np.asarray(Blind().score_texts(texts), np.float32).reshape(len(records), 1, -1), "the shorter, the higher"
+
+
 def same_score_for_classes(records: ClassificationSet) -> Said:
     """Score every class the same."""
     labels = [picture.label for picture in records.pictures]
@@ -238,6 +245,7 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
     "yes-no": (System("first-option", NOTHING, first_option),),
     "moments": (System("middle", NOTHING, middle_of_video),),
     "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
+    "ordered-texts": (System("blind", NOTHING, shorter_texts),),
     "classification": (
         System("constant", NOTHING, same_score_for_classes),
         System("largest-class", ANSWERS, largest_class),
