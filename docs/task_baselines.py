@@ -37,6 +37,7 @@ from tellapart.data.choices import ChoiceSet
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.moments import MomentSet
 from tellapart.data.pairset import PairSet
+from tellapart.data.scores import Scores
 from tellapart.data.task_records import BoxSet, CaptionSet, QuestionSet, RetrievalSet, StatementSet
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.per_item import PerItem
@@ -44,6 +45,7 @@ from tellapart.metrics.ptb import tokenize
 from tellapart.metrics.retrieval import Ranks, Retrieval
 from tellapart.metrics.yes_no import OPTIONS
 from tellapart.models.reference import Blind
+from tellapart.models.scoring import Scored
 from tellapart.tasks.choice import Chosen
 from tellapart.tasks.classification import Classified, named_classes
 from tellapart.tasks.distinct_retrieval import RankedTwice
@@ -200,8 +202,8 @@ def shorter_caption(records: ChoiceSet) -> Said:
 
 def shorter_texts(records: PairSet) -> Said:
     """Score texts as `blind` does."""
-    texts = [text for item in records.items for text in item.texts]
-    return np.asarray(Blind().score_texts(texts), np.float32).reshape(len(records), 1, -1), "the shorter, the higher"
+    values = [[Blind().score_texts(item.texts)] for item in records.items]
+    return Scored(Scores([item.id for item in records.items], values, "similarity")), "the shorter, the higher"
 
 
 def same_score_for_classes(records: ClassificationSet) -> Said:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import Box, BoxSet, CaptionSet, Question, QuestionSet, RetrievalSet
 from tellapart.metrics.retrieval import Ranks, scores_both_ways
 from tellapart.models.reference import BagOfWords
@@ -64,6 +65,15 @@ def test_every_benchmark_of_a_task_has_its_systems_or_a_reason(baselines: Module
         assert ("systems" in record) != ("not_measured" in record), name
         if "systems" in record:
             assert list(record["systems"]) == [system.name for system in baselines.SYSTEMS[tasks[name]]]
+
+
+def test_texts_in_an_order_are_blindly_in_it_if_they_grow(baselines: ModuleType) -> None:
+    texts = ("one", "one two", "one two three")
+    items = tuple(Item(id=str(k), images=("a.png",), texts=each) for k, each in enumerate((texts, texts[::-1])))
+    found, _words = baselines.found_by(
+        "ordered-texts", baselines.SYSTEMS["ordered-texts"][0], PairSet("x", items, root=Path())
+    )
+    assert [one.strict.tolist() for one in found] == [[1.0, 0.0]]
 
 
 @pytest.mark.slow
