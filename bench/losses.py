@@ -47,6 +47,8 @@ DUAL = dict.fromkeys(
             "ce-clip",
             "cs-clip",
             "fsc-global",
+            "fsc-clip",
+            "clic",
             "negbench",
             "hardneg",
         ),
@@ -146,9 +148,15 @@ def encoded(model: Encoders, inputs: Inputs, name: str) -> tuple[Batch, Tensor, 
         batch = replace(batch, bias=torch.tensor(-10.0, device=ids.device))
     loss = load("loss", name.removesuffix("-released"))
     if false := getattr(loss, "negative_captions", 0):
-        wrong = inputs.false_texts[: false * len(ids)]
-        vectors = normalize(model.text_tokens(wrong).mean(1), dim=-1)
-        batch = replace(batch, negative_texts=vectors.reshape(len(ids), false, -1))
+        wrong = model.text_tokens(inputs.false_texts[: false * len(ids)])
+        batch = replace(batch, negative_texts=normalize(wrong.mean(1), dim=-1).reshape(len(ids), false, -1))
+        if getattr(loss, "local", False):
+            words = torch.cat([text_tokens[:, None], wrong.unflatten(0, (len(ids), false))], dim=1)
+            batch = replace(batch, patches=normalize(image_tokens, dim=-1), words=normalize(words, dim=-1))
+            batch = replace(batch, real_words=torch.ones(words.shape[:3], dtype=torch.bool, device=ids.device))
+    if getattr(loss, "joins", False):
+        further = normalize(model.text_tokens(inputs.false_texts[-3 * len(ids) :]).mean(1), dim=-1)
+        batch = replace(batch, positive_texts=further.reshape(len(ids), 3, -1))
     if getattr(loss, "units", False):
         both = normalize(model.text_tokens(inputs.false_texts[-2 * len(ids) :]).mean(1), dim=-1)
         batch = replace(batch, units=both.reshape(len(ids), 2, -1))

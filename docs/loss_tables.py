@@ -35,6 +35,7 @@ def dual_needs(loss: Any) -> str:
     needs = [
         captions if loss.negative_captions else "",
         "a unit and its foil" if loss.units else "",
+        "patches and words" if loss.local else "",
         "joined pictures" if loss.joins else "",
     ]
     return ", ".join(filter(None, (*needs, images[loss.negative_images]))) or "pairs"

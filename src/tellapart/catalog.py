@@ -196,6 +196,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "tripletclip": "tellapart.train.losses.tripletclip:TRIPLETCLIP",
         "ce-clip": "tellapart.train.losses.ce_clip:CE_CLIP",
         "cs-clip": "tellapart.train.losses.cs_clip:CS_CLIP",
+        "fsc-clip": "tellapart.train.losses.fsc_clip:FSC_CLIP",
         "fsc-global": "tellapart.train.losses.fsc_global:FSC_GLOBAL",
         "negbench": "tellapart.train.losses.negbench:NEGBENCH",
         "clic": "tellapart.train.losses.clic:CLIC",

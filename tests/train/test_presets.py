@@ -65,6 +65,7 @@ def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
         ("tripletclip", 5e-4, 1024, 0.5, 10),
         ("ce-clip", 5e-6, 512, 0.1, 10),
         ("cs-clip", 5e-6, 1024, 0.01, 25),
+        ("fsc-clip", 5e-6, 256, 0.1, 5),
         ("fsc-global", 5e-6, 256, 0.1, 5),
     ):
         found = settings(tmp_path, preset)
@@ -75,6 +76,8 @@ def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
     assert clic.optimiser.warm_up == round(0.2 * 1_000_000 / clic.batch.size)
     own = loss_options(settings(tmp_path, "fsc-global").loss)
     assert (own.weight, own.gamma, own.smoothing) == (0.5, 2.0, 0.02)
+    own = loss_options(settings(tmp_path, "fsc-clip").loss)
+    assert (own.weight, own.local, own.gamma, own.smoothing) == (0.5, 0.2, 2.0, 0.02)
     asked = settings(tmp_path, "negbench", **UNKNOWN["negbench"])
     assert (asked.optimiser.learning_rate, asked.loss["contrast"], asked.loss["choice"]) == (1e-8, 0.99, 0.01)
     # COCO-Counterfactuals, appendix B.4: 8,705 of 17,410 and 25 %; all and 75 %; all and all.

@@ -117,7 +117,13 @@ class DualStep(TrainingStep):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._captions, self._counterparts = negative_settings(self.config, self.rows)
-        self._units = getattr(self.config.find_loss(), "units", False)
+        loss = self.config.find_loss()
+        self._units = getattr(loss, "units", False)
+        if getattr(loss, "local", False) and self.config.batch.micro is not None:
+            raise DataError(
+                f"batch.micro: loss {self.config.loss['name']!r} reads patches and words, which are not encoded in "
+                "pieces; leave it out"
+            )
         self._join, self._positives = join_settings(self.config, self.rows)
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
@@ -224,10 +230,22 @@ class DualStep(TrainingStep):
             else None,
             negative_texts=negatives,
             has_negative=present,
+            patches=encoded.patches if encoded.patches is None else encoded.patches[own],
+            words=self._of_captions(encoded.words, count, own),
+            real_words=self._of_captions(encoded.real_words, count, own),
             units=encoded.texts[-len(drawn.units) :].reshape(2, drawn.own, -1).transpose(0, 1) if drawn.units else None,
             mates=mates,
             **shared,
         )
+
+    def _of_captions(self, tokens: Tensor | None, count: int, own: slice) -> Tensor | None:
+        """Return the tokens of each caption and its false ones, `(b, 1 + f, ...)`, from those of all texts in order."""
+        import torch
+
+        if tokens is None:
+            return None
+        false = tokens[count : count * (1 + self._captions)].reshape(count, self._captions, *tokens.shape[1:])
+        return torch.cat([tokens[:count, None], false], dim=1)[own]
 
     def _image_ids(self, drawn: DrawnRows) -> NDArray[np.int64]:
         """Return one number for each picture; two rows joined in either order make one picture."""

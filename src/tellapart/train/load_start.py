@@ -73,9 +73,11 @@ def _open(name: str, config: TrainConfig) -> Trainable:
             f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {config.loss['name']!r} is none"
         )
     trainable = open_dual(name, config.device)
-    biased = any(isinstance(term.loss, DualLoss) and term.loss.bias for term in config.loss_terms())
-    if biased and isinstance(trainable, TrainableDual):
+    losses = [term.loss for term in config.loss_terms() if isinstance(term.loss, DualLoss)]
+    if any(loss.bias for loss in losses) and isinstance(trainable, TrainableDual):
         trainable.add_bias()
+    if any(loss.local for loss in losses) and isinstance(trainable, TrainableDual):
+        trainable.add_local()
     return trainable
 
 

@@ -17,6 +17,7 @@ from tellapart.models.openclip.weights import Parts, assemble
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import import_torch, runtime
+from tellapart.train.local_features import LocalFeatures, LocalTower
 from tellapart.train.trainable import Inputs, TrainableDual
 
 __all__ = ["TrainableOpenClip", "open_openclip"]
@@ -64,6 +65,15 @@ class TrainableOpenClip(TrainableDual):
         """Tokenise texts, to `ids`, int64 `(m, length)`."""
         ids, _ = self._tokens.read(texts)
         return {"ids": ids[:, : max(self._tower.lengths(ids), default=ids.shape[1])]}
+
+    def _local_features(self) -> LocalFeatures | None:
+        """Find the last norms and projections of a ViT that pools by its first token, and of a causal text tower."""
+        vision = self._parts.model.visual
+        if not self._tower.shortens or getattr(vision, "pool_type", None) != "tok" or vision.attn_pool is not None:
+            return None
+        norm, project = self._tower.last_norm, self._tower.project
+        images = LocalTower(vision.ln_post, lambda states: states if vision.proj is None else states @ vision.proj)
+        return LocalFeatures(images, LocalTower(norm, project), self._tower.words)
 
     def model(self) -> OpenClipEncoder:
         """Return a model that measures with the weights as they are."""

@@ -14,6 +14,7 @@ import numpy as np
 from tellapart.errors import ModelError
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch_backend import import_torch
+from tellapart.train.local_features import LocalFeatures
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -33,12 +34,18 @@ class Encoded:
         texts: `(m, d)`, unit vectors.
         scale: scalar that cosines are multiplied by.
         bias: scalar that is added to logits, or None.
+        patches: `(n, p, d)`, unit vectors of parts of the images, if the loss reads them.
+        words: `(m, w, d)`, unit vectors of the texts' tokens, if the loss reads them.
+        real_words: bool `(m, w)`, which tokens there are.
     """
 
     images: Tensor
     texts: Tensor
     scale: Tensor
     bias: Tensor | None
+    patches: Tensor | None = None
+    words: Tensor | None = None
+    real_words: Tensor | None = None
 
 
 class Trainable(Protocol):
@@ -94,6 +101,23 @@ class TrainableDual:
             value = torch.full((), -10.0, device=self.log_scale.device)
             self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
 
+    def add_local(self) -> None:
+        """Let the module return vectors of patches and of words, too.
+
+        Raises:
+            ModelError: the model has none in the space of its images and texts.
+        """
+        local = self._local_features()
+        if local is None:
+            raise ModelError(
+                "fsc-clip reads patches and words, and the model has none in the space of its images and texts; take "
+                "a ViT of open_clip that pools by its first token (ViT-B-32), or the loss fsc-global, which reads none"
+            )
+        cast("Any", self.module).local = local
+
+    def _local_features(self) -> LocalFeatures | None:
+        return None
+
 
 def freeze_images(trainable: Trainable) -> None:
     """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means.
@@ -132,6 +156,7 @@ def _dual_module() -> Any:
             self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
             self.register_parameter("logit_bias", None)
             self.frozen: list[Any] = []
+            self.local: LocalFeatures | None = None
 
         def train(self, mode: bool = True) -> Any:
             super().train(mode)
@@ -139,11 +164,12 @@ def _dual_module() -> Any:
                 part.eval()
             return self
 
-        def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, Any, Any, Any]:
+        def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, ...]:
             image, text = self._encode_images(images), self._encode_texts(texts)
             bias = getattr(self.model, "logit_bias", None)
             bias = self.logit_bias if bias is None else bias
-            return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias
+            local = () if self.local is None else self.local.read(texts["ids"])
+            return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias, *local
 
     return DualModule
 

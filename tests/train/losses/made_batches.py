@@ -11,6 +11,9 @@ from torch import Tensor
 from tellapart.train.losses.batch import Batch
 from tellapart.train.losses.matches import Matches
 
+#: What a batch may have, a row for each pair.
+LOCAL = ("units", "patches", "words", "real_words")
+
 IDS = [0, 1, 2, 0, 3, 4, 2, 5]
 
 
@@ -39,6 +42,9 @@ def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, **more: Any) 
         has_negative=torch.arange(2 * b).reshape(b, 2) % 3 != 1,
         positive_texts=units(b, 2, d, seed=seed + 6),
         units=units(b, 2, d, seed=seed + 5),
+        patches=units(b, 4, d, seed=seed + 7),
+        words=units(b, 3, 3, d, seed=seed + 8),
+        real_words=torch.arange(9 * b).reshape(b, 3, 3) % 4 != 3,
         mates=mates,
         **more,
     )
@@ -61,7 +67,7 @@ def reordered(made: Batch, order: Tensor) -> Batch:
         negative_texts=made.negative_texts[order],
         has_negative=made.has_negative[order],
         positive_texts=made.positive_texts[order],
-        units=None if made.units is None else made.units[order],
+        **{name: None if (one := getattr(made, name)) is None else one[order] for name in LOCAL},
         mates=mates,
     )
 

@@ -25,6 +25,7 @@ from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
 from tellapart.train.losses.equations import VARIANTS, EqSim
+from tellapart.train.losses.fsc_clip import fsc_clip
 from tellapart.train.losses.fsc_global import fsc_global
 from tellapart.train.losses.hardneg import HardNeg, hardneg
 from tellapart.train.losses.itc import itc
@@ -46,6 +47,7 @@ DUAL = {
     "ce-clip": lambda made: ce_clip(made, CeClip(bound=1.0)),
     "cs-clip": cs_clip,
     "clic": clic,
+    "fsc-clip": fsc_clip,
     "fsc-global": fsc_global,
     "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
     "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
@@ -62,7 +64,7 @@ FUSION = {
     "eqsim-ranking": lambda made: eqsim_ranking(made, EqSim(alpha=0.001, variant="v2-all")),
     "eqsim-itm-released": lambda made: eqsim_itm(made, EqSim(alpha=0.001, as_released=True)),
 }
-ENCODED = ("images", "texts", "negative_texts", "positive_texts", "units")
+ENCODED = ("images", "texts", "negative_texts", "positive_texts", "units", "patches", "words")
 
 
 def share(tensor: Tensor, rank: int, size: int) -> Tensor:
@@ -73,7 +75,7 @@ def shared_batch(rank: int, size: int, chunk: int | None) -> Batch:
     whole = batch(2, chunk=chunk, step=5)
     mates = whole.mates
     mates = replace(mates, **{n: share(getattr(mates, n), rank, size) for n in ("images", "texts", "image_ids")})
-    names = (*ENCODED, "image_ids", "has_negative")
+    names = (*ENCODED, "image_ids", "has_negative", "real_words")
     return replace(whole, mates=mates, **{n: share(getattr(whole, n), rank, size) for n in names})
 
 

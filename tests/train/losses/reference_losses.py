@@ -91,14 +91,35 @@ def clic(L, false, there, same, distances, contrast, choice, paraphrase):
     return {**parts, "total": sum(parts.values())}
 
 
-def fsc_global(L, false, there, same, *, weight, gamma, smoothing):
+def focal(own, false, there, gamma, smoothing):
     costs = []
-    for _, p in choices(np.diag(L), false, there):
+    for _, p in choices(own, false, there):
         label = np.full(len(p), smoothing / len(p))
         label[0] += 1 - smoothing
         costs.append(-(label * (1 - p) ** gamma * np.log(p)).sum())
-    parts = {"itc": itc(L, same)["total"], "choice": weight * mean(costs)}
+    return mean(costs)
+
+
+def fsc_global(L, false, there, same, *, weight, gamma, smoothing):
+    parts = {"itc": itc(L, same)["total"], "choice": weight * focal(np.diag(L), false, there, gamma, smoothing)}
     return {**parts, "total": sum(parts.values())}
+
+
+def fsc_clip(L, false, there, same, scale, patches, words, real, *, local, weight, gamma, smoothing):
+    """Patches (n, p, d), words (n, 1 + f, w, d) of each caption, and which of them there are."""
+    n, captions = words.shape[:2]
+    fits = np.zeros((n, captions))
+    for i, c in np.ndindex(n, captions):
+        sums = 0.0
+        for word in words[i, c][real[i, c]]:
+            cosines = patches[i] @ word
+            shares = (cosines - cosines.min()) / (cosines.max() - cosines.min())
+            mean_patch = shares @ patches[i] / shares.sum()
+            sums += np.exp(scale * mean_patch @ word / np.linalg.norm(mean_patch))
+        fits[i, c] = np.log(sums)
+    parts = fsc_global(L, false, there, same, weight=weight, gamma=gamma, smoothing=smoothing)
+    total, own = parts.pop("total"), local * focal(fits[:, 0], fits[:, 1:], there, gamma, smoothing)
+    return {**parts, "local": own, "total": total + own}
 
 
 def ce_clip(L, N, T, false, there, same, *, intra, rank, bound, threshold):

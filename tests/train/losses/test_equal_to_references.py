@@ -18,6 +18,7 @@ from tellapart.train.losses.cyclip import CyClip, cyclip
 from tellapart.train.losses.eqsim import drawn_negatives, eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
 from tellapart.train.losses.equations import NORMALISATIONS, VARIANTS, EqSim
+from tellapart.train.losses.fsc_clip import FscClip, fsc_clip
 from tellapart.train.losses.fsc_global import FscGlobal, fsc_global
 from tellapart.train.losses.hardneg import HardNeg, hardneg
 from tellapart.train.losses.itc import itc
@@ -95,6 +96,9 @@ def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chun
         settings = {"weight": weight, "gamma": gamma, "smoothing": smoothing}
         expected = reference.fsc_global(L, false, there, alike, **settings)
         assert_equal(fsc_global(made, FscGlobal(**settings)), expected)
+        tokens = (made.patches.numpy(), made.words.numpy(), made.real_words.numpy())
+        expected = reference.fsc_clip(L, false, there, alike, scale, *tokens, local=0.3, **settings)
+        assert_equal(fsc_clip(made, FscClip(local=0.3, **settings)), expected)
     for bound, threshold in ((5.0, None), (0.5, None), (5.0, 2.0)):
         settings = {"intra": 0.2, "rank": 0.4, "bound": bound, "threshold": threshold}
         expected = reference.ce_clip(L, N, T, false, there, alike, **settings)

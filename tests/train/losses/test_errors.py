@@ -21,6 +21,7 @@ from tellapart.train.losses.cs_clip import CsClip, cs_clip
 from tellapart.train.losses.cyclip import CyClip
 from tellapart.train.losses.eqsim_itm import eqsim_itm
 from tellapart.train.losses.equations import EqSim
+from tellapart.train.losses.fsc_clip import FscClip, fsc_clip
 from tellapart.train.losses.fsc_global import FscGlobal, fsc_global
 from tellapart.train.losses.hardneg import HardNeg
 from tellapart.train.losses.loss import declare
@@ -45,6 +46,9 @@ FULL = batch(ids=[0, 1, 2])
         ({"has_negative": torch.zeros(3, 1)}, r"has_negative=\.\.\.\) has shape \(3, 1\); expected \(3, 2\)"),
         ({"positive_texts": torch.zeros(3, 5)}, r"positive_texts=\.\.\.\) has shape \(3, 5\); expected \(3, 1, 5\)"),
         ({"units": torch.zeros(3, 5)}, r"units=\.\.\.\) has shape \(3, 5\); expected \(3, 2, 5\)"),
+        ({"patches": torch.zeros(3, 5)}, r"patches=\.\.\.\) has shape \(3, 5\); expected \(3, 1, 5\)"),
+        ({"words": torch.zeros(3, 2, 5)}, r"words=\.\.\.\) has shape \(3, 2, 5\); expected \(3, 1, 1, 5\)"),
+        ({"real_words": torch.zeros(3, 3)}, r"real_words=\.\.\.\) has shape \(3, 3\); expected \(3, 3, 3\)"),
         ({"mates": batch(ids=[7])}, r"mates\.images=\.\.\.\) has shape \(1, 5\); expected \(3, 5\)"),
         ({"chunk": 0}, r"chunk=0\): a chunk has at least one row"),
     ],
@@ -60,6 +64,7 @@ def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str) -
         (negclip, {"negative_texts": None, "has_negative": None}, "negclip needs false captions"),
         (ce_clip, {"negative_texts": None, "has_negative": None}, "ce-clip needs false captions"),
         (fsc_global, {"negative_texts": None, "has_negative": None}, "fsc-global needs false captions"),
+        (fsc_clip, {"patches": None}, r"fsc-clip needs patches and words: give Batch\(patches"),
         (negbench, {"negative_texts": None, "has_negative": None}, "negbench needs false captions"),
         (clic, {"negative_texts": None, "has_negative": None}, "clic needs false captions"),
         (cs_clip, {"units": None}, "cs-clip needs units with their foils"),
@@ -106,6 +111,7 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
         (lambda: EqSim(as_released=True, variant="v1-all"), ModelError, "leave both at their defaults"),
         (lambda: EqSim(as_released=True, normalise="none"), ModelError, "leave both at their defaults"),
         (lambda: EqSim(as_released=True, k=3), ModelError, "make it even"),
+        (lambda: FscClip(local=-1), ModelError, r"FscClip\(local=-1\): must be at least 0"),
         (lambda: HardNeg(k=0), ModelError, "k must be at least 1"),
         (lambda: HardNeg(weight=-1), ModelError, "weight at least 0"),
         (lambda: CeClip(threshold=-1.0), ModelError, r"threshold=-1.0\): each is at least 0"),

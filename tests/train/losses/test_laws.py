@@ -21,6 +21,7 @@ from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
 from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
 from tellapart.train.losses.equations import VARIANTS, EqSim
+from tellapart.train.losses.fsc_clip import fsc_clip
 from tellapart.train.losses.fsc_global import fsc_global
 from tellapart.train.losses.hardneg import HardNeg, hardneg
 from tellapart.train.losses.itc import itc
@@ -44,6 +45,7 @@ DUAL: dict[str, Loss] = {
     "ce-clip": lambda made: ce_clip(made, CeClip(threshold=1.0)),
     "cs-clip": cs_clip,
     "clic": clic,
+    "fsc-clip": fsc_clip,
     "fsc-global": fsc_global,
     "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
     "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
@@ -60,7 +62,9 @@ DUAL: dict[str, Loss] = {
 #: Their draws belong to row numbers.
 DRAWING = {"eqsim-released"}
 #: They read false captions or mates, which no batch makes needless.
-NEGATIVES_OF_THEIR_OWN = {"negclip", "trohn-img", "tripletclip", "ce-clip", "cs-clip", "fsc-global", "negbench", "clic"}
+NEGATIVES_OF_THEIR_OWN = {
+    *("negclip", "trohn-img", "tripletclip", "ce-clip", "cs-clip", "fsc-clip", "fsc-global", "negbench", "clic")
+}
 
 FUSION: dict[str, Callable[[Matches], LossParts]] = {
     "itm": itm,
@@ -154,6 +158,8 @@ def with_entry(made: Batch, value: float) -> Batch:
         negative_texts=wider(made.negative_texts),
         positive_texts=wider(made.positive_texts),
         units=wider(made.units),
+        patches=wider(made.patches),
+        words=wider(made.words),
         mates=Batch(wider(mates.images), wider(mates.texts), mates.scale, mates.image_ids),
     )
 
@@ -239,7 +245,9 @@ def test_half_precision_is_compared_in_float32_under_autocast_too() -> None:
     made = replace(batch(), mates=None)
     half = {
         name: getattr(made, name).to(torch.bfloat16)
-        for name in ("images", "texts", "scale", "bias", "negative_texts", "positive_texts", "units")
+        for name in (
+            *("images", "texts", "scale", "bias", "negative_texts", "positive_texts", "units", "patches", "words"),
+        )
     }
     single = {name: tensor.float() for name, tensor in half.items()}
     for name, loss in DUAL.items():
@@ -291,3 +299,30 @@ def test_clic_does_not_mind_which_caption_is_which_but_for_the_two_of_one_meanin
     assert same["paraphrase"] == 0
     alone = replace(made, positive_texts=None, negative_texts=None, has_negative=None)
     assert clic(alone)["total"] == itc(alone)["total"]
+
+
+@pytest.mark.slow
+def test_the_gradient_by_words_and_patches_is_the_derivative_with_the_shares_held() -> None:
+    made = batch(5, [0, 1, 2], scale=6.0)
+    flat = torch.zeros_like(made.patches) + made.patches[:, :1]  # equal shares, whatever the words are
+    learned = [made.words.clone().requires_grad_(), made.scale.clone().requires_grad_()]
+    loss = lambda words, scale: fsc_clip(replace(made, patches=flat, words=words, scale=scale))["local"]  # noqa: E731
+    assert torch.autograd.gradcheck(loss, learned)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 5), st.permutations(range(4)), st.permutations(range(3)))
+def test_patches_and_words_are_sets_and_what_is_no_word_says_nothing(
+    seed: int, patches: list[int], words: list[int]
+) -> None:
+    made = batch(seed)
+    local = fsc_clip(made)["local"]
+    mixed = replace(
+        made,
+        patches=made.patches[:, patches],
+        words=made.words[:, :, words],
+        real_words=made.real_words[:, :, words],
+    )
+    torch.testing.assert_close(fsc_clip(mixed)["local"], local, rtol=1e-10, atol=1e-12)
+    noise = torch.where(made.real_words[..., None], made.words, made.words.flip(0))
+    assert fsc_clip(replace(made, words=noise))["local"] == local

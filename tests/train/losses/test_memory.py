@@ -102,6 +102,7 @@ def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str) -> None:
 
 
 def test_hard_negatives_are_found_in_chunks_too() -> None:
+    made = batch(ids=list(range(N)), chunk=CHUNK)
     with Largest() as largest:
-        hard_negatives(batch(ids=list(range(N)), chunk=CHUNK), 2)
+        hard_negatives(made, 2)
     assert largest.elements <= max(CHUNK * N, 2 * N * 5)

@@ -81,11 +81,24 @@ class TextTower:
         dtype = text.transformer.get_cast_dtype()
         tokens = text.token_embedding(ids).to(dtype) + text.positional_embedding[:length].to(dtype)
         hidden = text.ln_final(text.transformer(tokens, attn_mask=text.attn_mask[:length, :length]))
-        pooled = hidden[import_torch().arange(len(ids), device=ids.device), self._pooling_positions(ids)]
-        projection = text.text_projection
+        return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self._pooling_positions(ids)])
+
+    @property
+    def last_norm(self) -> Any:
+        """The module that gives a state for every token."""
+        return self._text.ln_final
+
+    def project(self, states: Any) -> Any:
+        """Take states, `(..., width)`, to the space of the features, `(..., dimensions)`."""
+        projection = self._text.text_projection
         if projection is None:
-            return pooled
-        return pooled @ projection if isinstance(projection, import_torch().Tensor) else projection(pooled)
+            return states
+        return states @ projection if isinstance(projection, import_torch().Tensor) else projection(states)
+
+    def words(self, ids: Any) -> Any:
+        """Return which tokens of ids `(n, length)` are words or the end, bool `(n, length)`; the first is neither."""
+        positions = import_torch().arange(ids.shape[1], device=ids.device)
+        return (positions > 0) & (positions <= self._pooling_positions(ids)[:, None])
 
     def _pooling_positions(self, ids: Any) -> Any:
         """Return the position whose features represent each text: int64 `(n,)`."""

@@ -32,6 +32,9 @@ class Batch:
         positive_texts: float `(b, p, d)`, unit vectors of further captions that are true of image `i`; the first says
             what the pair's own text says.
         units: float `(b, 2, d)`, unit vectors of a part of each caption and of its foil, which is false of the image.
+        patches: float `(b, p, d)`, unit vectors of the parts of each image.
+        words: float `(b, 1 + f, w, d)`, unit vectors of the tokens of each text and its false captions.
+        real_words: bool `(b, 1 + f, w)`, False where a token begins a text or fills it up.
         mates: the hard counterpart of each pair (another image and its own caption), as many pairs as these.
         chunk: rows of the similarity matrix in memory at a time; all of them if None. Changes no number.
         step: seed of a loss that draws negatives; another number, other draws.
@@ -55,6 +58,9 @@ class Batch:
     has_negative: Tensor | None = None
     positive_texts: Tensor | None = None
     units: Tensor | None = None
+    patches: Tensor | None = None
+    words: Tensor | None = None
+    real_words: Tensor | None = None
     mates: Batch | None = None
     chunk: int | None = None
     step: int = 0
@@ -76,6 +82,14 @@ class Batch:
             _expect("positive_texts", self.positive_texts, (b, max(p, 1), d), "further true captions of each image")
         if self.units is not None:
             _expect("units", self.units, (b, 2, d), "a unit of each caption and its foil")
+        if self.patches is not None:
+            p = self.patches.shape[1] if self.patches.ndim == 3 else 1
+            _expect("patches", self.patches, (b, max(p, 1), d), "the parts of each image")
+        if self.words is not None:
+            c, w = self.words.shape[1:3] if self.words.ndim == 4 else (1, 1)
+            _expect("words", self.words, (b, c, w, d), "the tokens of each text and its false captions")
+            real = self.words[..., 0] if self.real_words is None else self.real_words
+            _expect("real_words", real, (b, c, w), "which tokens there are")
         if self.mates is not None:
             _expect("mates.images", self.mates.images, (b, d), "one counterpart for each pair")
         if self.chunk is not None and self.chunk < 1:

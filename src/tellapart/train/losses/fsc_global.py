@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts, sum_parts
@@ -11,7 +12,10 @@ from tellapart.train.losses.loss import DualLoss
 from tellapart.train.losses.own_choices import own_choices
 from tellapart.train.losses.ranks import share
 
-__all__ = ["FSC_GLOBAL", "FscGlobal", "fsc_global"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["FSC_GLOBAL", "FscGlobal", "focal_choice", "fsc_global"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,8 @@ _DEFAULT = FscGlobal()
 def fsc_global(batch: Batch, options: FscGlobal = _DEFAULT) -> LossParts:
     """Return `itc` and, as part `choice`, a focal cross-entropy of an image's captions with smoothed labels.
 
-    With `m` captions of an image, its true one has the label `1 - smoothing + smoothing / m` and each false one
-    `smoothing / m`; a caption of probability `p` costs its label times `-(1 - p)^gamma ln p`. Images without a false
-    caption are left out. FSC-CLIP adds the same over dense tokens of both encoders (weight 0.2), which this loss has
-    not; missing captions are no candidates here, and have a logit of 0 in its code.
+    Images without a false caption are left out. `fsc_clip` adds the same by patches and words; missing captions are no
+    candidates here, and have a logit of 0 in the original.
 
     Raises:
         ModelError: the batch has no false captions.
@@ -65,17 +67,36 @@ def fsc_global(batch: Batch, options: FscGlobal = _DEFAULT) -> LossParts:
     >>> round(fsc_global(batch, FscGlobal(weight=1.0))["choice"].item(), 4)  # a quarter of the logarithm of 2
     0.1733
     """
+    choice = focal_choice(*own_choices(batch, "fsc-global"), options.gamma, options.smoothing)
+    return sum_parts(itc=itc(batch)["total"], choice=options.weight * choice)
+
+
+def focal_choice(logits: Tensor, there: Tensor, gamma: float, smoothing: float) -> Tensor:
+    """Return the mean focal cross-entropy of images' captions, the true one first, with smoothed labels.
+
+    With `m` captions of an image, its true one has the label `1 - smoothing + smoothing / m` and each false one
+    `smoothing / m`; a caption of probability `p` costs its label times `-(1 - p)^gamma ln p`.
+
+    Args:
+        logits: float `(b, captions)`.
+        there: bool `(b, captions)`: which there are; images of one caption are left out.
+        gamma: 0, or at least 1.
+        smoothing: share of the label that is spread evenly.
+
+    >>> import torch
+    >>> there = torch.tensor([[True, True]])
+    >>> round(focal_choice(torch.zeros(1, 2), there, gamma=0.0, smoothing=0.0).item(), 4)  # the logarithm of 2
+    0.6931
+    """
     import torch
 
-    logits, there = own_choices(batch, "fsc-global")
     nats = logits.masked_fill(~there, float("-inf")).logsumexp(1, keepdim=True) - logits
-    focal = nats * (-torch.expm1(-nats)) ** options.gamma
-    label = (options.smoothing / there.sum(1, keepdim=True).to(nats.dtype)).repeat(1, nats.shape[1])
-    label[:, 0] += 1 - options.smoothing
+    focal = nats * (-torch.expm1(-nats)) ** gamma
+    label = (smoothing / there.sum(1, keepdim=True).to(nats.dtype)).repeat(1, nats.shape[1])
+    label[:, 0] += 1 - smoothing
     asked = there[:, 1:].any(1)
     costs = (label * focal).masked_fill(~(there & asked[:, None]), 0.0)
-    choice = share(costs.sum(), asked.sum())
-    return sum_parts(itc=itc(batch)["total"], choice=options.weight * choice)
+    return share(costs.sum(), asked.sum())
 
 
 FSC_GLOBAL = DualLoss(fsc_global, FscGlobal, negative_captions=3)

@@ -61,6 +61,7 @@ class DualLoss(Loss):
         negative_images: use of each row's hard counterpart: `none`; `pairs`, more pairs of the batch, where the rows
             have counterparts; `mate`, the row's own `Batch.mates`, which the function cannot do without.
         units: whether the function reads `Batch.units`: every row then needs one.
+        local: whether it reads `Batch.patches` and `Batch.words`: the model must have both.
         joins: whether its pictures are two rows' joined (`data.join`), with captions that name both.
         bias: whether it reads `Batch.bias`: a model that has none then gets one.
 
@@ -71,6 +72,7 @@ class DualLoss(Loss):
     negative_captions: int = 0
     negative_images: Literal["none", "pairs", "mate"] = "none"
     units: bool = False
+    local: bool = False
     joins: bool = False
     bias: bool = False
 

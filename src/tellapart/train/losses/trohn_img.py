@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.itc import itc
@@ -54,14 +52,12 @@ def side_by_side(batch: Batch) -> Batch:
             f"trohn-img: pairs {alike} and their mates have the same image_ids; a mate is another image, with its "
             "own id"
         )
-    return replace(
-        batch,
+    return Batch(
         images=torch.cat([batch.images, mates.images]),
         texts=torch.cat([batch.texts, mates.texts]),
+        scale=batch.scale,
         image_ids=torch.cat([batch.image_ids, mates.image_ids]),
-        negative_texts=None,
-        has_negative=None,
-        units=None,
-        positive_texts=None,
-        mates=None,
+        bias=batch.bias,
+        chunk=batch.chunk,
+        step=batch.step,
     )

@@ -1,0 +1,61 @@
+"""What a dual encoder says of each patch and each word: its towers' last states, projected as the pooled ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tellapart.models.torch_backend import import_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["LocalFeatures", "LocalTower"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTower:
+    """Where a tower's tokens are, before one vector is made of them.
+
+    Attributes:
+        norm: the last module that gives a state for every token, `(n, tokens, width)`.
+        project: takes such states to `(n, tokens, d)`.
+    """
+
+    norm: nn.Module
+    project: Callable[[Any], Any]
+
+
+class LocalFeatures:
+    """Keeps the states that two towers' last norms give, from when it is made.
+
+    Args:
+        images: the image tower; its first token is not a patch.
+        texts: the text tower.
+        words: takes token ids, int64 `(n, length)`, to which of them are words or the end, bool `(n, length)`.
+    """
+
+    def __init__(self, images: LocalTower, texts: LocalTower, words: Callable[[Any], Any]) -> None:
+        self._towers, self._words = (images, texts), words
+        self._states: dict[int, Tensor] = {}
+        for side, tower in enumerate(self._towers):
+            tower.norm.register_forward_hook(lambda _module, _inputs, states, side=side: self._keep(side, states))
+
+    def _keep(self, side: int, states: Tensor) -> None:
+        self._states[side] = states
+
+    def read(self, ids: Any) -> tuple[Any, Any, Any]:
+        """Return what the towers have just said: patches, words, and which words there are.
+
+        Args:
+            ids: of the texts that were encoded, int64 `(m, length)`.
+
+        Returns:
+            Unit vectors, float32 `(n, patches, d)` and `(m, length, d)`; bool `(m, length)`.
+        """
+        normalize = import_torch().nn.functional.normalize
+        patches, words = (
+            normalize(tower.project(self._states.pop(side)).float(), dim=-1) for side, tower in enumerate(self._towers)
+        )
+        return patches[:, 1:], words, self._words(ids)
