@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.refcoco import read_refcoco
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.annotations import read_list
@@ -36,6 +37,21 @@ from tellapart.train.released_rows import tsv_rows
 __all__ = ["Door", "door_of", "open_doors"]
 
 IDS = ("a", "b", "c")
+
+#: A set that a file declares: questions with two options.
+_DECLARED = """name = "asked"
+title = "asked"
+source = "here"
+files = ["asked.jsonl"]
+items = 3
+[[question]]
+id = "{id}"
+images = "{image}"
+question = "Up or down?"
+options = "{both}"
+answer = "{answer}"
+group = "all"
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +129,7 @@ def _tables(folder: Path) -> dict[str, Door]:
         "annotations": [{"id": k, "image_id": 0, "bbox": [1, 2, 3, 4]} for k in range(3)],
     }
     (folder / "instances.json").write_text(json.dumps(instances))
+    declared, asked = folder / "declared" / "set.toml", folder / "declared" / "asked.jsonl"
     phrases = partial(read_refcoco, folder / "refs.p", folder / "instances.json", "val")
     return {
         "rows.jsonl": door_of(
@@ -136,6 +153,15 @@ def _tables(folder: Path) -> dict[str, Door]:
         ),
         "recipe.toml": door_of(
             folder / "recipe.toml", lambda: read_recipe_file(folder / "recipe.toml"), recipe, whole=False
+        ),
+        "set.toml": door_of(declared, lambda: find_benchmark(str(declared)).records(), _DECLARED, whole=False),
+        "asked.jsonl": door_of(
+            asked,
+            lambda: find_benchmark(str(declared)).records(),
+            "".join(
+                json.dumps({"id": f"{k}", "image": f"{k}.png", "both": ["up", "down"], "answer": "up"}) + "\n"
+                for k in range(3)
+            ),
         ),
         "negclip.tsv": door_of(
             folder / "negclip.tsv", lambda: list(tsv_rows(folder / "negclip.tsv")), lists, whole=False

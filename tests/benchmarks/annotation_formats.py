@@ -101,6 +101,13 @@ answer = "{answer}"
 group = "{group}"
 """
 )
+TWO_TRUE = ITEMS.replace('"{label}"', "[0, 2]")
+#: The right one of two options, whose list is a text of a table.
+OPTIONS = (
+    QUESTIONS.replace("rows.json", "rows.csv")
+    .replace('group = "{group}"', 'options = "{both}"')
+    .replace("items = 3", 'items = 3\nlists = ["both"]')
+)
 #: Both lists of a row are texts of a table.
 LISTED = (
     ITEMS[: ITEMS.index("[[item]]")].replace("rows.json", "rows.csv")
@@ -125,7 +132,7 @@ def declared(text: str) -> Load:
         records = find_benchmark(str(path.parent / "own.toml")).records()
         if text is GALLERY:
             return _captioned(records)
-        rows = records.questions if text is QUESTIONS else records.items
+        rows = records.questions if "[[question]]" in text else records.items
         return Counter(tuple(sorted((key, str(value)) for key, value in fields(one).items())) for one in rows)
 
     return load
@@ -249,6 +256,16 @@ MOMENTS = {
 LOOKING = [{"ref_id": k, "text": f"man {k}", "image": "a.jpg", "bbox": [k, 2.5, 9, 8]} for k in range(3)]
 
 FORMATS = {
+    "declared, two true texts": Format(
+        "rows.json",
+        [{"id": f"i{k}", "image": f"{k}.png", "keys": [f"{n} {k}" for n in "abc"], "kind": "x"} for k in range(3)],
+        declared(TWO_TRUE),
+    ),
+    "declared, options": Format(
+        "rows.csv", [{"id": f"i{k}", "image": f"{k}.png", "text": f"Is it {k}", "both": f"['up {k}', 'down {k}']",
+                      "answer": f"up {k}"} for k in range(3)],
+        declared(OPTIONS),
+    ),
     "declared, items": Format(
         "rows.json",
         [

@@ -630,8 +630,11 @@ def test_mmvp_vlm_has_the_official_words_before_each_statement(tmp_path: Path, a
 
 # ---- a user's own
 
-#: The example of the documents.
-OWN = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text("utf-8").split("```toml\n")[1].split("```")[0]
+#: The examples of the documents: pairs, and questions with two options.
+OWN, OWN_OPTIONS = (
+    block.split("```")[0]
+    for block in (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text("utf-8").split("```toml\n")[1:]
+)
 
 
 @pytest.fixture
@@ -655,6 +658,23 @@ def test_a_users_own_set_is_ten_lines(own: Path, command: Callable[..., Any]) ->
     done = command("run", "-b", own, "-m", "oracle", "--out", "r", "--json")
     assert done.code == 0, done.err
     assert command("show", "r").code == 0
+
+
+@pytest.mark.parametrize("options", ['"{candidates}"', '["{candidates.0}", "{candidates.1}"]'])
+def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path: Path, options: str) -> None:
+    asked = {"pair": "0", "question": "Which way?", "candidates": "['up', 'down']"}
+    rows = [asked | {"film": "a", "answer": "down"}, asked | {"film": "b", "answer": "up"}]
+    (tmp_path / "asked.csv").write_text(table(rows))
+    (tmp_path / "films.toml").write_text(OWN_OPTIONS.replace('options = "{candidates}"', f"options = {options}"))
+    records = find_benchmark(str(tmp_path / "films.toml")).records()
+    assert [(one.images, one.answer) for one in records.questions] == [(("a.mp4",), "b"), (("b.mp4",), "a")]
+    assert records.questions[0].question == "Which way? (A) up (B) down Answer with the letter."
+    assert records.groups_by("group") == ((0, 1),)
+    (tmp_path / "asked.csv").write_text(table([rows[0], rows[1] | {"answer": "left"}]))
+    with pytest.raises(
+        DataError, match=r"asked.csv:3: field '{answer}': expected one of two different options, .*; got 'left'"
+    ):
+        find_benchmark(str(tmp_path / "films.toml")).records()
 
 
 @pytest.mark.slow
@@ -684,6 +704,9 @@ def test_a_users_own_gallery_is_measured_both_ways(own: Path, command: Callable[
         ("{words.1}", "{words.2}", r"rows.jsonl:1: field 'words.2': is missing; it has 2 entries there"),
         ("{words.1}", "{words}", r"rows.jsonl:1: field 'words': expected text or a whole number"),
         ("rows.jsonl", "none.jsonl", "needs none.jsonl, and .* lacks it"),
+        ("rows.jsonl", "a" * 300, r"aaaa is no pattern of files below a folder \(OSError: .*too long"),
+        ("rows.jsonl", "/rows.jsonl", r"'/rows.jsonl' is no pattern of files below a folder \(NotImplementedError"),
+        ("rows.jsonl", "", r"'' is no pattern of files below a folder \(ValueError"),
         ("[[item]]", "items = 4\n[[item]]", "holds 3 items where the published benchmark has 4"),
         ("[[item]]", "rows = 2\n[[item]]", "3 rows; each 2 of them belong together"),
         ("[[item]]", 'x = 1\n[[question]]', "unknown key 'x'"),

@@ -86,7 +86,7 @@ def test_limits_that_would_tell_too_much_are_refused_with_what_would_do() -> Non
     [
         ({"metrics": ("v1",)}, (2, 2), "'v1' cannot be published; use of group_score, "),
         ({"metrics": ("p_c",)}, (1, 2), "'p_c' cannot be published"),
-        ({}, (3, 3), "no metric is defined for 3 images"),
+        ({}, (3, 2), "no metric is defined for 3 images"),
         ({"protocol": "answers"}, (1, 2), "answers are asked of 2x2 items"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 from collections.abc import Callable
@@ -145,18 +146,22 @@ ROWS: dict[str, list[Any]] = {
     "images": [{"keys": [f"{(k + n) % 4}.png" for n in range(3)], "text": f"cup {k}", "label": k % 3} for k in MANY],
     "ordered": [{"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(3)]} for k in MANY],
     "square": [{"images": [f"{n}.png" for n in range(4)], "texts": [f"{n} of {k}" for n in range(4)]} for k in MANY],
+    "films": [{"texts": ["darker now", f"brighter {k}"]} for k in MANY],
     "questions": [[f"q{q}?", f"{i}.png", "Yes" if q == i else "No", k] for k in MANY for q in (0, 1) for i in (0, 1)],
 }
+ROWS["texts"] = ROWS["true"]
 TABLES = {
     "true": 'images = "{image}"\ntexts = ["{good.0}", "{bad}", "{good.1}"]\ntrue = [0, 2]',
     "anywhere": 'images = "{image}"\ntexts = "{keys}"\ntrue = "{label}"',
     "images": 'images = "{keys}"\ntexts = "{text}"\ntrue = "{label}"',
     "ordered": 'images = "{image}"\ntexts = "{keys}"',
     "square": 'images = "{images}"\ntexts = "{texts}"',
+    "films": 'images = ["down.mp4", "up.mp4"]\ntexts = "{texts}"',
     "questions": 'images = "{1}"\nquestion = "{0}"\nanswer = "{2}"\ngroup = "{3}"',
 }
+TABLES["texts"] = TABLES["true"]
 FIRST = {"true": "itt", "anywhere": "choice_score", "images": "choice_score", "square": "set_score"}
-FIRST |= {"questions": "g_acc", "ordered": "ordering_score"}
+FIRST |= {"films": "group_score", "questions": "g_acc", "texts": "tot", "ordered": "ordering_score"}
 
 
 @pytest.mark.slow
@@ -169,56 +174,77 @@ def test_every_shape_goes_from_a_users_file_to_the_report(
     (tmp_path / "images").mkdir()
     for k in range(4):
         Image.fromarray(np.full((4, 4, 3), 60 * k, np.uint8)).save(tmp_path / "images" / f"{k}.png")
+    if kind == "films":
+        write_films(tmp_path / "images")
     (tmp_path / "rows.json").write_text(json.dumps(ROWS[kind]))
     (tmp_path / "own.toml").write_text(
         f'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n{ordered}{table}'
     )
+    own = "texts:own.toml" if kind == "texts" else "own.toml"
     ran = lambda *words: ((done := command(*words)).code == 0 and done) or pytest.fail(done.err)  # noqa: E731
-    ran("export", "own.toml", "--to", "out.csv")
-    lines = (tmp_path / "out.csv").read_text().splitlines()
-    field = "prediction" if kind == "questions" else "score"
-    column = lines[0].split(",").index(field)
+    ran("export", own, "--to", "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
     for name in ("good", "bad"):
-        filled = [lines[0]]
-        for number, line in enumerate(lines[1:]):
-            cells = line.split(",")
-            right = (
-                number % 4 in (0, 3)
-                if kind == "questions"
-                else is_true(kind, int(cells[0]), int(cells[1]), int(cells[2]))
+        for number, row in enumerate(rows):
+            right = is_true(kind, number, row) == (name == "good")
+            row.update(
+                {"prediction": "yes" if right else "no"} if kind == "questions" else {"score": str(float(right))}
             )
-            right = right == (name == "good")
-            cells[column] = ("yes" if right else "no") if kind == "questions" else str(float(right))
             if kind == "ordered":
-                cells[column] = str(int(cells[2]) * (-1 if name == "good" else 1))
-            filled.append(",".join(cells))
-        (tmp_path / f"{name}.csv").write_text("\n".join(filled))
+                row["score"] = str(int(row["text"]) * (-1 if name == "good" else 1))
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
         words = () if kind == "questions" else ("--kind", "similarity")
-        ran("score", "own.toml", "--scores", f"{name}.csv", "--name", name, "--out", f"runs/{name}", *words)
+        ran("score", own, "--scores", f"{name}.csv", "--name", name, "--out", f"runs/{name}", *words)
     for name, expected in (("good", 1), ("bad", 0)):
-        record = read_result(tmp_path / "runs" / name).benchmarks["set:own.toml"]
+        ((benchmark, record),) = read_result(tmp_path / "runs" / name).benchmarks.items()
         assert record.metrics[FIRST[kind]].value == expected
-        if kind != "questions":  # from the run's samples, without the file of scores
-            again = remeasure(tmp_path / "runs" / name, "set:own.toml")
-            assert again.metrics[FIRST[kind]].value == expected
+        if kind not in ("questions", "texts"):  # from the run's samples, without the file of scores
+            assert remeasure(tmp_path / "runs" / name, benchmark).metrics[FIRST[kind]].value == expected
     assert FIRST[kind] in str(ran("compare", "runs/good", "runs/bad", "--json").json)
-    ran("table", "runs/good", "runs/bad")
+    assert "| good |" in ran("table", "runs/good", "runs/bad").out
     ran("plot", "bars", "runs/good", "--out", "bars.svg")
+    assert "<svg" in (tmp_path / "bars.svg").read_text()
     ran("show", "runs/good")
     assert "own.toml" in (tmp_path / "runs/good/report.html").read_text("utf-8")
-    if kind not in ("questions", "ordered"):  # no oracle knows an order
-        ran("run", "-b", "own.toml", "-m", "oracle", "--out", "runs/own")
-        best = read_result(tmp_path / "runs/own").benchmarks["set:own.toml"]
+    if kind not in ("questions", "texts", "ordered"):  # no oracle knows an order
+        ran("run", "-b", own, "-m", "oracle", "--out", "runs/own")
+        best = read_result(tmp_path / "runs/own").benchmarks[benchmark]
         assert best.metrics[FIRST[kind]].value == 1
+    if kind in ("films", "texts"):  # a dual encoder reads films frame by frame, and texts without images
+        ran("run", "-b", own, "-m", "demo-encoder", "--out", "runs/encoder")
+        assert read_result(tmp_path / "runs/encoder").benchmarks[benchmark].metrics[FIRST[kind]].n == len(MANY)
 
 
-def is_true(kind: str, item: int, image: int, text: int) -> bool:
-    """Whether an image and a text of a made item belong together."""
+def write_films(folder: Path) -> None:
+    """A film that becomes darker, and one that becomes brighter, of four frames."""
+    av = pytest.importorskip("av", reason="films need the extra video")
+    for name, greys in (("down", (200, 150, 100, 50)), ("up", (50, 100, 150, 200))):
+        with av.open(str(folder / f"{name}.mp4"), "w") as container:
+            stream = container.add_stream("libx264", rate=25)
+            stream.width = stream.height = 32
+            stream.pix_fmt = "yuv420p"
+            for grey in greys:
+                frame = av.VideoFrame.from_ndarray(np.full((32, 32, 3), grey, np.uint8), format="rgb24")
+                container.mux(stream.encode(frame))
+            container.mux(stream.encode())
+
+
+def is_true(kind: str, number: int, row: dict[str, str]) -> bool:
+    """Whether what a row of the exported file asks about belongs together; `number` is the row's."""
+    if kind == "questions":
+        return number % 4 in (0, 3)
+    item, image, text = (int(row[name]) for name in ("id", "image", "text"))
     places = {
         "true": text in (0, 2),
+        "texts": text == 0,  # the two true ones; the others are each with the false one
         "anywhere": text == item % 4,
         "images": image == item % 3,
         "square": image == text,
         "ordered": text == 0,
+        "films": image == text,
     }
     return places[kind]

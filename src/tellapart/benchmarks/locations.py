@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tellapart.errors import DataError
+from tellapart.errors import DataError, first_line, quote
 
 __all__ = ["Locations", "find_files", "first_file", "one_file"]
 
@@ -76,10 +76,18 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     """Return the files of a pattern (`a.json`, `test-*.parquet`), in order of their names; `a|b` tries `a` first.
 
     They may lie in the folder itself, in its `data/` or in its `annotations/`.
+
+    Raises:
+        DataError: the pattern is none, or longer than a file's name may be.
     """
     for one in re.split(r"\s*\|\s*", pattern):
         for below in _BELOW:
-            if files := sorted(path for path in (folder / below).glob(one) if path.is_file()):
+            try:
+                files = sorted(path for path in (folder / below).glob(one) if path.is_file())
+            except (OSError, NotImplementedError, ValueError) as error:
+                why = f"{type(error).__name__}: {first_line(error)[:80]}"
+                raise DataError(f"{folder}: {quote(one)} is no pattern of files below a folder ({why})") from error
+            if files:
                 return files
     return []
 

@@ -32,7 +32,8 @@ class Hiding:
     Attributes:
         records: the set's type; a frozen dataclass.
         rows: its field that holds the records, of which each has an `id`.
-        images: the fields of a record that are references of images.
+        images: the fields of a record that are references of images: of one each, or a tuple of several.
+        sources: the fields that name where a record is from, such as its cluster; they get secret names.
         bare: takes a record to what may be seen of it: its gold fields are blank.
         clusters: takes bare records to what each must share a split with; no unit of the task joins two of them.
         metrics: that may be published, the headline's first.
@@ -49,6 +50,7 @@ class Hiding:
     records: type[Any]
     rows: str
     images: tuple[str, ...]
+    sources: tuple[str, ...] = ()
     bare: Callable[[Any], Any]
     clusters: Callable[[Sequence[Any]], Sequence[str]] = image_of
     metrics: tuple[str, ...]

@@ -14,19 +14,22 @@ else. An answer that names neither option is wrong, and counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.binary_questions import BinaryQuestionSet
+from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
+from tellapart.data.linked_images import linked_images
 from tellapart.metrics.answers import group_accuracy
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.yes_no import OPTIONS, YES_SHARES, read_answer, read_as_pope, read_strictly, yes_table
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, read_answers
+from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 __all__ = ["YES_NO", "measure_yes_no"]
@@ -168,6 +171,17 @@ def _notes(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...
     return (f"{unread:,} of {len(answers):,} answers name neither option, and count as wrong",) if unread else ()
 
 
+def _bare(row: BinaryQuestion) -> BinaryQuestion:
+    """Return a question as it may be seen: its answer is the first of the two, whichever is right."""
+    return replace(row, answer=OPTIONS[row.answer][0], tags={})
+
+
+def _joined(rows: Sequence[BinaryQuestion]) -> list[str]:
+    """Join the clusters of questions that a group asks together."""
+    joined = linked_images([(row.cluster, f"group {row.group}") for row in rows if row.group])
+    return [joined.get(row.cluster, row.cluster) for row in rows]
+
+
 YES_NO = Task(
     name="yes-no",
     title="questions with two possible answers: each alone, each question, each image, each group",
@@ -182,6 +196,18 @@ YES_NO = Task(
     notes=_notes,
     runners=((Answerer, _answer),),
     models="a model that answers in words",
+    accepts=("predictions",),
+    hiding=Hiding(
+        records=BinaryQuestionSet,
+        rows="questions",
+        images=("images",),
+        sources=("group", "cluster"),
+        bare=_bare,
+        clusters=_joined,
+        metrics=tuple(one.name for one in (_ACC, _STRICT, _Q, _I, _G, _G_STRICT)),
+        send="`prediction` is the answer: one of the two that the question leaves open.",
+        nothing=lambda size: [""] * size,
+    ),
     todo="answer in `prediction`",
     images=lambda records: (image for row in records.questions for image in row.images),
 )

@@ -28,10 +28,11 @@ sys.path.append(str(Path(__file__).parent))
 
 from tiny_tasks import CASES, Row, lines, made, picture
 
-INSTALLED = '''"""A benchmark of forced choice that a group has written for itself."""
+INSTALLED = '''"""Benchmarks of forced choice and of questions with two answers that a group has written for itself."""
 import json
 from tellapart.benchmarks.locations import one_file
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
 from tellapart.data.choices import Choice, ChoiceSet
 
 TINY = Benchmark(
@@ -42,16 +43,29 @@ TINY = Benchmark(
         lambda path: ChoiceSet("tiny", tuple(Choice(*row, {"kind": row[0]}) for row in json.loads(path.read_text()))),
     ),
 )
+ASKED = Benchmark(
+    name="tiny-yes-no", title="Tiny", items=48, task="yes-no", source="us", licence="CC0", citation="none",
+    files=("asked.json",), images="ours",
+    load=one_file(
+        "tiny-yes-no", "asked.json",
+        lambda path: BinaryQuestionSet("tiny", tuple(
+            BinaryQuestion(id_, tuple(images), *rest, tags={"kind": f"tagged {rest[1]}"})
+            for id_, images, *rest in json.loads(path.read_text())
+        )),
+    ),
+)
 '''
 
 
 @pytest.fixture(autouse=True)
 def tiny_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a benchmark of a group's own, as another package would."""
+    """Install benchmarks of a group's own, as another package would."""
     about = tmp_path / "site" / "tiny-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[tellapart.benchmarks]\ntiny-choice = tiny_choice:TINY\n")
+    (about / "entry_points.txt").write_text(
+        "[tellapart.benchmarks]\ntiny-choice = tiny_choice:TINY\ntiny-yes-no = tiny_choice:ASKED\n"
+    )
     (tmp_path / "site" / "tiny_choice.py").write_text(INSTALLED)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.delitem(sys.modules, "tiny_choice", raising=False)

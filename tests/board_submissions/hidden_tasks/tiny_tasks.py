@@ -97,6 +97,18 @@ def write_choices(folder: Path, rng: np.random.Generator) -> None:
     write_json(folder / "choices.json", rows)
 
 
+def write_asked(folder: Path, rng: np.random.Generator) -> None:
+    """Quadruples, as NaturalBench has them: two questions about each of two images, answered differently."""
+    rows: list[list[Any]] = []
+    for k in range(N // 4):
+        turned = bool(rng.integers(2))
+        for question, image in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            said = "yes" if (question == image) != turned else "no"
+            rows.append([f"{k}/{question}{image}", [f"{(2 * k + image) % 20}.png"], f"Is it {question} of {k}?", said])
+            rows[-1].append(f"group-{k}")
+    write_json(folder / "asked.json", rows)
+
+
 CASES = {
     case.task: case
     for case in (
@@ -128,6 +140,12 @@ CASES = {
             find=lambda r, seen, row: r.image == seen["image"] and {r.true, r.false} == {row["1"], row["2"]},
             right=lambda r, row: 1 if row["1"] == r.true else 2, wrong=lambda r, row: 2 if row["1"] == r.true else 1,
             constant="1", chance=(0.0, 0.0), gold=("gold-",),
+        ),
+        Case(
+            "yes-no", "tiny-yes-no", ".png", write_asked,
+            find=lambda r, seen, row: (r.question, r.images) == (row["question"], (seen["image"],)),
+            right=lambda r, _row: r.answer, wrong=lambda r, _row: "no" if r.answer == "yes" else "yes",
+            constant="Yes.", chance=(0.5, 0.5), gold=("tagged", "group-"),
         ),
     )
 }  # fmt: skip

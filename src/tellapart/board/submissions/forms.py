@@ -33,6 +33,7 @@ _ROWS: Mapping[str, Any] = {
     "vqa2": list[str],
     "grounding": list[tuple[_Side, _Side, _Side, _Side]],
     "choice": list[tuple[_Choice, _Choice]],
+    "yes-no": list[str],
 }
 _A_ROW = 128  # bytes of a row beside its texts: four doubles as JSON
 _AROUND = 64  # bytes of the rest: brackets, names, a kind

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, quote
+from tellapart.errors import quote
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.registry import HIDEABLE, TASKS
 from tellapart.tasks.task import Task
@@ -71,8 +71,13 @@ class HiddenPairs:
         """Images and texts of an item."""
         return self.items[0].shape
 
+    @property
+    def true(self) -> int:
+        """How many texts of an item of one image are true, or images of one text; 1 otherwise."""
+        return len(self.items[0].truths)
+
     def bare(self) -> tuple[Item, ...]:
-        """Return the published items: ids, images and texts; no tag, cluster or provenance."""
+        """Return the published items: ids, images and texts; nothing of what is true, no tag, cluster or provenance."""
         return tuple(
             Item(id=item.id, images=tuple(item.images[k] for k in images), texts=tuple(item.texts[k] for k in texts))
             for item, texts, images in zip(self.items, self.texts, self.images, strict=True)
@@ -100,7 +105,7 @@ class HiddenPairs:
     def to_json(self) -> dict[str, Any]:
         """Return what `from_json` reads."""
         rows = {name: getattr(self, name) for name in ("texts", "images", "public")}
-        items = [item.model_dump(mode="json", exclude={"true"}) for item in self.items]
+        items = [item.model_dump(mode="json", exclude=None if item.true else {"true"}) for item in self.items]
         return {**rows, "sources": dict(self.sources), "items": items}
 
     @classmethod
@@ -113,9 +118,9 @@ class HiddenPairs:
             public=_check_split(content["public"], len(content["items"])),
             sources=_check_sources(content["sources"]),
         )
-        shapes = {item.shape for item in found.items}
+        shapes = {(item.shape, item.truths) for item in found.items}
         if len(shapes) > 1:
-            raise ValueError("its items have more than one shape")
+            raise ValueError("its items have more than one shape, or number of true texts")
         for item, texts, images in zip(found.items, found.texts, found.images, strict=True):
             if sorted(texts) != [*range(len(item.texts))] or sorted(images) != [*range(len(item.images))]:
                 raise ValueError(f"the order of item {quote(item.id)} is none of its texts and images")
@@ -144,12 +149,10 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
         public_share: of the items, in whole clusters, so that no private item has a public sibling.
         suffix: of the published images.
     """
-    if pairs.true > 1:
-        raise DataError(f"{pairs.name}: items have {pairs.true} true texts; a board hides items with one")
-    pairs = pairs.one_truth()
-    names = {reference: _image_name(key, reference, suffix) for item in pairs.items for reference in item.images}
-    public = _public_ids({item.id: item.cluster for item in pairs.items}, key, public_share)
-    order = sorted(pairs.items, key=lambda item: keyed_hash(key, "order", item.id))
+    items = [item.truth_first() for item in pairs.items]
+    names = {reference: _image_name(key, reference, suffix) for item in items for reference in item.images}
+    public = _public_ids({item.id: item.cluster for item in items}, key, public_share)
+    order = sorted(items, key=lambda item: keyed_hash(key, "order", item.id))
     images = [_shuffle(key, ("images", item.id), len(item.images)) for item in order]
     square = pairs.shape[0] == pairs.shape[1]
     renamed = [_rename(item, key, names, own if square else None) for item, own in zip(order, images, strict=True)]
@@ -179,6 +182,7 @@ def _rename(item: Item, key: bytes, names: Mapping[str, str], order: Sequence[in
         id=new_id(key, item.id),
         images=tuple(names[item.images[k]] for k in (images if order is None else order)),
         texts=tuple(item.texts[k] for k in (texts if order is None else order)),
+        true=item.true,
         cluster=item.cluster,
         tags=item.tags,
     )
@@ -289,7 +293,12 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
     public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
     names = {reference: _image_name(key, reference, suffix) for reference in task.images_of(records)}
     renamed = tuple(
-        replace(row, id=new_id(key, row.id), **{field: names[getattr(row, field)] for field in how.images})
+        replace(
+            row,
+            id=new_id(key, row.id),
+            **{field: _renamed(getattr(row, field), names) for field in how.images},
+            **{field: getattr(row, field) and new_id(key, getattr(row, field)) for field in how.sources},
+        )
         for row in rows
     )
     return HiddenRecords(
@@ -298,3 +307,8 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
         public=tuple(row.id in public for row in rows),
         sources={name: reference for reference, name in names.items()},
     )
+
+
+def _renamed(value: str | Sequence[str], names: Mapping[str, str]) -> str | tuple[str, ...]:
+    """Return the published name of a record's image, or of each of its images."""
+    return names[value] if isinstance(value, str) else tuple(names[each] for each in value)

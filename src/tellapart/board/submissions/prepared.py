@@ -34,7 +34,8 @@ from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_object
 from tellapart.data.scores import ScoreKind
 from tellapart.data.validation import first_problem
-from tellapart.errors import DataError, TellapartError
+from tellapart.data.video import is_video
+from tellapart.errors import DataError, TellapartError, quote
 from tellapart.metrics.registry import defined_for
 from tellapart.tasks.pairing import PAIRING
 from tellapart.tasks.pairs import PAIRS
@@ -60,6 +61,7 @@ class Prepared:
         public: those of the public split.
         metrics: that are published.
         fingerprint: SHA-256 of the task file.
+        true: how many texts of an item are true, where it has one image.
     """
 
     benchmark: HiddenBenchmark
@@ -70,12 +72,14 @@ class Prepared:
     public: int
     metrics: tuple[str, ...]
     fingerprint: str
+    true: int = 1
 
     @property
     def what(self) -> str:
         """A description in words: items of a shape, or records of a task."""
         if self.shape is not None:
-            return f"{self.items} items of {_count(self.shape[0], 'image')} and {_count(self.shape[1], 'text')}"
+            what = f"{self.items} items of {_count(self.shape[0], 'image')} and {_count(self.shape[1], 'text')}"
+            return what if self.true == 1 else f"{what}, of which {self.true} are true"
         task = TASKS[self.task]
         return f"{_count(self.items, task.noun)} ({task.title})"
 
@@ -100,14 +104,14 @@ def _count(number: int, noun: str) -> str:
 
 
 def published_metrics(
-    benchmark: HiddenBenchmark, shape: tuple[int, int] | None, task: str = "pairs"
+    benchmark: HiddenBenchmark, shape: tuple[int, int] | None, task: str = "pairs", true: int = 1
 ) -> tuple[str, ...]:
     """Return the metrics that are published: right or wrong for each item, and defined for every kind of score.
 
     Args:
         benchmark: its settings.
         shape: images and texts of an item; None for a task's records.
-        task: as `Prepared` has it.
+        task, true: as `Prepared` has them.
 
     Raises:
         DataError: the board file names another metric, or none is defined.
@@ -123,10 +127,13 @@ def published_metrics(
         named = {metric.name for metric in PAIRING.metrics if metric.name.startswith("group_score")}
         default = _ANSWERS
     else:
-        named = {m.name for m in defined_for(shape) if m.binary and all(kind in m.kinds for kind in _KINDS)}
-        default = headline(named)
+        every = defined_for(shape, true=true)
+        named = {one.name for one in every if one.binary and all(kind in one.kinds for kind in _KINDS)}
+        # Of a square the first look has means over its pairs, too, which cannot be published.
+        default = headline(named) or tuple(name for name in headline({m.name for m in every}) if name in named)
         if not default:
-            raise DataError(f"hidden benchmark {benchmark.name!r}: no metric is defined for {describe(shape)}")
+            what = describe(shape) + (f", {true} of them true" if true > 1 else "")
+            raise DataError(f"hidden benchmark {benchmark.name!r}: no metric is defined for {what}")
     if unknown := [name for name in benchmark.metrics if name not in named]:
         allowed = ", ".join(sorted(named))
         raise DataError(f"hidden benchmark {benchmark.name!r}: {unknown[0]!r} cannot be published; use of {allowed}")
@@ -161,9 +168,10 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
             f"hidden benchmark {benchmark.name!r} was prepared of another source, and files may have been sent to it: "
             "give the new one another name"
         )
-    metrics, public = published_metrics(benchmark, shape, task), sum(hidden.public)
+    true = hidden.true if isinstance(hidden, HiddenPairs) else 1
+    metrics, public = published_metrics(benchmark, shape, task, true), sum(hidden.public)
     check_limits(benchmark, public, shape, len(metrics))
-    return Prepared(benchmark, folder, task, shape, len(hidden.public), public, metrics, digest)
+    return Prepared(benchmark, folder, task, shape, len(hidden.public), public, metrics, digest, true)
 
 
 def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
@@ -197,7 +205,7 @@ def _kind(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> tu
 def _make(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
     hidden, pixels = _hide(benchmark, key)
     task, shape = _kind(benchmark, hidden)
-    metrics = published_metrics(benchmark, shape, task)
+    metrics = published_metrics(benchmark, shape, task, hidden.true if isinstance(hidden, HiddenPairs) else 1)
     if not 0 < (public := sum(hidden.public)) < (items := len(hidden.public)):
         raise DataError(
             f"hidden benchmark {benchmark.name!r}: {items} items, whole clusters of which share a split, give {public} "
@@ -230,6 +238,11 @@ def _hide(
 ) -> tuple[HiddenPairs | HiddenRecords, Callable[[str], NDArray[np.uint8]]]:
     """Read pairs or records, and shuffle them; return also a function that reads the pixels of an image."""
     task, records, read = _source(benchmark)
+    if video := next(filter(is_video, task.images_of(records)), None):
+        raise DataError(
+            f"hidden benchmark {benchmark.name!r}: {quote(video)} is a video; a board encodes each image anew, so that "
+            "nothing tells where it is from, and takes no videos: publish a set of their frames"
+        )
     suffix = suffix_for(read(reference) for reference in task.images_of(records))
     hide_all = hide if task.hiding is None else partial(hide_records, task)
     hidden = hide_all(records, key, benchmark.public_share, suffix)

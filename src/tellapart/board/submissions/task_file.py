@@ -28,8 +28,7 @@ _ZIPPED = (1980, 1, 1, 0, 0, 0)  # the earliest time stamp of a zip file, so tha
 
 _PAIRS = """{title}
 
-items.jsonl: one item a line, with its id, images (files in this archive) and texts. Which of them belong together is
-not told.
+items.jsonl: one item a line, with its id, images (files in this archive) and texts. {untold}
 
 {send}
 """
@@ -93,7 +92,10 @@ def _readme(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> 
         task = TASKS[hidden.task]
         return _TASK.format(title=title, task=task.title, noun=task.noun, send=hidden.how.send)
     images, texts = hidden.shape
-    return _PAIRS.format(title=title, send=_SEND[benchmark.protocol].format(images=images, texts=texts))
+    untold = "Which of them belong together is\nnot told."
+    if hidden.true > 1:
+        untold = f"Of each item {hidden.true} of the texts are true;\nwhich of them is not told."
+    return _PAIRS.format(title=title, untold=untold, send=_SEND[benchmark.protocol].format(images=images, texts=texts))
 
 
 def suffix_for(files: Iterable[bytes]) -> str:
