@@ -38,21 +38,8 @@ __all__ = ["main"]
 #: Loss -> what it is compared with.
 DUAL = dict.fromkeys(
     (
-        *(
-            "itc",
-            "siglip",
-            "negclip",
-            "trohn-img",
-            "tripletclip",
-            "ce-clip",
-            "cs-clip",
-            "fsc-global",
-            "fsc-clip",
-            "clic",
-            "negbench",
-            "hardneg",
-        ),
-        *("cyclip", "eqsim", "eqsim-released"),
+        *("itc", "siglip", "negclip", "trohn-img", "tripletclip", "ce-clip", "cs-clip", "fsc-clip", "fsc-global"),
+        *("negbench", "clic", "hardneg", "cyclip", "eqsim", "eqsim-released"),
     ),
     "itc",
 )
