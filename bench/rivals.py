@@ -240,7 +240,7 @@ def _run_tellapart(job: Job, *, warm: bool) -> dict[str, float]:
     _finish("tellapart", command, job)
     found = json.loads((out / "results.json").read_text())["benchmarks"]
     wanted = {name: "group_score" if name == "winoground" else "choice_score" for name in job.names}
-    return {name: found[f"folder:{job.sets / name}"]["metrics"][metric]["value"] for name, metric in wanted.items()}
+    return {name: found[f"folder:{name}"]["metrics"][metric]["value"] for name, metric in wanted.items()}
 
 
 def _finish(tool: str, command: list[str], job: Job) -> str:
