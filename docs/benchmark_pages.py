@@ -20,7 +20,6 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.registry import defined_for
 from tellapart.tasks.registry import TASKS, headline
 
 __all__ = ["benchmark_page", "benchmark_pages"]
@@ -67,8 +66,8 @@ def _facts(one: Benchmark) -> Iterator[str]:
 
 def _first_metrics(one: Benchmark) -> list[Metric]:
     """Return the metrics of a first look, of pairs those that need no probability."""
-    defined = defined_for(one.shape, "similarity", one.true) if one.shape else TASKS[one.task].metrics_for(None)
-    metrics = {metric.name: metric for metric in defined}
+    declared = TASKS[one.task].metrics_for(one.shape, one.true)
+    metrics = {metric.name: metric for metric in declared if "similarity" in metric.kinds}
     return [metrics[name] for name in one.official or headline(set(metrics))]
 
 
