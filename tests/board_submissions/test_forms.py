@@ -30,6 +30,7 @@ ROWS: dict[str, st.SearchStrategy[Any]] = {
     "vqa2": TEXTS,
     "grounding": st.tuples(SIDES, SIDES, SIDES, SIDES),
     "choice": st.tuples(PLACES, PLACES),
+    "yes-no": TEXTS,
 }
 
 
