@@ -9,14 +9,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tellapart.data.npz import read_arrays
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import DataError, ModelError, quote
+from tellapart.errors import DataError, ModelError, ScoreError, quote
 
 sys.path.append(str(Path(__file__).parents[2] / "ci"))
 
@@ -52,10 +54,10 @@ def test_thousands_of_damaged_files_are_one_line_or_read(doors: Any, seed: int) 
 def _try(doors: Any, seed: int) -> None:
     from gates import BAD, try_input
 
-    started = time.monotonic()
+    started = time.process_time()
     tried = try_input(doors, seed, 0)
     assert tried["outcome"] not in BAD, tried
-    assert time.monotonic() - started < 10, tried
+    assert time.process_time() - started < 10, tried
 
 
 @pytest.mark.parametrize(
@@ -101,6 +103,16 @@ def test_nested_json_is_one_line(tmp_path: Path, content: str) -> None:
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
     with pytest.raises(DataError, match=r"/dev/zero: holds more than 1,000 bytes"):
         read_whole(Path("/dev/zero"), most=1_000)
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_an_array_of_text_that_no_text_has_is_refused(tmp_path: Path, order: str) -> None:
+    path = tmp_path / "scores.npz"
+    np.savez(path, ids=np.array(["a", "é\U0010ffff"], f"{order}U2"))
+    assert read_arrays(path, ["ids"])["ids"].tolist() == ["a", "é\U0010ffff"]
+    np.savez(path, ids=np.array([[0x110000, 0]], f"{order}u4").view(f"{order}U2"))
+    with pytest.raises(ScoreError, match=r"scores\.npz is not .*: 'ids\.npy' holds a letter that no text has$"):
+        read_arrays(path, ["ids"])
 
 
 def test_what_is_quoted_of_a_file_is_bounded(tmp_path: Path) -> None:

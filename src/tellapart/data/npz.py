@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Collection
@@ -120,4 +121,6 @@ def _plain_array(data: bytes, name: str) -> NDArray[Any]:
     array: NDArray[Any] = np.load(stream, allow_pickle=False)
     if stream.read(1):
         raise ValueError(f"{name} goes on behind its array")
+    if dtype.kind == "U" and array.nbytes and int(np.ravel(array).view(f"{dtype.byteorder}u4").max()) > sys.maxunicode:
+        raise ValueError(f"{name} holds a letter that no text has")  # numpy makes a string of it only when asked
     return array
