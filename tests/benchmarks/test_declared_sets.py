@@ -706,6 +706,8 @@ def test_a_users_own_gallery_is_measured_both_ways(own: Path, command: Callable[
         ("rows.jsonl", "none.jsonl", "needs none.jsonl, and .* lacks it"),
         ("rows.jsonl", "a" * 300, r"aaaa is no pattern of files below a folder \(OSError: .*too long"),
         ("rows.jsonl", "/rows.jsonl", r"'/rows.jsonl' is no pattern of files below a folder \(NotImplementedError"),
+        ("rows.jsonl", "[" * 100_000, r"is no pattern of files below a folder \(longer than 4,096 characters, or"),
+        ("rows.jsonl", "**/**/rows.jsonl", r"is no pattern of files below a folder \(longer than 4,096 characters, or"),
         ("rows.jsonl", "", r"'' is no pattern of files below a folder \(ValueError"),
         ("[[item]]", "items = 4\n[[item]]", "holds 3 items where the published benchmark has 4"),
         ("[[item]]", "rows = 2\n[[item]]", "3 rows; each 2 of them belong together"),

@@ -15,6 +15,9 @@ __all__ = ["Locations", "find_files", "first_file", "one_file"]
 #: Where a benchmark's own repository keeps its annotations, below the folder that the user names.
 _BELOW = ("", "data", "annotations")
 
+#: As long as a path may be on Linux.
+_LONGEST = 4_096
+
 
 @dataclass(frozen=True, slots=True)
 class Locations:
@@ -81,6 +84,9 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
         DataError: the pattern is none, or longer than a file's name may be.
     """
     for one in re.split(r"\s*\|\s*", pattern):
+        if len(one) > _LONGEST or one.count("**") > 1:  # minutes of work before a file is looked for
+            why = f"longer than {_LONGEST:,} characters, or ** twice"
+            raise DataError(f"{folder}: {quote(one)} is no pattern of files below a folder ({why})")
         for below in _BELOW:
             try:
                 files = sorted(path for path in (folder / below).glob(one) if path.is_file())
