@@ -712,6 +712,7 @@ def test_a_users_own_gallery_is_measured_both_ways(own: Path, command: Callable[
         ("[[item]]", "items = 4\n[[item]]", "holds 3 items where the published benchmark has 4"),
         ("[[item]]", "rows = 2\n[[item]]", "3 rows; each 2 of them belong together"),
         ("[[item]]", 'x = 1\n[[question]]', "unknown key 'x'"),
+        ('id = "{row}"', 'id = "same"', r"rows.jsonl:2: id 'same' is repeated, after .*rows.jsonl:1$"),
         ('id = "{row}"', 'id = "{row}"\ntrue = 0', "field 'true' is for one image or one text, and this is a 2x2 item"),
     ],
 )  # fmt: skip

@@ -226,7 +226,9 @@ def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | 
                 one = _item(table, row, where, kinds)
             else:
                 one = _question(table, row, where, kinds)
-            lines.setdefault(one.id, where)
+            if one.id in lines:
+                raise DataError(f"{where}: id {quote(one.id)} is repeated, after {lines[one.id]}")
+            lines[one.id] = where
             made.append(one)
     root = place.folder(declared.name) or Path()
     if not made:

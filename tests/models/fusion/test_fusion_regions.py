@@ -282,7 +282,7 @@ def test_half_an_image_and_damaged_files_are_refused(tmp_path: Path) -> None:
     lost = f"{pixel_hash(pictures()[1])}/boxes"
     del half[lost]
     np.savez(tmp_path / "half.npz", **half)
-    with pytest.raises(ModelError, match=f"KEY/features and KEY/boxes of every image; it lacks {lost}"):
+    with pytest.raises(ModelError, match=f"KEY/features and KEY/boxes of every image; it lacks '{lost}'"):
         RegionFile(tmp_path / "half.npz", DIMENSIONS)
     for name in ("damaged.npz", "damaged.safetensors"):
         (tmp_path / name).write_bytes(b"\x93NUMPY nonsense")

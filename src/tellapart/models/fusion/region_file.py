@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.images import decode, pixel_hash, resolve
 from tellapart.data.npz import open_arrays
-from tellapart.errors import DataError, MissingDependencyError, ModelError, first_sentence, require
+from tellapart.errors import DataError, MissingDependencyError, ModelError, first_sentence, quote, require
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch_backend import bucket
@@ -67,7 +67,7 @@ class RegionFile:
         if missing or not keys:
             raise ModelError(
                 f"{path}: expected KEY/features and KEY/boxes of every image; it lacks "
-                f"{missing[0] if missing else 'all'}"
+                f"{quote(missing[0], 200) if missing else 'all'}"
             )
         self._keys = {key: key for key in keys if _HASH.fullmatch(key)}  # hash of pixels -> key
         self._unread = [key for key in reversed(keys) if not _HASH.fullmatch(key)]
