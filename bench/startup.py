@@ -1,4 +1,4 @@
-"""How long `import tellapart` and `tellapart --help` take in a fresh interpreter, beside an empty interpreter."""
+"""How long importing takes in a fresh interpreter, beside an empty interpreter; the last three are a run's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ ACTIONS = {
     "python -c pass": ["-c", "pass"],
     "import tellapart": ["-c", "import tellapart"],
     "tellapart --help": ["-m", "tellapart", "--help"],
+    "import torch": ["-c", "import torch"],
+    "open_clip as it is": [
+        "-c",
+        "from tellapart.models.torch_backend import import_torch; import_torch(); import open_clip",
+    ],
+    "open_clip as a run": ["-c", "from tellapart.models.openclip.library import import_open_clip; import_open_clip()"],
 }
 
 

@@ -15,8 +15,8 @@ from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.data.classification import ClassificationSet, ClassifiedImage
-from tellapart.errors import DataError, quote, require
-from tellapart.models.torch_backend import import_torch
+from tellapart.errors import DataError, quote
+from tellapart.models.openclip.library import import_open_clip
 
 __all__ = ["CALTECH101", "DEMO_OBJECTS", "FOOD101", "IMAGENET", "read_demo_objects", "read_food101"]
 
@@ -95,8 +95,7 @@ def _imagenet_names(tree: Path, folders: list[str]) -> dict[str, str]:
             # Synonyms tell the classes apart that share their first name.
             shared = {one for one in first.values() if list(first.values()).count(one) > 1}
             return {folder: own[folder] if one in shared else one for folder, one in first.items()}
-    import_torch()
-    names: list[str] = require("open_clip", extra="models").IMAGENET_CLASSNAMES
+    names: list[str] = import_open_clip().IMAGENET_CLASSNAMES
     if len(folders) != len(names):
         raise DataError(
             f"{tree} holds {len(folders)} of ImageNet's 1,000 folders; name them in classes.txt (a line a class: "

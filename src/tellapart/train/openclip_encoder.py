@@ -11,6 +11,7 @@ import numpy as np
 
 from tellapart.errors import require
 from tellapart.models.openclip.dual_encoder import OpenClipEncoder
+from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import Source, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
 from tellapart.models.openclip.weights import Parts, assemble
@@ -33,7 +34,7 @@ def open_openclip(name: str, device: str) -> TrainableOpenClip:
     options = ModelOptions(device=device)
     runtime(options)
     source = resolve(name)
-    config = require("open_clip", extra="models").get_model_config(source.architecture)
+    config = import_open_clip().get_model_config(source.architecture)
     parts = assemble(source)
     parts.model.to(device)
     return TrainableOpenClip(source, parts, config, device)

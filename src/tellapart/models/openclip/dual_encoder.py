@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import ModelError, require
+from tellapart.errors import ModelError
 from tellapart.models.openclip.fitting import explain_weights
+from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import FOLDER, TAG, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
 from tellapart.models.openclip.weights import Parts, assemble
@@ -56,7 +57,7 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
     if name.startswith(TAG) and Path(file := name.removeprefix(TAG)).expanduser().is_file():
         raise ModelError(f"{name} names no architecture: {explain_weights(file)}")
     source = resolve(name)
-    config = require("open_clip", extra="models").get_model_config(source.architecture)
+    config = import_open_clip().get_model_config(source.architecture)
     return OpenClipEncoder(name, assemble(source), where, config=config)
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.scores import join_names
-from tellapart.errors import ModelError, require
+from tellapart.errors import ModelError
 from tellapart.models.checkpoint import read_state_dict
 from tellapart.models.openclip.building import quiet, without_initialisation
+from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.source import TAG, name_forms
 from tellapart.models.torch_backend import import_torch
 
@@ -64,8 +65,7 @@ def fitting_architectures(shapes: Shapes, like: str = "") -> list[Fit]:
     Raises:
         MissingDependencyError: torch or open_clip is not installed.
     """
-    import_torch()
-    open_clip = require("open_clip", extra="models")
+    open_clip = import_open_clip()
     likely = [name for name in open_clip.list_models() if _may_fit(open_clip.get_model_config(name), shapes)]
     fits = [Fit(name, odd(expected, shapes)) for name in likely if (expected := _expected(name))]
     fits = [fit for fit in fits if fit.odd <= _TOLERANCE * len(shapes)]
@@ -92,8 +92,9 @@ def _may_fit(config: Mapping[str, Any], shapes: Shapes) -> bool:
 
 def _expected(architecture: str) -> dict[str, tuple[int, ...]]:
     """Return the shapes of an architecture's tensors; none if what it needs is not installed."""
-    torch, open_clip = import_torch(), require("open_clip", extra="models")
+    torch, open_clip = import_torch(), import_open_clip()
     try:
+        import_towers(open_clip.get_model_config(architecture))
         with quiet(), without_initialisation(), torch.device("meta"):  # no numbers at all
             model = open_clip.create_model(
                 architecture, device="meta", load_weights=False, pretrained_image=False, pretrained_text=False

@@ -10,10 +10,10 @@ from typing import Any
 
 from tellapart.catalog import nearest
 from tellapart.data.strict_json import load_json
-from tellapart.errors import ModelError, UnknownNameError, require
+from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.hub import fetch_file
+from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.peft_adapter import PeftAdapter, find_adapter
-from tellapart.models.torch_backend import import_torch
 
 __all__ = ["CONFIG", "FOLDER", "HUB", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
 
@@ -69,8 +69,7 @@ def resolve(name: str) -> Source:
         ModelError: no such file or repository, or nothing says which activation or preprocessing the weights need.
         MissingDependencyError: torch or open_clip is not installed.
     """
-    import_torch()
-    require("open_clip", extra="models")
+    import_open_clip()
     if name.startswith(FOLDER):
         return _folder(name, Path(name.removeprefix(FOLDER)).expanduser())
     if name.startswith(HUB):
@@ -108,7 +107,7 @@ def _base_file(name: str, architecture: str, adapter: PeftAdapter) -> Source:
 
 def _split(name: str) -> tuple[str, str, str]:
     """Return the architecture, "/" or nothing, and the tag. open_clip takes `ViT-B/32` for `ViT-B-32`."""
-    known = require("open_clip", extra="models").list_models()
+    known = import_open_clip().list_models()
     head, slash, tag = name.rpartition("/")
     for architecture, rest in ((name, ("", "")), (head, (slash, tag))):
         dashed = architecture.replace("/", "-")
@@ -121,7 +120,7 @@ def _split(name: str) -> tuple[str, str, str]:
 
 def _tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
     """Return open_clip's configuration of every published set of weights of an architecture, by tag."""
-    open_clip = require("open_clip", extra="models")
+    open_clip = import_open_clip()
     plain = architecture.removesuffix(_PLAIN)
     return {tag: open_clip.get_pretrained_cfg(plain, tag) for tag in open_clip.list_pretrained_tags_by_model(plain)}
 
@@ -146,14 +145,14 @@ def _published_config(name: str, architecture: str, tag: str) -> Mapping[str, An
 
 def _twin(architecture: str) -> str | None:
     """Return the same architecture with the other activation, if open_clip has it."""
-    known = require("open_clip", extra="models").list_models()
+    known = import_open_clip().list_models()
     base = architecture.removesuffix(_QUICK).removesuffix(_PLAIN)
     other = base if architecture.endswith(_QUICK) else base + _QUICK
     return other if other in known else None
 
 
 def _is_quick(architecture: str) -> bool:
-    config = require("open_clip", extra="models").get_model_config(architecture.removesuffix(_PLAIN))
+    config = import_open_clip().get_model_config(architecture.removesuffix(_PLAIN))
     return bool(config.get("quick_gelu"))
 
 
@@ -218,7 +217,7 @@ def _trained_quick(file: Path) -> bool | None:
     lines = (line.partition(": ") for line in path.read_text("utf-8", "replace").splitlines())
     settings = {key: value.strip() for key, _, value in lines}
     trained = settings.get("model", "").replace("/", "-")
-    if trained not in require("open_clip", extra="models").list_models():
+    if trained not in import_open_clip().list_models():
         return None
     if _is_quick(trained) or settings.get("force_quick_gelu") == "True":
         return True
@@ -287,7 +286,7 @@ def _download(name: str, published: Mapping[str, Any]) -> Path:
         repository, _, file = published["hf_hub"].rpartition("/")
         return _fetch(name, repository, (str(Path(file).with_suffix(".safetensors")), file) if file else _WEIGHTS)
     try:
-        return Path(require("open_clip", extra="models").download_pretrained(published))
+        return Path(import_open_clip().download_pretrained(published))
     except (OSError, RuntimeError) as error:
         raise ModelError(f"{name}: cannot be downloaded from {published.get('url')}: {error}") from error
 

@@ -12,6 +12,7 @@ from tellapart.models.checkpoint import describe_misfit, read_state_dict
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.building import quiet, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
+from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.lora import merge_updates
 from tellapart.models.openclip.source import FOLDER, HUB, Source
 from tellapart.models.peft_adapter import merge_adapter
@@ -57,9 +58,9 @@ def assemble(source: Source) -> Parts:
         ModelError: the checkpoint does not fit the architecture, or the tokenizer does not fit the weights.
         MissingDependencyError: torch or open_clip is not installed.
     """
-    import_torch()
-    open_clip = require("open_clip", extra="models")
+    open_clip = import_open_clip()
     with quiet(), _explain_errors(source, "open_clip cannot build it"):
+        import_towers(open_clip.get_model_config(source.architecture))
         with without_initialisation():
             model = open_clip.create_model(
                 source.architecture,
@@ -84,7 +85,7 @@ def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
     """Ask whether the hub answers before a tokenizer of the hub is looked for; most come with open_clip."""
     remote = source.tokenizer.startswith(HUB)
     if not remote:
-        config = require("open_clip", extra="models").get_model_config(source.tokenizer)
+        config = import_open_clip().get_model_config(source.tokenizer)
         beside = source.tokenizer.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file()
         remote = "hf_tokenizer_name" in config["text_cfg"] and not beside
     return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()

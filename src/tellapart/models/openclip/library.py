@@ -1,0 +1,136 @@
+"""Importing open_clip without what most of its models never call: half of a command's start.
+
+open_clip imports transformers and timm, for the towers of a few architectures, and both import torch's compiler, as
+torchvision does for one operator: 3 of 5 processor seconds (`python bench/startup.py`). Each of them is
+imported here when open_clip first calls it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from threading import RLock, get_ident
+from types import ModuleType
+from typing import Any
+
+from tellapart.errors import require
+from tellapart.models.torch_backend import import_torch
+
+__all__ = ["import_open_clip", "import_towers"]
+
+#: What open_clip goes without where it is not installed, as it tells by an ImportError.
+_LATER = ("transformers", "timm")
+
+#: What torchvision imports of the compiler, for a function that asks it for every region of interest.
+_COMPILER = "torch._dynamo.utils"
+
+_lock = RLock()
+
+
+def import_open_clip() -> ModuleType:
+    """Import open_clip, and torch before it; transformers, timm and torch's compiler follow when they are called.
+
+    A library that is imported already is not hidden, and neither is one from another thread.
+
+    Raises:
+        MissingDependencyError: torch or open_clip is not installed.
+
+    >>> import_open_clip().__name__
+    'open_clip'
+    """
+    import_torch()
+    with _lock:
+        if "open_clip" in sys.modules:
+            return require("open_clip", extra="models")
+        with _without_compiler():
+            require("torchvision", extra="models")
+        with _hidden(_LATER):
+            open_clip = require("open_clip", extra="models")
+        _call_later(open_clip)
+        return open_clip
+
+
+def import_towers(config: Mapping[str, Any]) -> None:
+    """Import the libraries of the towers that an architecture's configuration names, before it is built.
+
+    open_clip's own call imports them too, but under whatever device and modes the model is being built.
+    """
+    open_clip = import_open_clip()
+    for tower, key, name in (
+        ("vision_cfg", "timm_model_name", "TimmModel"),
+        ("text_cfg", "hf_model_name", "HFTextEncoder"),
+    ):
+        late = getattr(open_clip.model, name)
+        if key in config[tower] and isinstance(late, _Late):
+            late.fetch()
+
+
+class _Late:
+    """Stands for a class of one of open_clip's modules, which is read again, with its library, at the first call."""
+
+    def __init__(self, within: ModuleType, module: ModuleType, name: str) -> None:
+        self._within, self._module, self._name = within, module, name
+
+    def fetch(self) -> Any:
+        with _lock:
+            if getattr(self._within, self._name) is self:
+                setattr(self._within, self._name, getattr(importlib.reload(self._module), self._name))
+        return getattr(self._within, self._name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fetch()(*args, **kwargs)
+
+
+def _call_later(open_clip: ModuleType) -> None:
+    model, timm, hub = open_clip.model, open_clip.timm_model, open_clip.hf_model
+    if timm.timm is None:
+        model.TimmModel = _Late(model, timm, "TimmModel")
+    if hub.transformers is None:
+        model.HFTextEncoder = _Late(model, hub, "HFTextEncoder")
+    # CoCa's writing needs a class that transformers 5 no longer has: it is off in any case.
+
+
+class _Hidden(MetaPathFinder):
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names, self._thread = names, get_ident()
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname in self._names and get_ident() == self._thread:
+            raise ModuleNotFoundError(f"{fullname} is imported later", name=fullname)
+
+
+@contextmanager
+def _hidden(names: tuple[str, ...]) -> Iterator[None]:
+    finder = _Hidden(names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+@contextmanager
+def _without_compiler() -> Iterator[None]:
+    if "torch._dynamo" in sys.modules or "torchvision" in sys.modules:
+        yield
+        return
+    sys.modules[_COMPILER] = stand_in = ModuleType(_COMPILER)
+    stand_in.__getattr__ = _call_compiler  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        if sys.modules.get(_COMPILER) is stand_in:
+            del sys.modules[_COMPILER]
+
+
+def _call_compiler(name: str) -> Callable[..., Any]:
+    if name.startswith("__"):
+        raise AttributeError(name)
+
+    def call(*args: Any) -> Any:
+        return getattr(importlib.import_module(_COMPILER), name)(*args)
+
+    return call
