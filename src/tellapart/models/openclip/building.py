@@ -29,10 +29,11 @@ def quiet() -> Iterator[None]:
 def without_initialisation() -> Any:
     """Skip the random initialisation of weights: half of the time that building a ViT-B/32 takes."""
     torch = import_torch()
+    random = {torch.Tensor.uniform_, torch.Tensor.normal_}  # what attention draws without asking a mode first
 
     class Uninitialised(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if getattr(func, "__module__", None) == "torch.nn.init":
+            if getattr(func, "__module__", None) == "torch.nn.init" or func in random:
                 return args[0] if args else kwargs["tensor"]
             return func(*args, **(kwargs or {}))
 

@@ -128,7 +128,9 @@ def _load(source: Source, model: Any, activation: str) -> None:
         parameter.requires_grad_(False)
     if source.adapter is not None:
         merge_adapter(source.name, model, source.adapter)
-    bad = next((name for name, tensor in model.state_dict().items() if not torch.isfinite(tensor).all()), None)
+    # A sum is finite only of finite numbers, and is quick; where it is not, it may just be too large.
+    odd_sums = [(name, tensor) for name, tensor in model.state_dict().items() if not torch.isfinite(tensor.sum())]
+    bad = next((name for name, tensor in odd_sums if not torch.isfinite(tensor).all()), None)
     if bad is not None:
         raise ModelError(f"{source.name}: {source.checkpoint.name} holds NaN or infinity, first in {bad}")
 
