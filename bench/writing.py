@@ -1,10 +1,10 @@
-"""Captions of a chat model of random weights: tokens a second, beside the library's `generate`, in one run.
+"""A chat model of random weights: tokens of captions a second beside the library's `generate`, and texts' likelihoods.
 
     python bench/writing.py
 
 Both write captions of so many tokens to pictures of one size; they take turns, and a figure is the median of the
 rounds. The library's `generate` writes one by one, as tellapart does where every image has a prompt of its own, and
-all at once.
+all at once. Likelihoods are of one caption and of four, for pictures that were not read before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,13 @@ from gpu_models import CHATS, make_writer
 from tellapart.models.torch_backend import import_torch
 
 ROOT = Path(__file__).resolve().parents[1]
+
+CAPTIONS = (
+    "a dog chases a cat across the lawn",
+    "a cat chases a dog across the lawn",
+    "two dogs chase a cat across the lawn",
+    "a dog chases two cats across the lawn",
+)
 
 
 def main() -> None:
@@ -58,7 +66,20 @@ def main() -> None:
     def ours() -> None:
         writer.answer(images, prompts, max_new_tokens=options.tokens)
 
+    unread = iter(draw.integers(0, 256, (3 * options.rounds, 224, 224, 3), dtype=np.uint8))
+
+    def likelihoods(texts: Sequence[str]) -> None:
+        image = next(unread)
+        writer.log_likelihoods([image] * len(texts), texts)
+
+    def library() -> None:
+        row = reader._encode([next(unread)], reader.format.render(1, writer.prompt.text) + CAPTIONS[0])
+        with torch.inference_mode():
+            module(**row).logits.log_softmax(-1)
+
     ways: dict[str, Callable[[], None]] = {"generate": alone, "generate, all at once": at_once, "tellapart": ours}
+    ways["likelihood of 1, the library"] = library
+    ways |= {f"likelihood of {n}": partial(likelihoods, CAPTIONS[:n]) for n in (1, 4)}
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for _ in range(options.rounds):
         for name, run in ways.items():
@@ -68,8 +89,9 @@ def main() -> None:
     record |= {"threads": torch.get_num_threads(), "parameters": sum(p.numel() for p in module.parameters())}
     for name, pairs in taken.items():
         wall, processor = (statistics.median(each) for each in zip(*pairs, strict=True))
-        record[name] = {"tokens_per_second": written / wall, "seconds": wall, "processor_seconds": processor}
-        print(f"{name}: {written / wall:.1f} tokens/s, {wall:.2f} s, {processor:.2f} processor seconds")
+        speed = {} if name.startswith("likelihood") else {"tokens_per_second": written / wall}
+        record[name] = speed | {"seconds": wall, "processor_seconds": processor}
+        print(name, *(f"{value:.2f} {unit}" for unit, value in record[name].items()))
     options.out.write_text(json.dumps(record, indent=1) + "\n")
 
 
