@@ -245,6 +245,21 @@ def speed_table() -> str:
     return markdown(json.loads((ROOT / "bench" / "records" / "speed.json").read_text(encoding="utf-8"))).rstrip() + "\n"
 
 
+def large_table() -> str:
+    """The last recorded memory and time of what is large."""
+    record = json.loads((ROOT / "bench" / "records" / "large.json").read_text(encoding="utf-8"))
+    run, gallery = record["run"], record["gallery"]
+    both = f"{gallery['images']:,} images by {gallery['captions']:,} captions"
+    product = f"the same vectors' product alone, float32: {gallery['product_seconds']} s"
+    return (
+        "| what | wall, s | processor, s | highest memory |\n|---|---|---|---|\n"
+        f"| `tellapart run`, {run['items']:,} items, the bundled encoder | {run['seconds']:.0f} | "
+        f"{run['processor_seconds']:.0f} | {run['mb']:,} MB |\n"
+        f"| ranking {both}, 512 dimensions ({product}) | {gallery['rank_seconds']} |  | {gallery['mb']:,} MB |\n\n"
+        f"`{record['command']}`\n"
+    )
+
+
 def elsewhere(file: str, function: str) -> Callable[[], str]:
     """A table that another file of this folder makes."""
     return lambda: str(getattr(import_module(file), function)())
@@ -262,6 +277,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "model-names": names_table,
     "families": families_table,
     "speed": speed_table,
+    "large": large_table,
     "systems": elsewhere("systems", "systems_table"),
 }
 

@@ -1,0 +1,114 @@
+"""Memory and time of a set of 250,000 items, and of a gallery of 5,000 images by 25,000 captions.
+
+    python bench/large.py
+    python bench/large.py --items 2000 --images 200 --record trial.json    # to see that it works
+
+A run is the whole command, with the bundled encoder, on items of two small pictures (500 in all) and two texts of their
+own. A gallery is ranked both ways from float32 vectors of 512 dimensions that are in memory already; beside it stands
+the product of the same vectors alone, in float32 and inexact. Each is a process of its own; its highest memory counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RECORD = Path(__file__).resolve().parent / "records" / "large.json"
+PICTURES, DIMENSIONS, CAPTIONS = 500, 512, 5
+
+
+def main() -> None:
+    """Measure, print and record."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--items", type=int, default=250_000)
+    parser.add_argument("--images", type=int, default=5_000, help="of the gallery, with five captions each")
+    parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument("--rank", action="store_true", help="only rank a gallery, in this process")
+    options = parser.parse_args()
+    if options.rank:
+        print(json.dumps(rank(options.images)))
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        make_set(folder / "set", options.items)
+        command = ["-m", "tellapart", "run", "-m", "demo-encoder", "-b", f"folder:{folder / 'set'}", "--json"]
+        items = measured([*command, "--cache", str(folder / "store"), "--out", str(folder / "run")])[0]
+    usage, said = measured([str(Path(__file__).resolve()), "--rank", "--images", str(options.images)])
+    record = {
+        "command": " ".join(["python", "bench/large.py", *sys.argv[1:]]),
+        "run": {"items": options.items} | items,
+        "gallery": {"images": options.images, "captions": CAPTIONS * options.images} | usage | json.loads(said),
+    }
+    print(json.dumps(record, indent=1))
+    options.record.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def make_set(folder: Path, items: int) -> None:
+    """Write so many 2x2 items: the pictures are drawn from a few, the texts are all different."""
+    folder.mkdir(parents=True)
+    from PIL import Image
+
+    draw, chosen = np.random.default_rng(0), random.Random(0)
+    for k in range(PICTURES):
+        Image.fromarray(draw.integers(0, 256, (32, 32, 3), dtype=np.uint8)).save(folder / f"{k}.png")
+    words = ["a", "the", "red", "blue", "cup", "cat", "mat", "on", "under", "two", "three"]
+    with (folder / "pairs.jsonl").open("w", encoding="utf-8") as file:
+        for k in range(items):
+            images = [f"{each}.png" for each in chosen.sample(range(PICTURES), 2)]
+            texts = [f"{k} {' '.join(chosen.choices(words, k=length))}" for length in (6, 7)]
+            file.write(json.dumps({"id": str(k), "images": images, "texts": texts}) + "\n")
+
+
+def measured(arguments: list[str]) -> tuple[dict[str, float], str]:
+    """Return the wall and processor seconds of a Python command and its highest memory in MB, and what it printed."""
+    code = (
+        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], check=True);"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN);"
+        "print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, file=sys.stderr)"
+    )
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code, sys.executable, *arguments], capture_output=True, text=True, check=True
+    )
+    wall = time.perf_counter() - began
+    processor, memory = map(float, done.stderr.splitlines()[-1].split())
+    return {"seconds": round(wall, 2), "processor_seconds": round(processor, 2), "mb": round(memory)}, done.stdout
+
+
+def rank(images: int) -> dict[str, Any]:
+    """Rank a gallery of random vectors both ways, and multiply them."""
+    from tellapart.metrics.retrieval import embeddings_both_ways
+
+    draw = np.random.default_rng(0)
+    pictures = draw.standard_normal((images, DIMENSIONS), dtype=np.float32)
+    captions = np.repeat(pictures, CAPTIONS, axis=0)
+    captions += draw.standard_normal(captions.shape, dtype=np.float32)
+    pairs = np.stack([np.repeat(np.arange(images), CAPTIONS), np.arange(len(captions))], axis=1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.perf_counter()
+    recall = embeddings_both_ways(pictures, captions, pairs).mean_recall()
+    ranked = time.perf_counter()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for start in range(0, images, 100):
+        pictures[start : start + 100] @ captions.T
+    alone = time.perf_counter() - ranked
+    return {
+        "rank_seconds": round(ranked - began, 2),
+        "rank_mb": round((after - before) / 1024),
+        "product_seconds": round(alone, 2),
+        "mean_recall": recall,
+    }
+
+
+if __name__ == "__main__":
+    main()
