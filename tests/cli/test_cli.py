@@ -373,3 +373,12 @@ def test_the_version_is_printed() -> None:
 
     ran = tellapart("--version")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"tellapart {__version__}\n", "")
+
+
+def test_numbers_are_printed_before_the_report_is_drawn(command, tmp_path: Path) -> None:
+    (tmp_path / "run" / "report.html").mkdir(parents=True)  # so that no report can be written there
+    done = command("run", "-m", "random", "--limit", "20", "--out", "run")
+    assert done.code == 2
+    assert "text_score" in done.out
+    assert "report.html" in done.err
+    assert command("show", "run", "--json").out == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from html import escape
@@ -165,9 +165,13 @@ class Run:
         """
         return write_run_report(self.folder, bundle=bundle, outside=outside_images)
 
-    def show(self, report: WrittenReport | None = None) -> None:
-        """Print it as `tellapart show` does: tables, what they say, and where the report is."""
-        print_runs(self.folder, report or self.write_report())
+    def show(self, write: Callable[[], WrittenReport] | None = None) -> None:
+        """Print it as `tellapart show` does: tables, what they say, and where the report is.
+
+        Args:
+            write: writes the report, when the tables are printed; `write_report` if not given.
+        """
+        print_runs(self.folder, write or self.write_report)
 
     def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
         """Return what `tellapart show --json` prints: every record whole, and what the numbers say."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,7 +38,7 @@ def show_command(
 
 def show_run(run: Run, *, bundle: bool = False, outside: bool = False, as_json: bool = False) -> None:
     """Make a run's report, and print its records: as tables, or as one object with all of them."""
-    report = run.write_report(bundle=bundle, outside_images=outside)
-    print_json(run.to_json(report)) if as_json else run.show(report)
-    for warning in report.warnings:
+    write = cache(partial(run.write_report, bundle=bundle, outside_images=outside))
+    print_json(run.to_json(write())) if as_json else run.show(write)
+    for warning in write().warnings:
         print(f"warning: {warning}", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -122,8 +122,12 @@ class _Images:
         return bundle_picture(self._folder, benchmark, reference, data) if self._bundle else data
 
 
-def print_runs(folder: Path, report: WrittenReport) -> None:
+def print_runs(folder: Path, write: Callable[[], WrittenReport]) -> None:
     """Print the first look at every benchmark of a run (headline metrics, by tag, equivariance), and what it says.
+
+    Args:
+        folder: the run.
+        write: writes its report; called when the numbers are printed, for drawing takes a while, and may fail.
 
     Raises:
         RunError: the folder is no run.
@@ -139,6 +143,7 @@ def print_runs(folder: Path, report: WrittenReport) -> None:
                 print_lines("")
         if lines := _note_lines(results, benchmark):
             print_lines(*lines, "")
+    report = write()
     if answer := answer_lines(report.conclusions):
         print_lines(*map(plain, answer), "")
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
