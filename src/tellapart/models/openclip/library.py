@@ -38,8 +38,8 @@ def import_open_clip() -> ModuleType:
     Raises:
         MissingDependencyError: torch or open_clip is not installed.
 
-    >>> import_open_clip().__name__
-    'open_clip'
+    >>> "ViT-B-32" in import_open_clip().list_models()
+    True
     """
     import_torch()
     with _lock:
