@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -193,3 +194,18 @@ def test_an_archive_with_two_members_of_one_name_is_refused(tmp_path: Path) -> N
         archive.writestr(name, content)
     with pytest.raises(ModelError, match=r"weights.pt holds two members of one name, .*data.pkl.*; torch would take"):
         read_state_dict(path)
+
+
+@pytest.mark.parametrize(
+    ("own", "found"), [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")]
+)
+def test_threads_of_torch_wait_for_each_other_briefly_unless_the_user_says_otherwise(
+    own: dict[str, str], found: str
+) -> None:
+    code = (
+        "import os, sys; from tellapart.models import torch_backend as own; own.require = lambda *a, **k: sys;"
+        "own._declare_operators = print; own.import_torch(); print(os.environ.get('GOMP_SPINCOUNT'))"
+    )
+    kept = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=kept | own)
+    assert done.stdout.splitlines()[-1] == found
