@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import subprocess
@@ -71,18 +72,19 @@ def make_set(folder: Path, items: int) -> None:
 
 def measured(arguments: list[str]) -> tuple[dict[str, float], str]:
     """Return the wall and processor seconds of a Python command and its highest memory in MB, and what it printed."""
-    code = (
-        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], check=True);"
-        "used = resource.getrusage(resource.RUSAGE_CHILDREN);"
-        "print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, file=sys.stderr)"
-    )
     began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", code, sys.executable, *arguments], capture_output=True, text=True, check=True
-    )
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
+    said = process.stdout.read() if process.stdout else ""
+    _, status, used = os.wait4(process.pid, 0)
     wall = time.perf_counter() - began
-    processor, memory = map(float, done.stderr.splitlines()[-1].split())
-    return {"seconds": round(wall, 2), "processor_seconds": round(processor, 2), "mb": round(memory)}, done.stdout
+    if status:
+        raise SystemExit(f"{' '.join(arguments)} failed")
+    processor = used.ru_utime + used.ru_stime
+    return {
+        "seconds": round(wall, 2),
+        "processor_seconds": round(processor, 2),
+        "mb": round(used.ru_maxrss / 1024),
+    }, said
 
 
 def rank(images: int) -> dict[str, Any]:

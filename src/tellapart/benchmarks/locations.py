@@ -81,7 +81,7 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     They may lie in the folder itself, in its `data/` or in its `annotations/`.
 
     Raises:
-        DataError: the pattern is none, or longer than a file's name may be.
+        DataError: the pattern is none, has `**` twice, or is longer than a path may be.
     """
     for one in re.split(r"\s*\|\s*", pattern):
         if len(one) > _LONGEST or one.count("**") > 1:  # minutes of work before a file is looked for

@@ -43,14 +43,12 @@ def import_open_clip() -> ModuleType:
     """
     import_torch()
     with _lock:
-        if "open_clip" in sys.modules:
-            return require("open_clip", extra="models")
-        with _without_compiler():
-            require("torchvision", extra="models")
-        with _hidden(_LATER):
-            open_clip = require("open_clip", extra="models")
-        _call_later(open_clip)
-        return open_clip
+        if "open_clip" not in sys.modules:
+            with _without_compiler():
+                require("torchvision", extra="models")
+            with _without_later():
+                _call_later(require("open_clip", extra="models"))
+        return require("open_clip", extra="models")
 
 
 def import_towers(config: Mapping[str, Any]) -> None:
@@ -93,18 +91,20 @@ def _call_later(open_clip: ModuleType) -> None:
     # CoCa's writing needs a class that transformers 5 no longer has: it is off in any case.
 
 
-class _Hidden(MetaPathFinder):
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names, self._thread = names, get_ident()
+class _Hiding(MetaPathFinder):
+    """Says in one thread that the libraries to come later are not installed."""
+
+    def __init__(self) -> None:
+        self._thread = get_ident()
 
     def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname in self._names and get_ident() == self._thread:
+        if fullname in _LATER and get_ident() == self._thread:
             raise ModuleNotFoundError(f"{fullname} is imported later", name=fullname)
 
 
 @contextmanager
-def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    finder = _Hidden(names)
+def _without_later() -> Iterator[None]:
+    finder = _Hiding()
     sys.meta_path.insert(0, finder)
     try:
         yield

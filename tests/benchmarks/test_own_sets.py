@@ -1,0 +1,144 @@
+"""A set of one's own, which a TOML file declares: its ten lines, and what is wrong with others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.benchmarks.find import find_benchmark, set_name
+from tellapart.benchmarks.locations import Locations
+from tellapart.errors import DataError, UnknownNameError
+
+sys.path.append(str(Path(__file__).parent))
+
+from annotation_formats import encoded
+
+#: The examples of the documents: pairs, and questions with two options.
+OWN, OWN_OPTIONS = (
+    block.split("```")[0]
+    for block in (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text("utf-8").split("```toml\n")[1:]
+)
+
+
+@pytest.fixture
+def own(tmp_path: Path, draw: Callable[..., bytes]) -> Path:
+    rows = [{"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"]} for k in range(3)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "images").mkdir()
+    for k in range(3):
+        for side in "ab":
+            (tmp_path / "images" / f"{k}{side}.png").write_bytes(draw(40 * k + (side == "a"), size=2))
+    (tmp_path / "cups.toml").write_text(OWN)
+    return tmp_path / "cups.toml"
+
+
+@pytest.mark.slow
+def test_a_users_own_set_is_ten_lines(own: Path, command: Callable[..., Any]) -> None:
+    assert len(OWN.splitlines()) <= 10
+    one = find_benchmark(str(own))
+    assert (one.name, one.items, one.shape, one.own) == ("set:cups.toml", 3, (2, 2), own)
+    assert set_name(str(own)) == set_name(f"set:{own}") == "set:cups.toml"
+    done = command("run", "-b", own, "-m", "oracle", "--out", "r", "--json")
+    assert done.code == 0, done.err
+    assert command("show", "r").code == 0
+
+
+@pytest.mark.parametrize("options", ['"{candidates}"', '["{candidates.0}", "{candidates.1}"]'])
+def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path: Path, options: str) -> None:
+    asked = {"pair": "0", "question": "Which way?", "candidates": "['up', 'down']"}
+    rows = [asked | {"film": "a", "answer": "down"}, asked | {"film": "b", "answer": "up"}]
+    (tmp_path / "asked.csv").write_bytes(encoded("asked.csv", rows))
+    (tmp_path / "films.toml").write_text(OWN_OPTIONS.replace('options = "{candidates}"', f"options = {options}"))
+    records = find_benchmark(str(tmp_path / "films.toml")).records()
+    assert [(one.images, one.answer) for one in records.questions] == [(("a.mp4",), "b"), (("b.mp4",), "a")]
+    assert records.questions[0].question == "Which way? (A) up (B) down Answer with the letter."
+    assert records.groups_by("group") == ((0, 1),)
+    (tmp_path / "asked.csv").write_bytes(encoded("asked.csv", [rows[0], rows[1] | {"answer": "left"}]))
+    with pytest.raises(
+        DataError, match=r"asked.csv:3: field '{answer}': expected one of two different options, .*; got 'left'"
+    ):
+        find_benchmark(str(tmp_path / "films.toml")).records()
+
+
+@pytest.mark.slow
+def test_a_users_own_gallery_is_measured_both_ways(own: Path, command: Callable[..., Any]) -> None:
+    gallery = '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n'
+    own.write_text(OWN.split("[[item]]")[0] + gallery)
+    one = find_benchmark(str(own))
+    assert (one.task, one.items) == ("retrieval", 3)
+    scores = {"image_ids": ["0", "1", "2"], "caption_ids": [str(k) for k in range(6)]}
+    np.savez(own.with_name("scores.npz"), **scores, scores=np.repeat(np.eye(3), 2, axis=1))
+    done = command("score", own, "--scores", own.with_name("scores.npz"), "--name", "x", "--out", "r", "--json")
+    assert done.code == 0, done.err
+    (measured,) = json.loads(Path("r/results.json").read_text())["benchmarks"].values()
+    assert {measured["metrics"][f"{side}_recall@1"]["value"] for side in ("i2t", "t2i")} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("title", "titel", r"unknown key 'titel'; did you mean 'title'\? the keys are name, title"),
+        ('"{left}"', '"{left"', "a field is {name}, {name.0}, {name:012} or {name|change}"),
+        ('"{left}"', '"{left|base}"', r"{left\|base}: after \| comes one of name, .*, end, series, list"),
+        ('"a {words.1} cup"', '"{words.1|list}"', r"field 'words.1': expected a list of texts, \['...', .*got 'blue'"),
+        ('"a {words.1} cup"', '"a {words.1|list}"', r"{words.1\|list}: a list stands alone"),
+        ("[[item]]", '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n[[item]]', r"or a \[gallery\], one kind"),
+        ('"{left}"', '"{middle}"', r"rows.jsonl:1: field 'middle': is missing; it has file, row"),
+        ("{words.1}", "{words.2}", r"rows.jsonl:1: field 'words.2': is missing; it has 2 entries there"),
+        ("{words.1}", "{words}", r"rows.jsonl:1: field 'words': expected text or a whole number"),
+        ("rows.jsonl", "none.jsonl", "needs none.jsonl, and .* lacks it"),
+        ("rows.jsonl", "a" * 300, r"aaaa is no pattern of files below a folder \(OSError: .*too long"),
+        ("rows.jsonl", "/rows.jsonl", r"'/rows.jsonl' is no pattern of files below a folder \(NotImplementedError"),
+        ("rows.jsonl", "[" * 100_000, r"is no pattern of files below a folder \(longer than 4,096 characters, or"),
+        ("rows.jsonl", "**/**/rows.jsonl", r"is no pattern of files below a folder \(longer than 4,096 characters, or"),
+        ("rows.jsonl", "", r"'' is no pattern of files below a folder \(ValueError"),
+        ("[[item]]", "items = 4\n[[item]]", "holds 3 items where the published benchmark has 4"),
+        ("[[item]]", "rows = 2\n[[item]]", "3 rows; each 2 of them belong together"),
+        ("[[item]]", 'x = 1\n[[question]]', "unknown key 'x'"),
+        ('id = "{row}"', 'id = "same"', r"rows.jsonl:2: id 'same' is repeated, after .*rows.jsonl:1$"),
+        ('id = "{row}"', 'id = "{row}"\ntrue = 0', "field 'true' is for one image or one text, and this is a 2x2 item"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_set_is_said(own: Path, before: str, after: str, says: str) -> None:
+    own.write_text(OWN.replace(before, after, 1))
+    with pytest.raises(DataError, match=says):
+        find_benchmark(str(own)).records()
+
+
+def test_a_row_of_another_type_is_no_row(own: Path) -> None:
+    rows = own.with_name("rows.jsonl")
+    lines = rows.read_text().splitlines()
+    rows.write_text("\n".join([*lines[:2], lines[2].replace('"2a.png"', "7")]))
+    with pytest.raises(DataError, match=r"rows.jsonl:3: field 'left': rows before it hold text; got 7"):
+        find_benchmark(str(own)).records()
+
+
+def test_a_set_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"set:no.toml: no file 'no.toml'; write set:FILE.toml"):
+        find_benchmark("set:no.toml")
+    with pytest.raises(UnknownNameError, match="no benchmark 'sugarcrepe-p'; did you mean 'sugarcrepe-pp'"):
+        find_benchmark("sugarcrepe-p")
+
+
+def test_the_archive_of_a_set_holds_its_images(own: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(own.with_name("all.zip"), "w") as archive:
+        for file in (own.parent / "images").iterdir():
+            archive.write(file, file.name)
+            file.unlink()
+    own.write_text(OWN.replace("[[item]]", 'archive = "all.zip"\n[[item]]'))
+    pairs = find_benchmark(str(own)).records()
+    assert pairs.pixels("0a.png").shape == (2, 2, 3)
+
+
+def test_texts_alone_are_of_sets_with_two_true_texts(own: Path) -> None:
+    with pytest.raises(DataError, match="two true texts and a false one are compared"):
+        find_benchmark(f"texts:{own}")
+    assert find_benchmark("texts:sugarcrepe-pp", Locations()).task == "true-texts"
