@@ -195,7 +195,7 @@ def test_a_rank_is_what_torchrun_says_and_the_only_process_otherwise(monkeypatch
 class Gone:
     """A torch.distributed whose connections are gone."""
 
-    def all_gather_object(self, *_: object) -> None:
+    def all_gather_object(self, *_: object, **__: object) -> None:
         raise RuntimeError("Connection closed by peer")
 
 
@@ -212,7 +212,7 @@ class Said:
     def __init__(self, *said: object) -> None:
         self.said = said
 
-    def all_gather_object(self, into: list[object], _own: object) -> None:
+    def all_gather_object(self, into: list[object], _own: object, group: object) -> None:
         into[:] = self.said
 
 
@@ -281,6 +281,38 @@ def test_two_ranks_give_the_numbers_of_one_process_bit_for_bit(
     assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
     assert computed(tmp_path / "ranks") == 0, "rank 0 found everything in the store"
     assert not list((tmp_path / "cache").glob("store-shards/*.sqlite"))
+
+
+#: A rank alone, which imports what keeps torch's default group: how many threads it has at work, and afterwards.
+KEPT = """
+import os
+
+from tellapart.evaluation.distributed import Rank, _joined
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+with _joined(Rank(0, 1, 0, 0)) as group:
+    import torch.distributed.nn
+
+    assert group.gather("mine") == ["mine"]
+    working = threads()
+print(working, threads())
+"""
+
+
+@pytest.mark.slow
+@needs_torch
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads in /proc")
+def test_the_threads_that_worked_are_gone_when_the_ranks_part() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = str(listener.getsockname()[1])
+    made = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    environment = {**os.environ, **made}
+    done = subprocess.run([sys.executable, "-c", KEPT], check=True, capture_output=True, text=True, env=environment)
+    working, after = map(int, done.stdout.split())
+    assert after < working, "those of the default group are left, which never had work"
 
 
 def ranks_of(launcher: subprocess.Popen[str]) -> list[int]:

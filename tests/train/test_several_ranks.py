@@ -181,6 +181,11 @@ def test_an_error_that_nobody_foresaw_keeps_its_own_class_where_it_happened(said
     assert [each["unforeseen"] for each in said] == ["ValueError: steps 1/4", "RunError: ValueError: steps 1/4"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system lists no threads")
+def test_a_run_that_is_done_leaves_no_thread_but_those_of_the_gradients(said: Said) -> None:
+    assert [each["exchanging"] for each in said] == [2, 2]
+
+
 def test_the_others_wait_for_the_first_rank_longer_than_for_a_gradient(said: Said) -> None:
     for work, gradient in (each["patience"] for each in said):
         assert work >= 7 * 86_400 > 3600 >= gradient

@@ -115,36 +115,27 @@ def _compute_together(
 ) -> bool:
     """Compute a part, and bring all parts into the stores; return whether this rank goes on."""
     torch = import_torch()
-    import torch.distributed as dist
-
+    first = rank.number == 0
     try:
-        dist.init_process_group("gloo", timeout=_PATIENCE)
-    except RuntimeError as error:
-        raise RunError(
-            f"the ranks do not reach each other: {first_line(error)}; see torchrun's --master-addr"
-        ) from error
-    group = _Group(dist, rank)
-    try:
-        if settings.device == "cuda" and torch.cuda.is_available():
-            torch.cuda.set_device(rank.local % torch.cuda.device_count())
-        with group.together():
-            folder = _make_folder(store)
-        with _hold(group, folder):
-            _deliver(group, torch, folder, store)  # what an interrupted run left
+        with _joined(rank) as group:
+            if settings.device == "cuda" and torch.cuda.is_available():
+                torch.cuda.set_device(rank.local % torch.cuda.device_count())
             with group.together():
-                path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
-                with Shard(path, store) as shard:
-                    _compute(settings, rank, shard, progress if rank.number == 0 else None)
-            _deliver(group, torch, folder, store)
+                folder = _make_folder(store)
+            with _hold(group, folder):
+                _deliver(group, torch, folder, store)  # what an interrupted run left
+                with group.together():
+                    path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
+                    with Shard(path, store) as shard:
+                        _compute(settings, rank, shard, progress if first else None)
+                _deliver(group, torch, folder, store)
     except _OtherRank:
         return False
     except KeyboardInterrupt:
-        if rank.number == 0:
+        if first:
             raise
         return False
-    finally:
-        dist.destroy_process_group()
-    return rank.number == 0
+    return first
 
 
 class _OtherRank(Exception):  # noqa: N818  (no error of this rank)
@@ -152,16 +143,16 @@ class _OtherRank(Exception):  # noqa: N818  (no error of this rank)
 
 
 class _Group:
-    """The ranks, and how they agree."""
+    """The ranks, and how they agree: by `members` of torch.distributed, which is its default group if not given."""
 
-    def __init__(self, dist: ModuleType, rank: Rank) -> None:
-        self.dist, self.rank = dist, rank
+    def __init__(self, dist: ModuleType, rank: Rank, members: Any = None) -> None:
+        self.dist, self.rank, self.members = dist, rank, members
 
     def gather(self, own: Any) -> list[Any]:
         """Return every rank's value, by rank; that is a barrier, too."""
         values: list[Any] = [None] * self.rank.of
         try:
-            self.dist.all_gather_object(values, own)
+            self.dist.all_gather_object(values, own, group=self.members)
         except RuntimeError as error:  # gloo's, when a connection is gone
             if self.rank.number:
                 raise _OtherRank from error
@@ -202,6 +193,33 @@ def _make_folder(store: EmbeddingStore) -> Path:
     folder = _folder(store.path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@contextmanager
+def _joined(rank: Rank) -> Iterator[_Group]:
+    """Join the other ranks until the block is left.
+
+    They talk in a group of their own. The default one may outlive `destroy_process_group`: a module that is imported
+    while it is there (`torch.distributed.nn`, by transformers) keeps it as the default of an argument. Its threads may
+    then free a tensor while Python ends, which aborts the process ("terminate called without an active exception").
+
+    Raises:
+        RunError: the ranks do not reach each other.
+    """
+    import torch.distributed as dist
+
+    try:
+        dist.init_process_group("gloo", timeout=_PATIENCE)
+        group = _Group(dist, rank, dist.new_group(timeout=_PATIENCE))
+    except RuntimeError as error:
+        raise RunError(
+            f"the ranks do not reach each other: {first_line(error)}; see torchrun's --master-addr"
+        ) from error
+    try:
+        yield group
+    finally:
+        group.members = None
+        dist.destroy_process_group()
 
 
 @contextmanager
@@ -249,9 +267,9 @@ def _deliver(group: _Group, torch: ModuleType, folder: Path, store: EmbeddingSto
     for sender, sizes in enumerate(group.gather(files)):
         for name, size in sizes:
             if rank.number == sender:
-                _send(group.dist, torch, folder / name)
+                _send(group, torch, folder / name)
             elif rank.number == 0:
-                _receive(group.dist, torch, sender, folder / f"from-{sender}-{name}", size)
+                _receive(group, torch, sender, folder / f"from-{sender}-{name}", size)
     with group.together():
         if rank.leads:
             merge_shards(folder, store)
@@ -280,18 +298,18 @@ def _shards(folder: Path) -> Sequence[Path]:
     return shards
 
 
-def _send(dist: ModuleType, torch: ModuleType, path: Path) -> None:
+def _send(group: _Group, torch: ModuleType, path: Path) -> None:
     with path.open("rb") as file:
         while data := file.read(_CHUNK):
-            dist.send(torch.frombuffer(bytearray(data), dtype=torch.uint8), 0)
+            group.dist.send(torch.frombuffer(bytearray(data), dtype=torch.uint8), 0, group=group.members)
 
 
-def _receive(dist: ModuleType, torch: ModuleType, sender: int, path: Path, size: int) -> None:
+def _receive(group: _Group, torch: ModuleType, sender: int, path: Path, size: int) -> None:
     # Under a name that no shard has until it is whole.
     draft = path.with_suffix(".part")
     with draft.open("wb") as file:
         for start in range(0, size, _CHUNK):
             chunk = torch.empty(min(_CHUNK, size - start), dtype=torch.uint8)
-            dist.recv(chunk, sender)
+            group.dist.recv(chunk, sender, group=group.members)
             file.write(chunk.numpy().tobytes())
     draft.replace(path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from tellapart.errors import RunError, TellapartError, require
@@ -41,7 +40,8 @@ class RankGroup:
         if self.of > 1:
             import torch.distributed as dist
 
-            self._group = _patient_group(dist.group.WORLD)
+            # Beside the gradients' group, which keeps accelerate's backend and its time limit.
+            self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
 
     @property
     def leads(self) -> bool:
@@ -90,6 +90,17 @@ class RankGroup:
         result: Result = results[0]
         return result
 
+    def leave(self) -> None:
+        """End the exchange, once all is done.
+
+        Its threads free the last tensors; one that did so while Python ends would abort the process.
+        """
+        if self._group is not None:
+            import torch.distributed as dist
+
+            dist.destroy_process_group(self._group)
+            self._group = None
+
     def _failures(self, own: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
         """Return every rank's failure, by rank."""
         import torch
@@ -106,14 +117,6 @@ class RankGroup:
                 "another rank ended, and says why itself; go on with --resume once that is mended"
             ) from lost
         return failures
-
-
-@lru_cache(maxsize=1)
-def _patient_group(_gradients: Any) -> Any:
-    """Make a group beside that of the gradients, which keeps accelerate's backend and its time limit."""
-    import torch.distributed as dist
-
-    return dist.new_group(backend="gloo", timeout=_PATIENCE)
 
 
 def _describe(error: Exception) -> tuple[type[TellapartError], str]:

@@ -95,6 +95,7 @@ def train_seeds(
             raise RunError(
                 f"{out}: {join_names(odd)} trained on other data than the rest; delete what is out of date, and resume"
             )
+    ranks.leave()
     return records
 
 

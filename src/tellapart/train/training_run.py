@@ -141,6 +141,7 @@ def run_training(
             finished = replace(finished, name=_save(trainable, files))
             finished = _measure(training, (name, _place(config, home)), before, finished, progress)
             finished = _write_record(config, beginning, files, finished)
+    ranks.leave()
     return finished
 
 
