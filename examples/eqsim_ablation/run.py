@@ -1,6 +1,7 @@
 """The whole ablation in pieces of minutes: what is next is done, and every piece is kept in the record.
 
 python -m examples.eqsim_ablation.run --minutes 10     go on for ten minutes; safe to kill at any moment
+python -m examples.eqsim_ablation.run --at-once 2      two stages side by side, each on a core of its own
 python -m examples.eqsim_ablation.run --rows eqsim      this row and the first, before the others
 python -m examples.eqsim_ablation.run --list           what is done and what is not
 python -m examples.eqsim_ablation.run --page           the page, from the pieces that there are
@@ -15,7 +16,10 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import groupby
 from multiprocessing import get_context
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 from examples.eqsim_ablation.page import PAGE, page
@@ -31,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", type=Path, default=HERE / "plan.toml", help="pilot.toml is the smallest one")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--at-once", type=int, default=1, help="stages that are done side by side, a core each")
     parser.add_argument("--rows", type=lambda text: text.split(","), help="these alone, and the first: eqsim,siglip")
     parser.add_argument("--list", action="store_true", help="list the stages")
     parser.add_argument("--page", action="store_true", help="write the page")
@@ -43,48 +48,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.page:
             PAGE.write_text(page(read_plan(args.plan)), encoding="utf-8")
         return 0
-    return go_on(plan, time.monotonic() + 60 * args.minutes)
+    return go_on(plan, time.monotonic() + 60 * args.minutes, args.at_once)
 
 
-def go_on(plan: Plan, until: float) -> int:
-    """Do stage after stage, each in a process of its own, until all are done or the clock says so.
+def go_on(plan: Plan, until: float, at_once: int = 1) -> int:
+    """Do phase after phase, each stage in a process of its own, until all are done or the clock says so.
 
     Args:
         plan: of the ablation.
-        until: of `time.monotonic()`; the stage that is under way then is killed, and the next call goes on with it.
+        until: of `time.monotonic()`; stages that are under way then are killed, and the next call goes on with them.
+        at_once: stages of a phase that are done side by side; each takes one core, and 2 GB.
 
     Returns:
         0, or 1 where a stage failed.
     """
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes to come: sums are then the same on every machine of a kind
-    for stage in stages(plan):
-        if stage.done(plan):
-            continue
-        sys.stderr.write(f"{stage.name}\n")
-        process = get_context("spawn").Process(target=_perform, args=(plan, stage))
-        process.start()
+    for _, phase in groupby(stages(plan), key=lambda stage: stage.phase):
+        left = [stage for stage in phase if not stage.done(plan)]
+        running: dict[int, tuple[Stage, SpawnProcess]] = {}  # by sentinel
         try:
-            process.join(max(0.0, min(until - time.monotonic(), 1e6)))
+            while left or running:
+                while left and len(running) < at_once:
+                    stage = left.pop(0)
+                    sys.stderr.write(f"{stage.name}\n")
+                    process = get_context("spawn").Process(target=_perform, args=(plan, stage))
+                    process.start()
+                    running[process.sentinel] = stage, process
+                ended = wait(list(running), max(0.0, min(until - time.monotonic(), 1e6)))
+                if not ended:
+                    names = ", ".join(stage.name for stage, _ in running.values())
+                    sys.stderr.write(f"{names}: stopped; the same command goes on with it\n")
+                    return 0
+                for sentinel in ended:
+                    _, process = running.pop(sentinel)
+                    process.join()
+                    if process.exitcode:
+                        return 1
         finally:
-            if process.is_alive():
-                with suppress(ProcessLookupError):  # it has no group yet: it has only just begun
-                    os.killpg(process.pid or 0, signal.SIGKILL)
-                process.kill()
-                process.join()
-        if process.exitcode == -signal.SIGKILL:
-            sys.stderr.write(f"{stage.name}: stopped; the same command goes on with it\n")
-            return 0
-        if process.exitcode:
-            return 1
+            for _, process in running.values():
+                _kill(process)
     return 0
+
+
+def _kill(process: SpawnProcess) -> None:
+    with suppress(ProcessLookupError):  # it has no group yet: it has only just begun
+        os.killpg(process.pid or 0, signal.SIGKILL)
+    process.kill()
+    process.join()
 
 
 def _perform(plan: Plan, stage: Stage) -> None:
     os.setpgrp()  # a group of its own, so that it can be killed with its workers
     plan.work.mkdir(parents=True, exist_ok=True)
-    lock = take_lock(plan.work / ".lock")
+    lock = take_lock(plan.work / f".{stage.name}.lock")
     if lock is None:
-        raise SystemExit(f"{plan.work} is being worked on by another process; wait for it, or give another `work`")
+        raise SystemExit(f"{stage.name} is under way in another process; wait for it, or give another `work`")
     with lock:
         stage.perform(plan)
 

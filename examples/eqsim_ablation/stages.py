@@ -34,9 +34,12 @@ __all__ = ["Stage", "add_units", "chosen", "facts", "stages"]
 class Stage:
     """A stage: its piece of the record, what makes it, and what else must be there for it to be done.
 
-    >>> Stage("set-seen", print).needs
+    Stages of one `phase` need nothing of one another.
+
+    >>> Stage("sets", "set-seen", print).needs
     """
 
+    phase: str
     name: str
     work: Callable[[], dict[str, Any]]
     needs: Path | None = None
@@ -60,17 +63,18 @@ def stages(plan: Plan) -> Iterator[Stage]:
     """Yield all stages in order: training sets, start, weights on the tuning set, then seed by seed all rows."""
     for name in (*plan.train, "tuning"):
         made = "ablation_rows.jsonl" if name in plan.train else "card.json"
-        yield Stage(f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / made)
+        yield Stage("sets", f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / made)
     for name in plan.tests:
-        yield Stage(f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / "card.json")
+        yield Stage("sets", f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / "card.json")
     folder = None if plan.start.get("model") else plan.work / "start" / "model"
-    yield Stage("start", partial(_start, plan), folder)
+    yield Stage("start", "start", partial(_start, plan), folder)
     for method in plan.methods:
         for number in range(len(method.choices)):
-            yield Stage(f"tune-{method.name}-{number}", partial(_tune, plan, method, number))
+            phase = "tune-first" if method is plan.methods[0] else "tune"  # the others take its learning rate
+            yield Stage(phase, f"tune-{method.name}-{number}", partial(_tune, plan, method, number))
     for seed in range(plan.seeds):
         for method in plan.methods:
-            yield Stage(f"run-{method.name}-{seed}", partial(_run, plan, method, seed))
+            yield Stage("run", f"run-{method.name}-{seed}", partial(_run, plan, method, seed))
 
 
 def chosen(plan: Plan, method: Method) -> float | None:

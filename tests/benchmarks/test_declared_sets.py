@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -36,6 +36,10 @@ from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.tasks.ordered_texts import ORDERED_TEXTS
 from tellapart.tasks.yes_no import measure_yes_no
+
+sys.path.append(str(Path(__file__).parent))
+
+from declared_set_files import MVP, crop, made, paired_film, parquet, picture, retrieved, table
 
 Published = Callable[[str], Path]
 At = Callable[..., Benchmark]
@@ -106,301 +110,8 @@ def test_naturalbenchs_quadruples_answer_each_question_differently(published: Pu
         assert first == fourth != second == third
 
 
-# ---- made files, in the form of the real ones
+# Made files, in the form of the real ones
 
-
-def picture(k: int) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(np.full((2, 2, 3), k % 256, np.uint8)).save(stream, "PNG")
-    return stream.getvalue()
-
-
-def parquet(rows: list[dict[str, Any]], file: Path) -> None:
-    arrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    writer.write_table(arrow.Table.from_pylist(rows), file)
-
-
-def image(k: int) -> dict[str, Any]:
-    return {"bytes": picture(k), "path": f"{k}.png"}
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, rows[0].keys())
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
-
-
-def vismin_row(k: int) -> dict[str, Any]:
-    names = ("object",) * 579 + ("attribute",) * 294 + ("counting",) * 589 + ("relation",) * 622
-    sides = {
-        f"{what}_{n}": value for n in (0, 1) for what, value in (("image", image(n)), ("text", f"text {n} of {k}"))
-    }
-    return {**sides, "category": names[k]}
-
-
-def naturalbench_row(k: int) -> dict[str, Any]:
-    kind = "yes_no" if k % 2 else "multiple_choice"
-    yes, no = ("Yes", "No") if k % 2 else ("A", "B")
-    answers = {f"Image_{i}_Question_{q}": yes if i == q else no for i in (0, 1) for q in (0, 1)}
-    return {"Index": k, "Question_0": "q0?", "Question_1": "q1?", "Question_Type": kind, **answers} | {
-        f"Image_{n}": image(n) for n in (0, 1)
-    }
-
-
-def negbench_row(k: int) -> dict[str, Any]:
-    captions = {f"caption_{n}": f"caption {n} of {k}" for n in range(4)}
-    kind = ("positive", "negative", "hybrid")[k % 3]
-    return {
-        "image_path": f"data/{k}.jpg", **captions, "correct_answer": k % 4, "correct_answer_template": kind
-    }  # fmt: skip
-
-
-def mmvp_row(k: int) -> dict[str, Any]:
-    return {
-        "Index": k,
-        "Question": f"Where is {k // 2}?",
-        "Options": "(a) Left (b) Right",
-        "Correct Answer": "(a)" if k % 2 else "(b)",
-    }
-
-
-def spec_row(size: int, images: bool) -> Callable[[int], dict[str, Any]]:
-    def row(k: int) -> dict[str, Any]:
-        one, many = f"o{k}/{k}.jpg", [f"o{k}/{n}.jpg" for n in range(size)]
-        words = [f"{n} of {k}" for n in range(size)]
-        return {"query": f"a {k}", "keys": many, "label": k % size} if images else {
-            "query": one, "keys": words, "label": k % size
-        }  # fmt: skip
-
-    return row
-
-
-LOCATED = {"coco-one": 2247, "coco-two": 440, "vg-one": 1160, "vg-two": 291}
-SPEC = {
-    "absolute-size": 3,
-    "relative-size": 3,
-    "absolute-spatial": 9,
-    "relative-spatial": 4,
-    "existence": 2,
-    "count": 9,
-}
-
-
-def made(name: str, folder: Path) -> tuple[int, str]:
-    """Write a benchmark's files as published, with made content; return how many records it has, and one's images."""
-    if name.startswith("whatsup-"):
-        n, file = LOCATED[name.removeprefix("whatsup-")], name.removeprefix("whatsup-").replace("-", "_qa_")
-        rows: Any = [[k + 7, f"a cup {k} on the left", f"a cup {k} on the right"] for k in range(n)]
-        (folder / f"{file}_obj.json").write_text(json.dumps(rows))
-        return n, "000000000007.jpg" if "coco" in name else "7.jpg"
-    if name.startswith("spec-"):
-        subset, _, way = name.removeprefix("spec-").rpartition("-")
-        inside = folder / subset.replace("-", "_")
-        inside.mkdir()
-        n, row = 500 * SPEC[subset], spec_row(SPEC[subset], way == "t2i")
-        file = "text2image.json" if way == "t2i" else "image2text.json"
-        (inside / file).write_text(json.dumps([row(k) for k in range(n)]))
-        return n, f"{inside.name}/o0/0.jpg"
-    return MADE[name](folder)
-
-
-def _csv(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, first: int = 0) -> Any:
-    def write(folder: Path) -> tuple[int, str]:
-        (folder / file).write_text(table([row(k) for k in range(first, n + first)]))
-        return n, shown
-
-    return write
-
-
-def _json(file: str, row: Callable[[int], Any], n: int, shown: str, times: int = 1, *, lines: bool = False) -> Any:
-    def write(folder: Path) -> tuple[int, str]:
-        rows = [row(k) for k in range(n)]
-        (folder / file).write_text("\n".join(map(json.dumps, rows)) if lines else json.dumps(rows))
-        return n * times, shown
-
-    return write
-
-
-def _parquet(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, times: int = 1) -> Any:
-    def write(folder: Path) -> tuple[int, str]:
-        parquet([row(k) for k in range(n)], folder / file)
-        return n * times, shown
-
-    return write
-
-
-def sides(k: int) -> dict[str, Any]:
-    images = {f"image{n}": f"eqbenag/{k}{n}.png" for n in (0, 1)}
-    return {**images, "caption0": f"{k} 0", "caption1": f"{k} 1"}
-
-
-def colorswap_row(k: int) -> dict[str, Any]:
-    return {"id": k, "image_1": image(1), "image_2": image(2), "caption_1": f"{k} 1", "caption_2": f"{k} 2"}
-
-
-def group(k: int) -> dict[str, Any]:
-    captions = {f"{truth}{n}": f"{truth} {n} of {k}" for truth in ("True", "False") for n in (1, 2)}
-    return {"image_id": k, "caption_group": [captions] * 2}
-
-
-def asked(k: int) -> dict[str, Any]:
-    return {"question_id": k, "image": f"{k // 6}.jpg", "text": "Is there a cup?", "label": "yes" if k % 2 else "no"}
-
-
-def retrieved(k: int) -> dict[str, Any]:
-    images = {f"image_{n}": f"images/{k}_{n}.jpg" for n in (0, 1)}
-    return {"index": k, **images, "caption_0": f"{k} 0", "caption_1": f"{k} 1"}
-
-
-def probe(k: int) -> dict[str, Any]:
-    return {"sentence": f"A man sits {k}", "pos_image_id": k, "neg_image_id": k + 1} | {
-        f"{part}_neg": str(part == "verb") for part in ("subj", "verb", "obj")
-    }
-
-
-def crop(k: int) -> dict[str, Any]:
-    box = {"image_id": 7 + k % 3, "x": k, "y": 2, "width": 30, "height": 40}
-    return {"": k, **box, "caption": f"a cup {k}", "hard_negs": [f"a cat's {n}" for n in range(5)]}
-
-
-def half_truth(k: int) -> dict[str, Any]:
-    captions = {"anchor": f"a cup {k}", "half_truth": f"a cup {k} and a cat", "full_truth": f"a cup {k} and a dish"}
-    return {"id": f"h{k}", "image": image(k), **captions, "triplet_type": ("entity", "relation")[k % 2]}
-
-
-def pictured(k: int) -> dict[str, Any]:
-    return {"image_id": k, "filepath": f"data/coco/val2017/{k:012}.jpg", "captions": [f"a cup {k}", f"no 'cat' {k}"]}
-
-
-def hallusion(k: int) -> dict[str, Any]:
-    """Two figures a set with two questions each, the first set's also without a figure; the last figure has one."""
-    named = {"category": "VS", "subcategory": "map", "set_id": str(k // 6), "figure_id": str(k // 2 % 3)}
-    input_ = str(k // 2 % 3)
-    file = f"./hallusion_bench/VS/map/{k // 6}_{input_}.png" if input_ != "0" else None
-    return {**named, "visual_input": input_, "question_id": str(k % 2), "question": f"Is it {k % 2}?"} | {
-        "gt_answer": str((k + k // 2) % 2), "filename": file
-    }  # fmt: skip
-
-
-def checked(k: int) -> list[Any]:
-    return [f"VG_100K/{k}.jpg", {"POS": [f"tall cup {k}"], "NEG": [f"short cup {k}"]}]
-
-
-def _checklist(*files: str) -> Any:
-    def write(folder: Path) -> tuple[int, str]:
-        for file in files:
-            (folder / "data" / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / "data" / file).write_text(json.dumps([checked(k) for k in range(3)]))
-        return 3 * len(files), "VG_100K/0.jpg"
-
-    return write
-
-
-def _crepe(kind: str, n: int) -> Any:
-    def write(folder: Path) -> tuple[int, str]:
-        inside = folder / "prod_hard_negatives" / kind
-        inside.mkdir(parents=True)
-        for complexity, share in ((4, n - 9), (12, 9)):
-            file = inside / f"prod_vg_hard_negs_{kind}_complexity_{complexity}.csv"
-            file.write_text(table([crop(k) for k in range(share)]))
-        return n, "7.jpg#0,2,30,40"
-
-    return write
-
-
-def filmed(k: int) -> dict[str, Any]:
-    return {"index": k, "major": "object", "minor": "", "pos_cap": f"a {k} before b", "neg_cap": f"b {k} before a"}
-
-
-def asked_of_films(k: int) -> dict[str, Any]:
-    side = ("pos", "neg")[k % 2]
-    words = f"Which caption best describes this video? A. {k // 2} before b B. b before {k // 2}"
-    film = {"idx": f"{k // 2}_{side}", "video_name": f"vinoground_videos/{k // 2}_{side}.mp4"}
-    return {**film, "question": words, "GT": "AB"[(k // 2 + k) % 2]}
-
-
-def _vinoground(*asked: str) -> Callable[[Path], tuple[int, str]]:
-    def write(folder: Path) -> tuple[int, str]:
-        for each in asked:
-            rows = [asked_of_films(k) for k in range(1000)]
-            (folder / f"vinoground_{each}.json").write_text(json.dumps(rows))
-        return 1000 * len(asked), "vinoground_videos/0_pos.mp4"
-
-    return write
-
-
-def paired_film(k: int) -> dict[str, Any]:
-    """Write the place of the answer into every second pair the other way round."""
-    return {
-        "video_id": f"clip_{k // 2}_{k % 2}",
-        "video_path": f"star/{k}.mp4",
-        "question": "Which way does it fall?",
-        "answer": ("left", "right")[k % 2],
-        "candidates": "['left', 'right']" if k % 4 < 2 else "['right', 'left']",
-        "source": "star",
-    }
-
-
-MVP = ("human_object_interactions", "robot_object_interactions", "intuitive_physics", "temporal_reasoning")
-
-
-def _mvp(split: str) -> Callable[[Path], tuple[int, str]]:
-    def write(folder: Path) -> tuple[int, str]:
-        for subset in MVP:
-            (folder / subset).mkdir()
-            parquet([paired_film(k) for k in range(4)], folder / subset / f"{split}-00000-of-00001.parquet")
-        return 16, "star/0.mp4"
-
-    return write
-
-
-MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
-    "colorswap": _parquet("test-0.parquet", colorswap_row, 300, "0/image_1"),
-    "vismin": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0"),
-    "vismin-vqa": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0", 4),
-    "naturalbench": _parquet("train-0.parquet", naturalbench_row, 1900, "0/Image_0", 4),
-    "naturalbench-retrieval": _json("metadata.json", retrieved, 1227, "images/0_0.jpg"),
-    "negbench-coco": _csv("COCO_val_mcq_llama3.1_rephrased.csv", negbench_row, 5914, "0.jpg"),
-    "negbench-voc": _csv("VOC2007_mcq_llama3.1_rephrased.csv", negbench_row, 5031, "0.jpg"),
-    "mmvp": _csv("Questions.csv", mmvp_row, 300, "1.jpg", 1),
-    "eqben-mini": _json("all_select.json", sides, 5, "eqbenag/00.png"),
-    "vinoground": _csv("vinoground.csv", filmed, 500, "vinoground_videos/0_pos.mp4"),
-    "vinoground-text": _vinoground("textscore"),
-    "vinoground-video": _vinoground("videoscore"),
-    "vinoground-group": _vinoground("textscore", "videoscore"),
-    "mvp": _mvp("full"),
-    "mvp-mini": _mvp("mini"),
-    "svo-probes": _csv("svo_probes.csv", probe, 5, "0.jpg"),
-    "bla-active-passive": _json("active_passive_captions.json", group, 3, "0.jpg", 4),
-    "bla-coordination": _json("coordination_captions.json", group, 3, "0.jpg", 4),
-    "bla-relative-clause": _json("relative_clause_captions.json", group, 3, "0.jpg", 4),
-    "pope-random": _json("coco_pope_random.json", asked, 3000, "0.jpg", lines=True),
-    "pope-popular": _json("coco_pope_popular.json", asked, 3000, "0.jpg", lines=True),
-    "pope-adversarial": _json("coco_pope_adversarial.json", asked, 3000, "0.jpg", lines=True),
-    "half-truths-coco-qwen": _parquet("coco_qwen.parquet", half_truth, 509, "0/image"),
-    "half-truths-coco-mistral": _parquet("coco_mistral.parquet", half_truth, 454, "0/image"),
-    "half-truths-cc3m-qwen": _parquet("cc3m_qwen.parquet", half_truth, 474, "0/image"),
-    "half-truths-order-coco-qwen": _parquet("coco_qwen.parquet", half_truth, 509, "0/image"),
-    "half-truths-order-coco-mistral": _parquet("coco_mistral.parquet", half_truth, 454, "0/image"),
-    "half-truths-order-cc3m-qwen": _parquet("cc3m_qwen.parquet", half_truth, 474, "0/image"),
-    "crepe-atom": _crepe("atom", 17_698),
-    "crepe-swap": _crepe("swap", 7_405),
-    "crepe-negate": _crepe("negate", 17_303),
-    "negbench-retrieval": _csv("COCO_val_retrieval.csv", pictured, 4, "000000000000.jpg"),
-    "negbench-negated-retrieval": _csv(
-        "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true.csv", pictured, 4, "000000000000.jpg"
-    ),
-    "hallusionbench": _json("HallusionBench.json", hallusion, 1427, "hallusion_bench/VS/map/0_1.png"),
-    "vl-checklist-attribute": _checklist("Attribute/vaw/size.json", "Attribute/vg/size.json"),
-    "vl-checklist-relation": _checklist("Relation/vg/spatial.json", "Relation/vg/action.json"),
-    "vl-checklist-relation-swig": _checklist("Relation/swig_action.json"),
-    "vl-checklist-relation-hake": _checklist("Relation/hake_action.json"),
-    "vl-checklist-object": _checklist("Object/Location/vg_location/vg_obj_mid.json", "Object/Size/vg_size/a.json"),
-    "vl-checklist-object-swig": _checklist("Object/Size/swig_size/swig_item/swig_item_large.json"),
-    "vl-checklist-object-hake": _checklist("Object/Location/hake_location/hake_obj_margin.json"),
-}
 AT_HAND = {"sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test", "mmvp-vlm"}
 SHIPPED = [name for name, target in BENCHMARKS.items() if "shipped_sets" in target and name not in AT_HAND]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from examples.eqsim_ablation.pieces import retrieval, right_items
 from examples.eqsim_ablation.plan import HERE, read_plan
 from examples.eqsim_ablation.power import GOAL, detectable, pilot_spread
 from examples.eqsim_ablation.run import go_on, main
-from examples.eqsim_ablation.stages import add_units, chosen, stages
+from examples.eqsim_ablation.stages import Stage, add_units, chosen, stages
 
 from tellapart.benchmarks.demo import DEMO_FOLDER
 from tellapart.builders.recipe_file import read_recipe_file
@@ -227,10 +229,44 @@ def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
 
 
 @pytest.mark.slow
-def test_a_stage_is_killed_when_time_is_up_and_left_to_the_next_call(
+def test_stages_are_killed_when_time_is_up_and_left_to_the_next_call(
     small: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     plan = replace(read_plan(small), record=tmp_path)
-    assert go_on(plan, time.monotonic() + 0.2) == 0
-    assert "set-scenes_1: stopped; the same command goes on with it" in capfd.readouterr().err
+    assert go_on(plan, time.monotonic() + 0.2, at_once=2) == 0
+    assert "set-scenes_1, set-tuning: stopped; the same command goes on with it" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []
+    assert multiprocessing.active_children() == []
+
+
+@pytest.fixture
+def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which stages of three phases leave a file with when they began and ended; `c` fails."""
+
+    def stage(phase: str, name: str) -> Stage:
+        return Stage(phase, name, partial(pretend, tmp_path, name))
+
+    named = [("one", "a"), ("one", "b"), ("two", "c"), ("three", "d")]
+    monkeypatch.setattr("examples.eqsim_ablation.run.stages", lambda _: [stage(*each) for each in named])
+    return tmp_path
+
+
+def pretend(folder: Path, name: str) -> dict[str, float]:
+    began = time.monotonic()
+    if name == "c" and not (folder / "mended").exists():
+        raise SystemExit(1)
+    time.sleep(1)
+    return {"began": began, "ended": time.monotonic()}
+
+
+@pytest.mark.slow
+def test_stages_of_a_phase_are_done_side_by_side_and_none_after_one_that_failed(pretended: Path) -> None:
+    plan = replace(PLAN, record=pretended / "record", work=pretended / "work")
+    assert go_on(plan, time.monotonic() + 300, at_once=2) == 1
+    a, b = plan.read("a"), plan.read("b")
+    assert max(a["began"], b["began"]) < min(a["ended"], b["ended"])
+    assert {path.stem for path in plan.record.iterdir()} == {"a", "b"}
+    (pretended / "mended").touch()
+    assert go_on(plan, time.monotonic() + 300, at_once=2) == 0
+    assert plan.read("c")["ended"] < plan.read("d")["began"]
+    assert plan.read("a") == a, "what is done is not done again"
