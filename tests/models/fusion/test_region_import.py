@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from tellapart.cli.main import app
 from tellapart.data.images import decode
 from tellapart.errors import DataError
+from tellapart.models.fusion.feature_files import read_regions
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.fusion.region_import import import_regions
 
@@ -131,6 +132,15 @@ def test_every_public_form_gives_the_same_regions(
         found = regions.inputs(decode((images / f"{name}.jpg").read_bytes(), name))
         np.testing.assert_array_equal(found["features"][found["mask"]], FEATURES[name])
         np.testing.assert_allclose(found["boxes"][found["mask"]], CORNERS[name], atol=1e-6)
+
+
+def test_a_line_of_400_kb_is_read_and_no_other_reader_of_this_process_is_told(tmp_path: Path) -> None:
+    path, limit = tmp_path / "trainval_36.tsv", csv.field_size_limit()
+    features = RNG.normal(size=(36, 2048)).astype(np.float32)
+    path.write_text("\t".join(["42", "64", "48", "36", text(np.ones((36, 4))), text(features)]) + "\n")
+    (regions,) = read_regions(path)
+    np.testing.assert_array_equal(regions.features, features)
+    assert csv.field_size_limit() == limit
 
 
 def test_regions_of_other_images_are_left_out_and_counted(tmp_path: Path, images: Path) -> None:
