@@ -14,6 +14,7 @@ from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
 from tellapart.models.compact.dual_encoder import CompactParts
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
+from tellapart.models.openclip.building import quiet_open_clip
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.checkpoint import replace_folder
@@ -75,16 +76,12 @@ def _draw_compact(folder: Path, draft: Path) -> None:
 
 
 def _draw_open_clip(folder: Path, draft: Path) -> None:
-    import logging
-
     open_clip = import_open_clip()
-    logging.disable(logging.WARNING)  # it warns that there are no weights
     try:
-        model: Any = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
+        with quiet_open_clip():
+            model: Any = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
     except (RuntimeError, ValueError, TypeError, KeyError, OSError, AssertionError) as error:
         raise ModelError(f"{NEW}{folder}: open_clip cannot build it: {error}") from error
-    finally:
-        logging.disable(logging.NOTSET)
     draft.mkdir(parents=True)
     for path in folder.iterdir():
         if path.suffix in _SUFFIXES:

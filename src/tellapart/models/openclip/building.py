@@ -9,11 +9,11 @@ from typing import Any
 
 from tellapart.models.torch_backend import import_torch
 
-__all__ = ["quiet", "without_initialisation"]
+__all__ = ["quiet_open_clip", "without_initialisation"]
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_open_clip() -> Iterator[None]:
     """Keep open_clip from logging that the weights are random (they are loaded next) and from setting up logging."""
     root, silent = logging.getLogger(), logging.NullHandler()
     disabled = root.manager.disable

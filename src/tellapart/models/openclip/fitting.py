@@ -12,7 +12,7 @@ from typing import Any
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError
 from tellapart.models.checkpoint import read_state_dict
-from tellapart.models.openclip.building import quiet, without_initialisation
+from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
 from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.source import TAG, name_forms
 from tellapart.models.torch_backend import import_torch
@@ -95,7 +95,7 @@ def _expected(architecture: str) -> dict[str, tuple[int, ...]]:
     torch, open_clip = import_torch(), import_open_clip()
     try:
         import_towers(open_clip.get_model_config(architecture))
-        with quiet(), without_initialisation(), torch.device("meta"):  # no numbers at all
+        with quiet_open_clip(), without_initialisation(), torch.device("meta"):  # no numbers at all
             model = open_clip.create_model(
                 architecture, device="meta", load_weights=False, pretrained_image=False, pretrained_text=False
             )

@@ -10,7 +10,7 @@ from typing import Any
 from tellapart.errors import ModelError, first_line, require
 from tellapart.models.checkpoint import describe_misfit, read_state_dict
 from tellapart.models.hub import reach_hub
-from tellapart.models.openclip.building import quiet, without_initialisation
+from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
 from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.lora import merge_updates
@@ -59,7 +59,7 @@ def assemble(source: Source) -> Parts:
         MissingDependencyError: torch or open_clip is not installed.
     """
     open_clip = import_open_clip()
-    with quiet(), _explain_errors(source, "open_clip cannot build it"):
+    with quiet_open_clip(), _explain_errors(source, "open_clip cannot build it"):
         import_towers(open_clip.get_model_config(source.architecture))
         with without_initialisation():
             model = open_clip.create_model(
@@ -75,7 +75,11 @@ def assemble(source: Source) -> Parts:
     _check_size(source, facts)
     activation = _activation_of(model)
     _load(source, model.eval(), activation)
-    with quiet(), _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX), _reach_tokenizer(source):
+    with (
+        quiet_open_clip(),
+        _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX),
+        _reach_tokenizer(source),
+    ):
         tokenizer = open_clip.get_tokenizer(source.tokenizer)
     _check_tokenizer(source, model, tokenizer)
     return Parts(model, transform, tokenizer, activation)
