@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.eqsim_ablation.crossed import compare_crossed
+from examples.eqsim_ablation.crossed import Verdict, compare_crossed
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import Method, Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
@@ -41,12 +42,24 @@ _KEPT = {
 Runs = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A row's differences from the first: over all items, and set by set; `p` is of all items, by Holm's correction."""
+
+    method: Method
+    seeds: int
+    overall: Verdict
+    sets: tuple[Verdict, ...]
+    p: float
+
+
 def page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = {method.name: _runs(plan, method) for method in plan.methods}
     blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs)]
     if any(runs.values()):
-        blocks += [_scores(plan, runs), _differences(plan, runs), _kept(plan, runs)]
+        compared = _compare(plan, runs)
+        blocks += [_answer(plan, compared), _scores(plan, runs), _differences(plan, compared), _kept(plan, runs)]
     return "\n\n".join(_wrap(block) for block in "\n\n".join(blocks).split("\n\n")) + "\n"
 
 
@@ -155,7 +168,7 @@ def _complete(plan: Plan, runs: Runs) -> str:
     missing = [method.title for method in plan.methods if not runs[method.name]]
     if len(missing) == len(plan.methods):
         return text + "\n\n**No row was run yet**: results will stand below this line, and there are none."
-    return text + (f"\n\nNot run yet: {', '.join(missing)}." if missing else "")
+    return text + (f"\n\nNot run yet: {'; '.join(missing)}." if missing else "")
 
 
 def _scores(plan: Plan, runs: Runs) -> str:
@@ -171,42 +184,81 @@ def _scores(plan: Plan, runs: Runs) -> str:
             cells.append(f"{np.mean([run['best_step'] for run in mine]):.0f}")
             paper = ", ".join(f"{value:.2f}" for value in PAPER.get(method.name, ()))
             lines.append(f"| {method.title} | {len(mine)} | {' | '.join(cells)} | {paper} |")
+    first = 100 * float(np.mean([start[name]["group_score"] for name in plan.tests]))
+    room = (
+        ""
+        if 40 <= first <= 60
+        else f" The start was meant to have 40 to 60 percent, to be far from floor and ceiling; it has {first:.1f}."
+    )
     return (
         "## Group score\n\n"
         + "\n".join(lines)
         + (
             "\n\nPercent; mean ± standard deviation over seeds. `best step` is the mean of those that did best "
-            f"on the tuning set, of {plan.steps}: where it is the last one, the row had not converged."
+            f"on the tuning set, of {plan.steps}: where it is the last one, the row had not converged.{room}"
         )
     )
 
 
-def _differences(plan: Plan, runs: Runs) -> str:
+def _compare(plan: Plan, runs: Runs) -> list[_Compared]:
     """Compare every row with the first over the seeds that both have, two at least: on all items, then set by set."""
-    base, found = plan.methods[0], {}
+    base, found = plan.methods[0], []
     for method in plan.methods[1:]:
         shared = sorted({run["seed"] for run in runs[base.name]} & {run["seed"] for run in runs[method.name]})
         if len(shared) > 1:
             ours, theirs = ([run for run in runs[row.name] if run["seed"] in shared] for row in (method, base))
             parts = [_outcomes(ours, name) - _outcomes(theirs, name) for name in plan.tests]
-            found[method.title] = [compare_crossed(part) for part in (np.concatenate(parts, axis=1), *parts)]
-    if not found:
+            overall, *sets = (compare_crossed(part) for part in (np.concatenate(parts, axis=1), *parts))
+            found.append(_Compared(method, len(shared), overall, tuple(sets), float(overall.p)))
+    adjusted = holm([each.p for each in found])
+    return [replace(each, p=float(p)) for each, p in zip(found, adjusted, strict=True)]
+
+
+def _answer(plan: Plan, compared: Sequence[_Compared]) -> str:
+    """Say of each row that was compared what is shown, and where the paper's gains lie."""
+    base, lines, items = plan.methods[0], [], sum(map(plan.items, plan.tests))
+    for each in compared:
+        value, low, high = _interval(each.overall)
+        way = "more" if value > 0 else "fewer"
+        shown = "no difference is shown" if each.p >= 0.05 else f"it tells {way} pairs apart"
+        text = (
+            f"**{each.method.title} against {base.title}: {value:+.1f} points of group score, 95 % interval "
+            f"{low:+.1f} to {high:+.1f}** ({each.seeds} of {plan.seeds} seeds, {items:,} items, "
+            f"p = {each.p:.2g}): {shown}."
+        )
+        if each.method.name in PAPER:
+            gains = [ours - theirs for ours, theirs in zip(PAPER[each.method.name], PAPER[base.name], strict=True)]
+            place = "above" if min(gains) > high else "below" if max(gains) < low else "partly within"
+            text += f" The paper's {min(gains):.1f} to {max(gains):.1f} points lie {place} this interval."
+        lines.append(text)
+    if not lines:
+        lines = ["No row has two seeds of its own and of the first, so nothing is compared."]
+    return "## The answer so far\n\n" + "\n\n".join(lines)
+
+
+def _interval(verdict: Verdict) -> tuple[float, float, float]:
+    """Return a difference and the ends of its interval, in points."""
+    value, half = 100 * float(verdict.value), 100 * float(verdict.half())
+    return value, value - half, value + half
+
+
+def _differences(plan: Plan, compared: Sequence[_Compared]) -> str:
+    base = plan.methods[0]
+    if not compared:
         return f"## Differences from {base.title}\n\nNo row has two seeds yet."
     lines = ["| | all | p | " + " | ".join(plan.tests) + " |", "|---|" + "--:|" * (len(plan.tests) + 2)]
-    adjusted = holm([float(verdicts[0].p) for verdicts in found.values()])
-    for (title, verdicts), p in zip(found.items(), adjusted, strict=True):
-        cells = []
-        for verdict in verdicts:
-            value, half = 100 * float(verdict.value), 100 * float(verdict.half())
-            cells.append(f"{value:+.1f} [{value - half:+.1f}, {value + half:+.1f}]")
-        cells.insert(1, f"**{p:.2g}**" if p < 0.05 else f"{p:.2g}")
-        lines.append(f"| {title} | {' | '.join(cells)} |")
+    for each in compared:
+        intervals = map(_interval, (each.overall, *each.sets))
+        cells = [f"{value:+.1f} [{low:+.1f}, {high:+.1f}]" for value, low, high in intervals]
+        cells.insert(1, f"**{each.p:.2g}**" if each.p < 0.05 else f"{each.p:.2g}")
+        lines.append(f"| {each.method.title} | {' | '.join(cells)} |")
+    several = f", Holm's over the {len(compared)} comparisons that there are" if len(compared) > 1 else ""
     return (
         f"## Differences from {base.title}\n\n"
         + "\n".join(lines)
         + "\n\nPoints with 95 % intervals, paired by seed and item: variances over both, Satterthwaite's degrees of "
-        f"freedom. p is of all items together, Holm's over the {len(found)} comparisons that there are; bold below "
-        "0.05. The columns by set have intervals alone, each for itself."
+        f"freedom. p is of all items together{several}; bold below 0.05. The columns by set have intervals alone, each "
+        "for itself."
     )
 
 

@@ -21,6 +21,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from typing import Any
 
 from examples.eqsim_ablation.page import PAGE, page
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
@@ -65,7 +66,7 @@ def go_on(plan: Plan, until: float, at_once: int = 1) -> int:
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes to come: sums are then the same on every machine of a kind
     for _, phase in groupby(stages(plan), key=lambda stage: stage.phase):
         left = [stage for stage in phase if not stage.done(plan)]
-        running: dict[int, tuple[Stage, SpawnProcess]] = {}  # by sentinel
+        running: dict[Any, tuple[Stage, SpawnProcess]] = {}  # by sentinel
         try:
             while left or running:
                 while left and len(running) < at_once:

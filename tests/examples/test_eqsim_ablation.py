@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
-from examples.eqsim_ablation.page import PAGE, page
+from examples.eqsim_ablation.page import PAGE, _answer, _Compared, page
 from examples.eqsim_ablation.pieces import retrieval, right_items
 from examples.eqsim_ablation.plan import HERE, read_plan
 from examples.eqsim_ablation.power import GOAL, detectable, pilot_spread
@@ -104,6 +105,23 @@ def test_variances_are_found_again_and_make_the_error() -> None:
     assert np.mean([one.items for one in found]) == pytest.approx(spread.items, rel=0.25)
     means = [simulated(rng, spread, 6, 400).mean() for _ in range(600)]
     assert np.std(means) == pytest.approx(spread.error(6, 400), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("gain", "says"),
+    [
+        (0.03, r"\+3\.0 points .* it tells more pairs apart\. The paper's 2\.1 to 3\.7 points lie partly within"),
+        (-0.03, r"-3\.0 points .* it tells fewer pairs apart\. The paper's .* lie above this interval"),
+        (0.09, r"\+9\.0 points .* more pairs apart\. The paper's .* lie below this interval"),
+        (0.001, r"\+0\.1 points .* no difference is shown\. The paper's .* lie above"),
+    ],
+)
+def test_the_answer_names_the_difference_and_where_the_papers_gains_lie(gain: float, says: str) -> None:
+    noise = np.random.default_rng(5).normal(0, 0.1, (6, 500))
+    verdict = compare_crossed(noise - noise.mean() + gain)
+    compared = [_Compared(PLAN.row("eqsim"), 6, verdict, (verdict,) * 3, float(verdict.p))]
+    assert re.search(f"EqSim against FT: {says}", _answer(PLAN, compared))
+    assert "so nothing is compared" in _answer(PLAN, [])
 
 
 def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:
