@@ -172,16 +172,19 @@ def _complete(plan: Plan, runs: Runs) -> str:
 
 
 def _scores(plan: Plan, runs: Runs) -> str:
-    lines = ["| | seeds | " + " | ".join(plan.tests) + " | best step | paper: location, counting, attribute |"]
-    lines.append("|---|--:|" + "--:|" * (len(plan.tests) + 1) + "---|")
+    lines = [
+        "| | seeds | " + " | ".join(plan.tests) + " | best step | its number | paper: location, counting, attribute |"
+    ]
+    lines.append("|---|--:|" + "--:|" * (len(plan.tests) + 2) + "---|")
     start = plan.read("start")["sets"]
     lines.append(
-        "| start | | " + " | ".join(f"{100 * start[name]['group_score']:.1f}" for name in plan.tests) + " | | |"
+        "| start | | " + " | ".join(f"{100 * start[name]['group_score']:.1f}" for name in plan.tests) + " | | | |"
     )
     for method in plan.methods:
         if mine := runs[method.name]:
             cells = [_mean_sd([100 * run["sets"][name]["group_score"] for run in mine]) for name in plan.tests]
             cells.append(f"{np.mean([run['best_step'] for run in mine]):.0f}")
+            cells.append(f"{mine[0]['value']:g}" if method.choices else "")
             paper = ", ".join(f"{value:.2f}" for value in PAPER.get(method.name, ()))
             lines.append(f"| {method.title} | {len(mine)} | {' | '.join(cells)} | {paper} |")
     first = 100 * float(np.mean([start[name]["group_score"] for name in plan.tests]))
@@ -195,7 +198,8 @@ def _scores(plan: Plan, runs: Runs) -> str:
         + "\n".join(lines)
         + (
             "\n\nPercent; mean ± standard deviation over seeds. `best step` is the mean of those that did best "
-            f"on the tuning set, of {plan.steps}: where it is the last one, the row had not converged.{room}"
+            f"on the tuning set, of {plan.steps}: where it is the last one, the row had not converged. Its number is "
+            f"the one that did best there; at an end of its list, one beyond might do better.{room}"
         )
     )
 
