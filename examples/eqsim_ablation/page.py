@@ -226,8 +226,8 @@ def _answer(plan: Plan, compared: Sequence[_Compared]) -> str:
         way = "more" if value > 0 else "fewer"
         shown = "no difference is shown" if each.p >= 0.05 else f"it tells {way} pairs apart"
         text = (
-            f"**{each.method.title} against {base.title}: {value:+.1f} points of group score after {plan.steps} steps, 95 % "
-            f"interval {low:+.1f} to {high:+.1f}** ({each.seeds} of {plan.seeds} seeds, {items:,} items, "
+            f"**{each.method.title} against {base.title}: {value:+.1f} points of group score after {plan.steps} steps, "
+            f"95 % interval {low:+.1f} to {high:+.1f}** ({each.seeds} of {plan.seeds} seeds, {items:,} items, "
             f"p = {each.p:.2g}): {shown}."
         )
         if each.method.name in PAPER:
