@@ -214,7 +214,7 @@ def _compare(plan: Plan, runs: Runs) -> list[_Compared]:
             parts = [_outcomes(ours, name) - _outcomes(theirs, name) for name in plan.tests]
             overall, *sets = (compare_crossed(part) for part in (np.concatenate(parts, axis=1), *parts))
             found.append(_Compared(method, len(shared), overall, tuple(sets), float(overall.p)))
-    adjusted = holm([each.p for each in found])
+    adjusted = holm([each.p for each in found]) if found else []
     return [replace(each, p=float(p)) for each, p in zip(found, adjusted, strict=True)]
 
 
