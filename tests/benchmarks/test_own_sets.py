@@ -88,6 +88,8 @@ def test_a_users_own_gallery_is_measured_both_ways(own: Path, command: Callable[
         ('"{left}"', '"{left|base}"', r"{left\|base}: after \| comes one of name, .*, end, series, list"),
         ('"a {words.1} cup"', '"{words.1|list}"', r"field 'words.1': expected a list of texts, \['...', .*got 'blue'"),
         ('"a {words.1} cup"', '"a {words.1|list}"', r"{words.1\|list}: a list stands alone"),
+        ('"a {words.1} cup"', '"{words|list:03}"', r"{words\|list:03}: a list stands alone"),
+        ('id = "{row}"', 'id = "{words|list}"', r"'item\[0\].id': {words\|list}: this is one text; only images, texts"),
         ("[[item]]", '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n[[item]]', r"or a \[gallery\], one kind"),
         ('"{left}"', '"{middle}"', r"rows.jsonl:1: field 'middle': is missing; it has file, row"),
         ("{words.1}", "{words.2}", r"rows.jsonl:1: field 'words.2': is missing; it has 2 entries there"),

@@ -23,7 +23,7 @@ from tellapart.benchmarks.set_images import IMAGE_COLUMN, images_of_set
 from tellapart.benchmarks.set_rows import TABLE_ROW, Row, files_of, read_rows
 from tellapart.data.annotations import expect_count, make_item
 from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet, read_gold
-from tellapart.data.fields import Kinds, check_template, fill, fill_all, read_list
+from tellapart.data.fields import Kinds, check_several, check_template, fill, fill_all, read_list
 from tellapart.data.item import Item
 from tellapart.data.linked_images import linked_images
 from tellapart.data.pairset import PairSet
@@ -38,7 +38,7 @@ __all__ = ["SetFile", "read_set_file", "set_benchmark"]
 LINKED = "linked images"
 
 Template = Annotated[str, AfterValidator(check_template)]
-Templates = Annotated[str | list[str], AfterValidator(check_template)]
+Templates = Annotated[str | list[str], AfterValidator(check_several)]
 
 
 class _Table(BaseModel):

@@ -10,7 +10,7 @@ from typing import Any
 
 from tellapart.errors import DataError, quote
 
-__all__ = ["Kinds", "check_template", "fill", "fill_all", "read_list"]
+__all__ = ["Kinds", "check_several", "check_template", "fill", "fill_all", "read_list"]
 
 Kinds = dict[str, type]
 """Path of a field -> the type that its value had in the first row: the same place of a set holds one type."""
@@ -40,29 +40,46 @@ _TEXT = rf"""(?:'(?:[^'\\\n]|{_ESCAPE})*'|"(?:[^"\\\n]|{_ESCAPE})*")"""
 _LIST_OF_TEXTS = re.compile(rf"\s*\[\s*(?:{_TEXT}\s*(?:,\s*{_TEXT}\s*)*,?\s*)?\]\s*")
 
 
-def check_template(template: str | list[str]) -> str | list[str]:
-    """Return a template, or several, if all of their braces are fields.
+def check_template(template: str, *, lists: bool = False) -> str:
+    """Return a template if all of its braces are fields.
+
+    Args:
+        template: of one text.
+        lists: whether it may be a list, `{field|list}`, which stands for several.
 
     Raises:
-        ValueError: a brace that belongs to no field, or a change that does not exist.
+        ValueError: it is empty; a brace that belongs to no field; a change that does not exist; a list where one text
+            is wanted, or among other text.
 
     >>> check_template("{image|name}")
     '{image|name}'
     """
-    if isinstance(template, list):
-        for each in template:
-            check_template(each)
-        return template
     if not template:
         raise ValueError("a template is not empty")
     for field in _FIELD.finditer(template):
-        if field["change"] == LIST and field[0] != template:
+        if field["change"] == LIST and not lists:
+            raise ValueError(f"{field[0]}: this is one text; only images, texts, captions and options may be a list")
+        if field["change"] == LIST and not _LISTED.fullmatch(template):
             raise ValueError(f"{field[0]}: a list stands alone, as a template of its own")
         if field["change"] and field["change"] not in (*_CHANGES, LIST):
             raise ValueError(f"{field[0]}: after | comes one of {', '.join((*_CHANGES, LIST))}")
     if set(_FIELD.sub("", template)) & {"{", "}"}:
         raise ValueError("a field is {name}, {name.0}, {name:012} or {name|change}; braces mean nothing else")
     return template
+
+
+def check_several(templates: str | list[str]) -> str | list[str]:
+    """Return one template or several, any of which may be a list.
+
+    Raises:
+        ValueError: as `check_template`.
+
+    >>> check_several(["{true}", "{false|list}"])
+    ['{true}', '{false|list}']
+    """
+    for each in [templates] if isinstance(templates, str) else templates:
+        check_template(each, lists=True)
+    return templates
 
 
 def fill(template: str, row: Any, where: str, kinds: Kinds | None = None) -> str:
