@@ -215,6 +215,35 @@ def _crepe(kind: str, n: int) -> Any:
     return write
 
 
+def meaning_the_same(k: int) -> dict[str, Any]:
+    captions = {"caption": f"a cup {k}", "caption2": f"one cup {k}", "negative_caption": f"a cat {k}"}
+    return {"id": k, "filename": f"{k // 2:012}.jpg", **captions}
+
+
+def _sugarcrepe_pp(folder: Path) -> tuple[int, str]:
+    for subset in ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"):
+        (folder / f"{subset}.json").write_text(json.dumps([meaning_the_same(k) for k in range(2)]))
+    return 10, "000000000000.jpg"
+
+
+def statement(k: int) -> dict[str, Any]:
+    return {"Question ID": k + 1, "Type": f"Pattern {k // 30}", "Statement": f"a cup {k}"}
+
+
+def matched(k: int) -> list[str]:
+    images = (f"https://host/vg_gqa_images/{k}.jpg", f"https://host/vg_gqa_images/{k + 1}.jpg")
+    return [images[0], f"tall cup {k}", images[1], f"short cup {k}"]
+
+
+def stated(k: int) -> dict[str, Any]:
+    return {"image": f"{k}.jpg", "caption": f"The cup is left of {k}", "label": k % 2, "relation": f"left of {k}"}
+
+
+def asked_in_fours(k: int) -> list[str]:
+    side, question = k % 2, k // 2 % 2
+    return [f"Is {question} in {k // 4}?", f"{k // 4}_{side}.jpg", "Yes" if side == question else "No", f"kind {k}"]
+
+
 def filmed(k: int) -> dict[str, Any]:
     return {"index": k, "major": "object", "minor": "", "pos_cap": f"a {k} before b", "neg_cap": f"b {k} before a"}
 
@@ -262,6 +291,11 @@ def _mvp(split: str) -> Callable[[Path], tuple[int, str]]:
 
 
 MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
+    "sugarcrepe-pp": _sugarcrepe_pp,
+    "mmvp-vlm": _csv("Questions.csv", statement, 270, "Pattern 0/1.jpg"),
+    "cola": _json("COLA_multiobjects_matching_benchmark.json", matched, 4, "0.jpg"),
+    "vsr-random": _json("random_test.jsonl", stated, 14, "0.jpg", lines=True),
+    "naturalbench-test": _json("test_set.json", asked_in_fours, 16, "0_0.jpg"),
     "colorswap": _parquet("test-0.parquet", colorswap_row, 300, "0/image_1"),
     "vismin": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0"),
     "vismin-vqa": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0", 4),

@@ -327,8 +327,7 @@ def test_whatsups_three_scores_come_from_one_array(
 
 
 def test_mmvp_vlm_has_the_official_words_before_each_statement(tmp_path: Path, at: At) -> None:
-    rows = [{"Question ID": k + 1, "Type": f"Pattern {k // 30}", "Statement": f"a cup {k}"} for k in range(270)]
-    (tmp_path / "Questions.csv").write_text(table(rows))
+    made("mmvp-vlm", tmp_path)
     one = at("mmvp-vlm", tmp_path)
     pairs = one.records()
     assert (len(pairs), one.official) == (135, ("image_score",))
