@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := hub,models,st,regions,build,ray,train,plot,board,postgres,docs,dev
 
-.PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras package lint types docs site bench
+.PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras test-cost stable explore package lint types docs site bench
 .PHONY: real-encoder encoder clean
 
 demo: $(VENV)/.core
@@ -26,7 +26,20 @@ serve: demo
 JOBS ?= 2
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 test: $(VENV)/.test
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow" $(OPTIONS)
+
+# The same, and what each test file costs in processor seconds.
+test-cost: $(VENV)/.test
+	mkdir -p scratch
+	$(PYTEST) -m "not slow" --costs scratch/costs.json $(OPTIONS)
+
+# `make test` twenty times, in random orders, on one core and on several, idle and under load (hours).
+stable: $(VENV)/.test
+	$(BIN)/python ci/stable.py
+
+# The property tests with new random examples, many more of them; what fails is repeated by the command it prints.
+explore: $(VENV)/.test
+	$(BIN)/python ci/explore.py
 
 test-slow: $(VENV)/.test
 	$(PYTEST) --no-loadscope-reorder -m slow tests
@@ -43,7 +56,7 @@ mutants: $(VENV)/.test
 	$(BIN)/python ci/mutate.py
 
 # Damaged files at every door, kills, and flipped bits, in full (about half an hour); `make test-slow` tries a sample.
-gates: $(VENV)/.test
+gates: $(VENV)/.test explore
 	$(BIN)/python ci/gates.py --inputs 20000 --out bench/records/gates.json
 	$(BIN)/python ci/flips.py --flips 100 --out bench/records/flips.json
 	$(BIN)/python ci/kills.py --kills 20 --out bench/records/kills.json

@@ -1,4 +1,4 @@
-"""Examples in docstrings that need an extra run where it is installed.
+"""Examples in docstrings that need an extra run where it is installed; and the plugins of ci/ that all tests have.
 
 The header of a test run names what was left out.
 """
@@ -6,6 +6,8 @@ The header of a test run names what was left out.
 from __future__ import annotations
 
 from importlib.util import find_spec
+
+pytest_plugins = ["cost", "leaks", "shuffle"]
 
 #: Extra -> the modules it installs, and the files of the package whose examples import them.
 NEEDS = [

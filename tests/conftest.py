@@ -23,9 +23,10 @@ from tellapart import catalog
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 
-# No deadline: a test is no slower for being run beside others. A fixed seed where the run must decide, a new one
-# elsewhere.
-settings.register_profile("tellapart", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+# No deadline: a test is no slower for being run beside others. `make test` draws the same examples each time, `make
+# explore` others.
+settings.register_profile("tellapart", deadline=None, derandomize=True, database=None, max_examples=50)
+settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("tellapart")
 
 # A job in a shell's background ignores Ctrl-C, and so would every program that a test starts.
@@ -77,7 +78,7 @@ no-benchmark = installed_models:NO_BENCHMARK
 
 
 @pytest.fixture(autouse=True)
-def no_plugins_of_earlier_tests() -> Iterator[None]:
+def no_plugins_of_earlier_tests(leaves_nothing_behind: None) -> Iterator[None]:
     """A program loads its plugins once; here each test is one, and its files are gone with it."""
     yield
     if plugins := sys.modules.get("tellapart.api.plugins"):

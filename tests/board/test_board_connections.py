@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import Any
 
@@ -70,14 +70,17 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "SECONDS", {"request": 0.6, "body": 0.4, "reading": 0.5})
 
 
-def connected(served: Served, sent: bytes = b"") -> socket.socket:
-    one = socket.create_connection(served, timeout=10)
-    one.sendall(sent)
-    return one
+@contextmanager
+def connected(served: Served, sent: bytes = b"") -> Iterator[socket.socket]:
+    """Connect and send; a server that refuses a request may close before it has read all of it."""
+    with socket.create_connection(served, timeout=60) as one:
+        with suppress(ConnectionError):
+            one.sendall(sent)
+        yield one
 
 
 def everything(one: socket.socket) -> bytes:
-    """What comes until the other side closes."""
+    """What comes until the other side closes; a `TimeoutError` if it does not."""
     found = b""
     try:
         while piece := one.recv(1 << 20):
@@ -87,49 +90,43 @@ def everything(one: socket.socket) -> bytes:
     return found
 
 
-def closed_after(one: socket.socket) -> float:
-    """Seconds until the other side has closed."""
-    started = time.monotonic()
-    everything(one)
-    return time.monotonic() - started
-
-
 def asked(served: Served, head: str) -> bytes:
     with connected(served, f"{head}\nConnection: close\n\n".replace("\n", "\r\n").encode()) as one:
         return everything(one)
 
 
 def test_a_connection_that_says_nothing_is_closed(served: Served, hurried: None) -> None:
+    started = time.monotonic()  # before the server's own clock begins
     with connected(served) as one:
-        assert 0.3 < closed_after(one) < 5
+        assert everything(one) == b""
+        assert time.monotonic() - started > 0.3
 
 
 def test_a_head_that_trickles_in_is_closed_however_often_a_byte_comes(served: Served, hurried: None) -> None:
     with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n") as one:
-        started = time.monotonic()
         with pytest.raises(ConnectionError):
-            while time.monotonic() < started + 5:
+            for _ in range(1000):
                 one.sendall(b"X-A: b\r\n")
                 time.sleep(0.05)
-        assert time.monotonic() - started < 4
 
 
 def test_a_second_request_that_never_ends_is_closed_too(served: Served, hurried: None) -> None:
     with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
         one.sendall(b"GET / HT")  # uvicorn's own limit ends with the first byte
-        started = time.monotonic()
         assert everything(one).endswith(b"hello")
-        assert time.monotonic() - started < 4
 
 
 @pytest.mark.slow
-def test_a_body_that_stops_is_closed_and_one_that_goes_on_is_not(served: Served, hurried: None) -> None:
+def test_a_body_that_stops_is_closed_and_one_that_goes_on_is_not(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.SECONDS, "body", 2.0)
     head = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\n"
     with connected(served, head + b"abc") as one:
-        assert closed_after(one) < 4
+        everything(one)
     with connected(served, head) as one:
         for _ in range(12):
-            time.sleep(0.1)
+            time.sleep(0.25)
             one.sendall(b"a")
         assert everything(one).endswith(b"12")
 
@@ -147,19 +144,18 @@ def test_idle_connections_do_not_keep_readers_out(served: Served, monkeypatch: p
         idle = [open_.enter_context(connected(served)) for _ in range(80)]
         upload = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n"
         sending = open_.enter_context(connected(served, upload))
-        time.sleep(0.2)
+        assert b"hello" in asked(served, "GET / HTTP/1.1\nHost: localhost")  # the upload's head has been read by now
         idle += [open_.enter_context(connected(served)) for _ in range(60)]
         for _ in range(3):
             assert b"hello" in asked(served, "GET / HTTP/1.1\nHost: localhost")  # who asks is answered at once
         sending.sendall(b"abc")
         assert b"200 OK" in sending.recv(1 << 16)  # and who is being served is served to the end
-        assert closed_after(idle[0]) < 5  # who waited longest made room
+        assert everything(idle[0]) == b""  # who waited longest made room
 
 
-def test_one_address_has_not_all_the_connections(
-    served: Served, hurried: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_address_has_not_all_the_connections(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "EACH", 5)
+    monkeypatch.setitem(connections.SECONDS, "request", 600.0)  # nothing is closed because it is late
     assert b"hello" in asked(served, "GET / HTTP/1.1\nHost: localhost")  # this machine's own do not count: a proxy's
     monkeypatch.setattr(connections, "network", lambda host: "one")
     monkeypatch.setattr(
@@ -168,7 +164,7 @@ def test_one_address_has_not_all_the_connections(
     with ExitStack() as open_:
         for _ in range(5):
             open_.enter_context(connected(served))
-        assert closed_after(open_.enter_context(connected(served))) < 0.5
+        assert everything(open_.enter_context(connected(served))) == b""
 
 
 def _without_loopback(counted: Callable[[Any], int]) -> Callable[[Any], int]:

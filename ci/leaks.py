@@ -1,0 +1,183 @@
+"""A plugin of pytest: a test that leaves something behind fails itself, and not the test after it.
+
+It compares the process before and after each test: open sockets, pipes and files, threads, child processes, files in
+the folder for temporary files, environment variables, the current folder, `sys.path`, handlers of signals, and settings
+of torch. What a server or a thread still closes gets a few seconds. The environment is put back after a failure, so that a
+leak is one failure. Each test begins with the same global random state.
+
+A fixture that serves several tests is set up before the comparison begins. A library's own long-lived threads and
+processes are named in `LASTING`.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: What a server that is told to stop may still need.
+SECONDS = 10.0
+
+#: What libraries open once and keep for the process: in names of threads, command lines, paths and names of files.
+LASTING = (
+    "AnyIO worker thread",
+    "asyncio_",
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+    "onnxruntime",
+    ".ses",  # onnxruntime's
+    sys.prefix,  # fonts that matplotlib reads
+)
+
+State = dict[str, Any]
+FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+
+
+def open_files() -> set[str]:
+    """Return the open descriptors that lead to a socket, a pipe or a file, with where they lead."""
+    found = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the descriptor of this very listing
+            target = os.readlink(f"/proc/self/fd/{descriptor}")
+            kind = target.startswith(("socket:", "pipe:")) or Path(target).is_file()
+            if kind and not any(lasting in target for lasting in LASTING):
+                found.add(f"{target} ({descriptor})")
+    return found
+
+
+def live_threads() -> set[str]:
+    """Return the names of the threads of Python that run."""
+    names = ((thread.name, thread.ident) for thread in threading.enumerate() if thread.is_alive())
+    return {f"{name} ({ident})" for name, ident in names if not any(lasting in name for lasting in LASTING)}
+
+
+def child_processes() -> set[str]:
+    """Return the child processes, with their command lines; one that ended and that nobody waited for is one, too."""
+    found = set()
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(OSError):
+            for child in Path(f"/proc/self/task/{thread}/children").read_text().split():
+                command = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+                if not any(lasting in command for lasting in LASTING):
+                    found.add(f"{child}: {command[:200]}")
+    return found
+
+
+def temporary_files() -> set[str]:
+    """Return the names in the folder for temporary files, which is this worker's."""
+    return set(os.listdir(tempfile.gettempdir())) - set(LASTING)
+
+
+def torch_settings() -> State:
+    """Return the settings of torch that change numbers or times of what follows; none before its import."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "get_default_dtype"):
+        return {}
+    return {
+        "default dtype": torch.get_default_dtype(),
+        "threads": torch.get_num_threads(),
+        "gradients": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "precision of matrix products": torch.get_float32_matmul_precision(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "process group": torch.distributed.is_available() and torch.distributed.is_initialized(),
+    }
+
+
+def settings() -> State:
+    """Return what a test sets for the whole process, by name."""
+    environment = {f"${name}": value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    handlers = {f"handler of {one.name}": signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    folder = {"current folder": os.getcwd(), "sys.path": tuple(sys.path)}
+    return environment | handlers | folder | {f"torch: {name}": value for name, value in torch_settings().items()}
+
+
+RESOURCES: dict[str, Callable[[], set[str]]] = {
+    "open": open_files,
+    "threads": live_threads,
+    "processes": child_processes,
+    "temporary files": temporary_files,
+}
+
+
+def leaked(before: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return the resources that are there now and were not before, by kind; waits for what is still being closed."""
+    until, collected = time.monotonic() + SECONDS, False
+    while True:
+        left = {kind: now for kind, count in RESOURCES.items() if (now := count() - before[kind])}
+        if not left or time.monotonic() > until:
+            return left
+        if not collected:  # what only a circle of references holds: its ResourceWarning is this test's
+            collected = bool(gc.collect()) or True
+        time.sleep(0.01)
+
+
+def changed(before: State) -> dict[str, str]:
+    """Return the settings that differ from before, each as "before -> now"."""
+    now = settings()
+    names = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
+    if "torch" not in before:  # imported by this test: its settings have no value of before
+        names = [name for name in names if name in before or not name.startswith("torch: ")]
+    return {name: f"{before.get(name)!r} -> {now.get(name)!r}" for name in sorted(names)}
+
+
+def seed_random_state() -> None:
+    """Set the global random state of Python, numpy and torch, so that no test draws by what ran before it."""
+    random.seed(0)
+    if numpy := sys.modules.get("numpy.random"):
+        numpy.seed(0)
+    if (torch := sys.modules.get("torch")) is not None and hasattr(torch, "manual_seed"):
+        torch.manual_seed(0)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give this process a folder for temporary files, which the programs that it starts use, too.
+
+    Python's tracker of shared memory starts here, and not with the first test that needs it.
+    """
+    resource_tracker.ensure_running()
+    folder = tempfile.TemporaryDirectory(prefix="tests-")
+    config.stash[FOLDER] = folder
+    os.environ["TMPDIR"] = tempfile.tempdir = folder.name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the folder."""
+    if folder := config.stash.get(FOLDER, None):
+        tempfile.tempdir = None
+        del os.environ["TMPDIR"]
+        folder.cleanup()
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind() -> Iterator[None]:
+    """Fail a test that leaves a resource open or a setting changed."""
+    if sys.platform != "linux":  # /proc
+        yield
+        return
+    seed_random_state()
+    environment, folder, path = dict(os.environ), os.getcwd(), list(sys.path)
+    resources, before = {kind: count() for kind, count in RESOURCES.items()}, settings()
+    yield
+    left, different = leaked(resources), changed(before)
+    if left or different:
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder)
+        sys.path[:] = path
+        lines = [f"{kind}: {', '.join(sorted(names))}" for kind, names in left.items()]
+        lines += [f"{name}: {change}" for name, change in different.items()]
+        pytest.fail("the test leaves behind:\n" + "\n".join(lines), pytrace=False)
