@@ -2,8 +2,8 @@
 
 It compares the process before and after each test: open sockets, pipes and files, threads, child processes, files in
 the folder for temporary files, environment variables, the current folder, `sys.path`, handlers of signals, and settings
-of torch. What a server or a thread still closes gets a few seconds. The environment is put back after a failure, so that a
-leak is one failure. Each test begins with the same global random state.
+of torch. A server or a thread gets a few seconds to close. The environment is put back after a failure, so that a leak
+is one failure. Each test begins with the same global random state.
 
 A fixture that serves several tests is set up before the comparison begins. A library's own long-lived threads and
 processes are named in `LASTING`.
