@@ -11,6 +11,7 @@ import numpy as np
 
 from tellapart.errors import require
 from tellapart.models.openclip.dual_encoder import OpenClipEncoder
+from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import Source, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
@@ -69,12 +70,18 @@ class TrainableOpenClip(TrainableDual):
 
     def _local_features(self) -> LocalFeatures | None:
         """Find the last norms and projections of a ViT that pools by its first token, and of a causal text tower."""
-        vision = self._parts.model.visual
-        if not self._tower.shortens or getattr(vision, "pool_type", None) != "tok" or vision.attn_pool is not None:
+        vision = read_attribute(self._parts.model, "visual")
+        if not self._tower.shortens or getattr(vision, "pool_type", None) != "tok":
             return None
-        norm, project = self._tower.last_norm, self._tower.project
-        images = LocalTower(vision.ln_post, lambda states: states if vision.proj is None else states @ vision.proj)
-        return LocalFeatures(images, LocalTower(norm, project), self._tower.words)
+        if read_attribute(vision, "attn_pool") is not None:
+            return None
+
+        def project(states: Any) -> Any:
+            matrix = read_attribute(vision, "proj")
+            return states if matrix is None else states @ matrix
+
+        images = LocalTower(read_attribute(vision, "ln_post"), project)
+        return LocalFeatures(images, LocalTower(self._tower.last_norm, self._tower.project), self._tower.words)
 
     def model(self) -> OpenClipEncoder:
         """Return a model that measures with the weights as they are."""
@@ -86,7 +93,7 @@ class TrainableOpenClip(TrainableDual):
         """Write `open_clip_config.json` and `open_clip_model.safetensors`; its own tokenizer, too, if it has one."""
         model = self._parts.model
         folder.mkdir(parents=True)
-        config = {"model_cfg": self._config, "preprocess_cfg": dict(model.visual.preprocess_cfg)}
+        config = {"model_cfg": self._config, "preprocess_cfg": dict(import_open_clip().get_model_preprocess_cfg(model))}
         (folder / "open_clip_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
         tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in model.state_dict().items()}
         require("safetensors.torch", extra="train").save_file(tensors, folder / "open_clip_model.safetensors")

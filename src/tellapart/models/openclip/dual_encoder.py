@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.openclip.fitting import explain_weights
+from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import FOLDER, TAG, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
@@ -122,7 +123,7 @@ class OpenClipEncoder:
     def __init__(self, name: str, parts: Parts, runtime: Runtime, *, config: dict[str, Any]) -> None:
         self.truncated = 0
         self.activation, self.device = parts.activation, runtime.device
-        self.logit_scale = float(parts.model.logit_scale.detach().exp())
+        self.logit_scale = float(read_attribute(parts.model, "logit_scale").detach().exp())
         self._size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
         self.name, self._runtime, self._dimensions = name, runtime, int(config["embed_dim"])
@@ -130,9 +131,10 @@ class OpenClipEncoder:
         *shaping, _, scale = parts.transform.transforms
         self._shape = type(parts.transform)(shaping)
         self._tokens = Tokens(parts.tokenizer)
-        self.preparation = _preparation(parts.model.visual.preprocess_cfg)
+        preprocessing = import_open_clip().get_model_preprocess_cfg(parts.model)
+        self.preparation = _preparation(preprocessing)
         # Of the architecture much (heads, activation) is in no weight.
-        facts = (config, parts.model.visual.preprocess_cfg, self._tokens.facts)
+        facts = (config, preprocessing, self._tokens.facts)
         self.fingerprint = weights_fingerprint(
             parts.model, _VERSION, runtime.dtype, *(json.dumps(fact, sort_keys=True) for fact in facts)
         )

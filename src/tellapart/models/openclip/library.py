@@ -16,7 +16,8 @@ from threading import RLock, get_ident
 from types import ModuleType
 from typing import Any
 
-from tellapart.errors import require
+from tellapart.errors import MissingDependencyError, require
+from tellapart.models.openclip.internals import internal_module, internal_name
 from tellapart.models.torch_backend import import_torch
 
 __all__ = ["import_open_clip", "import_towers"]
@@ -36,7 +37,7 @@ def import_open_clip() -> ModuleType:
     A library that is imported already is not hidden, and neither is one from another thread.
 
     Raises:
-        MissingDependencyError: torch or open_clip is not installed.
+        MissingDependencyError: torch or open_clip is not installed, or this version of open_clip lacks a name.
 
     >>> "ViT-B-32" in import_open_clip().list_models()
     True
@@ -47,7 +48,8 @@ def import_open_clip() -> ModuleType:
             with _without_compiler():
                 require("torchvision", extra="models")
             with _without_later():
-                _call_later(require("open_clip", extra="models"))
+                require("open_clip", extra="models")
+                _call_later()
         return require("open_clip", extra="models")
 
 
@@ -56,13 +58,12 @@ def import_towers(config: Mapping[str, Any]) -> None:
 
     open_clip's own call imports them too, but under whatever device and modes the model is being built.
     """
-    open_clip = import_open_clip()
+    import_open_clip()
     for tower, key, name in (
         ("vision_cfg", "timm_model_name", "TimmModel"),
         ("text_cfg", "hf_model_name", "HFTextEncoder"),
     ):
-        late = getattr(open_clip.model, name)
-        if key in config[tower] and isinstance(late, _Late):
+        if key in config[tower] and isinstance(late := internal_name(f"model.{name}"), _Late):
             late.fetch()
 
 
@@ -82,13 +83,21 @@ class _Late:
         return self.fetch()(*args, **kwargs)
 
 
-def _call_later(open_clip: ModuleType) -> None:
-    model, timm, hub = open_clip.model, open_clip.timm_model, open_clip.hf_model
-    if timm.timm is None:
-        model.TimmModel = _Late(model, timm, "TimmModel")
-    if hub.transformers is None:
-        model.HFTextEncoder = _Late(model, hub, "HFTextEncoder")
+def _call_later() -> None:
     # CoCa's writing needs a class that transformers 5 no longer has: it is off in any case.
+    try:
+        for module, library, name in (
+            ("timm_model", "timm", "TimmModel"),
+            ("hf_model", "transformers", "HFTextEncoder"),
+        ):
+            if internal_name(f"{module}.{library}") is None and internal_name(f"model.{name}"):
+                model = internal_module("model")
+                setattr(model, name, _Late(model, internal_module(module), name))
+    except MissingDependencyError:
+        # The next call must not take the half that goes without timm and transformers for the whole.
+        for loaded in [each for each in sys.modules if each.split(".")[0] == "open_clip"]:
+            del sys.modules[loaded]
+        raise
 
 
 class _Hiding(MetaPathFinder):

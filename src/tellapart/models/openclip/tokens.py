@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.torch_backend import bucket, import_torch
 
 __all__ = ["TextTower", "Tokens"]
@@ -26,7 +27,7 @@ class Tokens:
         self._tokenizer = tokenizer
         self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's own
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
-        vocabulary = tokenizer.encoder if self._inner is None else _vocabulary(self._inner)
+        vocabulary = read_attribute(tokenizer, "encoder") if self._inner is None else _vocabulary(self._inner)
         self.facts: dict[str, Any] = {
             "kind": type(tokenizer).__name__,
             **{key: getattr(value, "__name__", value) for key, value in options.items()},
@@ -35,16 +36,18 @@ class Tokens:
 
     def read(self, texts: Sequence[str]) -> tuple[Any, int]:
         """Return token ids, int64 `(n, context_length)`, and how many texts lost their end."""
-        length = self._tokenizer.context_length
+        length = read_attribute(self._tokenizer, "context_length")
         if not texts:
             return import_torch().zeros((0, length), dtype=import_torch().int64), 0
         ids = self._tokenizer(list(texts))
         if self._inner is None:
+            encode = read_attribute(self._tokenizer, "encode")
             full = [text for text, last in zip(texts, ids[:, -1].tolist(), strict=True) if last]
-            return ids, sum(len(self._tokenizer.encode(text)) + 2 > length for text in full)  # 2: start and end
+            return ids, sum(len(encode(text)) + 2 > length for text in full)  # 2: start and end
         # open_clip's mode `clips` adds three tokens itself; else the tokenizer adds its own.
-        clips = self._tokenizer.tokenizer_mode == "clips"
-        cleaned = [self._tokenizer.clean_fn(text) for text in texts]
+        clips = read_attribute(self._tokenizer, "tokenizer_mode") == "clips"
+        clean = read_attribute(self._tokenizer, "clean_fn")
+        cleaned = [clean(text) for text in texts]
         whole = self._inner(cleaned, add_special_tokens=not clips, verbose=False).input_ids
         return ids, sum(len(tokens) + 3 * clips > length for tokens in whole)
 
@@ -78,19 +81,21 @@ class TextTower:
             return self._model.encode_text(ids)
         # As open_clip's own forward, which takes the whole context only.
         text, length = self._text, ids.shape[1]
-        dtype = text.transformer.get_cast_dtype()
-        tokens = text.token_embedding(ids).to(dtype) + text.positional_embedding[:length].to(dtype)
-        hidden = text.ln_final(text.transformer(tokens, attn_mask=text.attn_mask[:length, :length]))
+        embed, transformer = read_attribute(text, "token_embedding"), read_attribute(text, "transformer")
+        positions, mask = read_attribute(text, "positional_embedding"), read_attribute(text, "attn_mask")
+        dtype = read_attribute(transformer, "get_cast_dtype")()
+        tokens = embed(ids).to(dtype) + positions[:length].to(dtype)
+        hidden = self.last_norm(transformer(tokens, attn_mask=mask[:length, :length]))
         return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self._pooling_positions(ids)])
 
     @property
     def last_norm(self) -> Any:
         """The module that gives a state for every token."""
-        return self._text.ln_final
+        return read_attribute(self._text, "ln_final")
 
     def project(self, states: Any) -> Any:
         """Take states, `(..., width)`, to the space of the features, `(..., dimensions)`."""
-        projection = self._text.text_projection
+        projection = read_attribute(self._text, "text_projection")
         if projection is None:
             return states
         return states @ projection if isinstance(projection, import_torch().Tensor) else projection(states)

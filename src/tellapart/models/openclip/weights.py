@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.errors import ModelError, first_line, require
+from tellapart.errors import MissingDependencyError, ModelError, first_line, require
 from tellapart.models.checkpoint import describe_misfit, read_state_dict
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
+from tellapart.models.openclip.internals import internal_name, read_attribute
 from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.lora import merge_updates
 from tellapart.models.openclip.source import FOLDER, HUB, Source
@@ -22,6 +23,9 @@ __all__ = ["Parts", "assemble"]
 
 #: Entries of OpenAI's own archives, which are numbers beside the weights.
 _OPENAI = ("input_resolution", "context_length", "vocab_size")
+
+#: What `open_clip.image_transform` takes of a preprocessing, beside the size.
+_STEPS = ("mean", "std", "interpolation", "resize_mode", "fill_color")
 
 #: A buffer that older versions of transformers saved and that counts up from zero.
 _COUNTER = "text.transformer.embeddings.position_ids"
@@ -70,8 +74,8 @@ def assemble(source: Source) -> Parts:
                 force_preprocess_cfg={key: value for key, value in source.preprocessing.items() if key != "size"},
             )
         facts = open_clip.get_model_preprocess_cfg(model)
-        images = open_clip.transform
-        transform = images.image_transform_v2(images.PreprocessCfg(**facts), is_train=False)
+        steps = {key: facts[key] for key in _STEPS if key in facts}
+        transform = open_clip.image_transform(facts["size"], is_train=False, **steps)
     _check_size(source, facts)
     activation = _activation_of(model)
     _load(source, model.eval(), activation)
@@ -107,9 +111,10 @@ def _check_size(source: Source, facts: Mapping[str, Any]) -> None:
 
 def _activation_of(model: Any) -> str:
     # Towers of other libraries (timm, transformers) have their own activation, which no option of open_clip changes.
-    own = [module for module in model.modules() if type(module).__name__ in {"VisionTransformer", "Transformer"}]
-    kinds = {type(module).__name__ for tower in own for module in tower.modules()}
-    return " and ".join(sorted(kinds & {"QuickGELU", "GELU"}))
+    towers = {internal_name("transformer.VisionTransformer"), internal_name("transformer.Transformer")}
+    activations = {internal_name("transformer.QuickGELU"), import_torch().nn.GELU}
+    kinds = {type(part) for module in model.modules() if type(module) in towers for part in module.modules()}
+    return " and ".join(sorted(kind.__name__ for kind in kinds & activations))
 
 
 def _load(source: Source, model: Any, activation: str) -> None:
@@ -156,8 +161,8 @@ def _did_you_mean(source: Source, expected: Shapes, actual: Shapes) -> str:
 
 def _convert_names(source: Source, model: Any, tensors: dict[str, Any]) -> dict[str, Any]:
     """Rename what open_clip itself renames; stretch and fill in nothing."""
-    convert = require("open_clip.convert", extra="models").convert_state_dict
-    rename = require("open_clip.model", extra="models").convert_to_custom_text_state_dict
+    convert = internal_name("convert.convert_state_dict")
+    rename = internal_name("model.convert_to_custom_text_state_dict")
     if any(name.startswith(("text_model.", "vision_model.")) for name in tensors):
         raise ModelError(
             f"{source.name}: {source.checkpoint} is a checkpoint of transformers, not of open_clip; name its folder, "
@@ -179,18 +184,19 @@ def _convert_names(source: Source, model: Any, tensors: dict[str, Any]) -> dict[
 def _check_tokenizer(source: Source, model: Any, tokenizer: Any) -> None:
     """Check that the tokenizer fits the text tower: its entries, its length, and the token that is pooled at."""
     text = getattr(model, "text", model)
-    rows = text.token_embedding.weight.shape[0] if hasattr(text, "token_embedding") else text.vocab_size
+    sizes = import_open_clip().get_model_tokenize_cfg(model)
+    rows, context = sizes["vocab_size"], sizes["context_length"]
     inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's own
-    entries = tokenizer.vocab_size if inner is None else max(inner.get_vocab().values()) + 1
+    entries = read_attribute(tokenizer, "vocab_size") if inner is None else max(inner.get_vocab().values()) + 1
     if (inner is None and entries != rows) or entries > rows:
         raise ModelError(
             f"{source.name}: its tokenizer has {entries} entries, its token embeddings {rows} rows; they belong to "
             "different models: name the right one as 'hf_tokenizer_name' in open_clip_config.json"
         )
-    if tokenizer.context_length > text.context_length:
+    if (length := read_attribute(tokenizer, "context_length")) > context:
         raise ModelError(
-            f"{source.name}: its tokenizer makes {tokenizer.context_length} tokens, its text tower takes "
-            f"{text.context_length}; correct 'context_length' in open_clip_config.json"
+            f"{source.name}: its tokenizer makes {length} tokens, its text tower takes {context}; "
+            "correct 'context_length' in open_clip_config.json"
         )
     if getattr(tokenizer, "reduction_fn", None) is not None:
         raise ModelError(
@@ -198,7 +204,7 @@ def _check_tokenizer(source: Source, model: Any, tokenizer: Any) -> None:
             "'reduction_mask' from 'tokenizer_kwargs' in open_clip_config.json"
         )
     pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
-    end = tokenizer.eot_token_id if inner is None else inner.eos_token_id
+    end = read_attribute(tokenizer, "eot_token_id") if inner is None else inner.eos_token_id
     pooled = end
     if pool in {"eos", "argmax"}:
         pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))
@@ -214,7 +220,7 @@ def _explain_errors(source: Source, failure: str, fix: str = "") -> Iterator[Non
     """Turn any error of the libraries into one line."""
     try:
         yield
-    except ModelError:
+    except (ModelError, MissingDependencyError):
         raise
     except Exception as error:
         raise ModelError(f"{source.name}: {failure}: {first_line(error).rstrip('.')}{fix}") from error
