@@ -256,12 +256,11 @@ def measure_writer(bench: Bench, name: str) -> dict[str, Any]:
 
 def measure_onnx(bench: Bench) -> dict[str, Any]:
     """Measure the ONNX encoder that comes with tellapart, on this device against the CPU."""
-    import onnxruntime
-
     from tellapart.models.bundled import DEMO_ENCODER_FOLDER
     from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
+    from tellapart.models.onnx.runtime import import_onnxruntime
 
-    providers = onnxruntime.get_available_providers()
+    providers = import_onnxruntime().get_available_providers()
     few = bench.pairs(bench.count(256, 4))
     reference = score(OnnxDualEncoder.load(DEMO_ENCODER_FOLDER), few, store=EmbeddingStore(None))
     found: dict[str, Any] = {"providers": providers, "cpu": round(len(few) / reference.seconds, 2)}

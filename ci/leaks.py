@@ -30,15 +30,18 @@ import pytest
 #: What a server that is told to stop may still need.
 SECONDS = 10.0
 
-#: What libraries open once and keep for the process: in names of threads, command lines, paths and names of files.
+#: What libraries open once and keep for the process: in names of threads, command lines, paths,
+#: names of files and of environment variables.
 LASTING = (
     "AnyIO worker thread",
     "asyncio_",
     "multiprocessing.resource_tracker",
     "multiprocessing.forkserver",
-    "onnxruntime",
-    ".ses",  # onnxruntime's
     sys.prefix,  # fonts that matplotlib reads
+    "torchinductor_",
+    "GOMP_SPINCOUNT",  # with tellapart's import of torch
+    "TORCHINDUCTOR_CACHE_DIR",  # with torch's import of its compiler
+    "PYTEST_CURRENT_TEST",
 )
 
 State = dict[str, Any]
@@ -77,7 +80,7 @@ def child_processes() -> set[str]:
 
 def temporary_files() -> set[str]:
     """Return the names in the folder for temporary files, which is this worker's."""
-    return set(os.listdir(tempfile.gettempdir())) - set(LASTING)
+    return {name for name in os.listdir(tempfile.gettempdir()) if not name.startswith(LASTING)}
 
 
 def torch_settings() -> State:
@@ -99,7 +102,7 @@ def torch_settings() -> State:
 
 def settings() -> State:
     """Return what a test sets for the whole process, by name."""
-    environment = {f"${name}": value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    environment = {f"${name}": value for name, value in os.environ.items() if not name.startswith(LASTING)}
     handlers = {f"handler of {one.name}": signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     folder = {"current folder": os.getcwd(), "sys.path": tuple(sys.path)}
     return environment | handlers | folder | {f"torch: {name}": value for name, value in torch_settings().items()}
@@ -149,6 +152,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Python's tracker of shared memory starts here, and not with the first test that needs it.
     """
     resource_tracker.ensure_running()
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # what `tmp_path` keeps stays there
     folder = tempfile.TemporaryDirectory(prefix="tests-")
     config.stash[FOLDER] = folder
     os.environ["TMPDIR"] = tempfile.tempdir = folder.name

@@ -39,7 +39,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
@@ -48,6 +47,7 @@ from torch import Tensor, nn
 
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.onnx.folder import FILES
+from tellapart.models.onnx.runtime import import_onnxruntime
 from tellapart.models.torch_backend import refuse_unsafe_pickle
 
 UNAVAILABLE = 75
@@ -231,6 +231,7 @@ def embed(graph: bytes, words: Tokenizer, texts: Sequence[str]) -> Floats:
 
 def session_of(graph: bytes) -> Any:
     """Load a graph as the product does: one thread, no word on the terminal."""
+    onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

@@ -66,7 +66,6 @@ Row = tuple[tuple[str, ...], tuple[str, ...]]
 @pytest.fixture
 def encoder() -> str:
     """The model's name on the command line."""
-    pytest.importorskip("onnxruntime", reason="an ONNX model needs onnxruntime, of the extra 'models'")
     reason = ENCODER / "unavailable.txt"
     if reason.exists():
         pytest.skip(f"the parts of the real encoder are not to be had: {reason.read_text().strip()}")

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -295,3 +298,15 @@ def test_devices_that_are_not_there_are_refused(tiny_encoder: Any, monkeypatch: 
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CUDAExecutionProvider"])
     with pytest.warns(UserWarning, match="CUDAExecutionProvider"), pytest.raises(ModelError, match="could not start"):
         OnnxDualEncoder.load(tiny_encoder.folder, device="cuda")
+
+
+@pytest.mark.slow
+def test_onnxruntime_stores_no_identifier_and_no_events(tmp_path: Path) -> None:
+    """Its telemetry keeps both in the folder for caches, and begins with the first import."""
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "tellapart", "run", "--limit", "4", "--out", str(tmp_path / "run"), "--quiet"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    names = {path.name for path in tmp_path.rglob("*")}
+    assert "results.json" in names
+    assert not names & {"deviceid", "onnxruntime.db", ".ses"}

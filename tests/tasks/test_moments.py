@@ -435,7 +435,6 @@ def test_a_model_that_does_not_look_ties_everywhere_and_gets_chance_where_ties_a
 
 
 def test_the_bundled_encoder_runs_on_frames(command: Callable[..., Any], frames: Path) -> None:
-    pytest.importorskip("onnxruntime", reason="the bundled encoder runs on onnxruntime")
     out = frames / "run"
     ran = command(
         "run", "-m", "demo-encoder", "-b", "gebc-val", "--data", frames, "--limit", "2", "--out", out, "--json"

@@ -18,6 +18,7 @@ from tellapart.models.compact.config import PAD, TOKENIZER
 from tellapart.models.compact.dual_encoder import PREFIX, CompactParts, open_parts
 from tellapart.models.compact.towers import fold_norms
 from tellapart.models.onnx.folder import CONFIG, FILES
+from tellapart.models.onnx.runtime import import_onnxruntime
 from tellapart.models.torch_backend import import_torch, parameter_count
 
 __all__ = ["TOLERANCE", "convert_to_onnx", "round_weights"]
@@ -135,8 +136,7 @@ def _is_half(values: NDArray[np.float32]) -> bool:
 
 def _difference(path: Path, name: str, tower: Any, sample: Any) -> float:
     """Return the largest absolute difference between ONNX Runtime's vectors and torch's."""
-    import onnxruntime
-
+    onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

@@ -15,6 +15,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, first_line
 from tellapart.models.onnx.file_format import weight_count
 from tellapart.models.onnx.folder import ModelFolder, OnnxConfig, read_folder
+from tellapart.models.onnx.runtime import import_onnxruntime
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefetch import available_cores
 from tellapart.models.prefix import ModelPrefix
@@ -159,8 +160,7 @@ class _Graph:
     """One ONNX graph: its session, and what its inputs want."""
 
     def __init__(self, folder: ModelFolder, file: str, device: str) -> None:
-        import onnxruntime
-
+        onnxruntime = import_onnxruntime()
         if device not in _PROVIDERS:
             raise ModelError(f"device {device!r} is unknown; use one of {', '.join(_PROVIDERS)}")
         available = onnxruntime.get_available_providers()
