@@ -16,7 +16,6 @@ LEAKS = {
     "socket": ("kept.append(socket.socket())", r"open: socket:\[\d+\]"),
     "unreachable_socket": ("one = socket.socket(); circle = [one]; circle.append(circle)", r"unclosed <socket"),
     "pipe": ("kept.append(os.pipe())", r"open: pipe:\[\d+\]"),
-    "file": ("kept.append(open(__file__))", r"open: .*test_leaking\.py"),
     "thread": ("threading.Thread(target=time.sleep, args=(60,), daemon=True, name='late').start()", r"threads: late"),
     "process": ("kept.append(subprocess.Popen(['sleep', '60']))", r"processes: \d+: sleep 60"),
     "temporary_folder": ("tempfile.mkdtemp(prefix='left-')", r"temporary files: left-"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -97,8 +98,8 @@ def evaluate(
         place=locations(data, images, outside_images),
         **chosen,
     )
-    folder = _folder(out)
     with ExitStack() as held:
+        folder = held.enter_context(_run_folder(out))
         store = cache if isinstance(cache, EmbeddingStore) else held.enter_context(open_store(cache))
         report = held.enter_context(reporting(progress))
         leads = run_in_ranks(settings, folder, store=store, command=command, progress=report)
@@ -146,25 +147,25 @@ def score(
     if kind is not None and kind not in get_args(ScoreKind):
         raise ScoreError(f"--kind {kind}: use one of {', '.join(get_args(ScoreKind))}")
     place = locations(data, images, outside_images)
-    folder = _folder(out)
-    if benchmark is None:
-        if not isinstance(scores, Mapping) or not scores:
-            raise RunError("score: name a benchmark, or map the names of several to their files")
-        files = {_named(each, place): as_path(file, "scores") for each, file in scores.items()}
-    else:
-        known = _named(benchmark, place)
-        files = {known: _file_of(scores, known, place, folder)}
-        name = name or (None if isinstance(scores, str | Path) else "scores")
-    run_scores(
-        files,
-        folder,
-        kind=cast(ScoreKind | None, kind),
-        name=name,
-        seed=seed,
-        command=command,
-        strict=strict,
-        place=place,
-    )
+    with _run_folder(out) as folder:
+        if benchmark is None:
+            if not isinstance(scores, Mapping) or not scores:
+                raise RunError("score: name a benchmark, or map the names of several to their files")
+            files = {_named(each, place): as_path(file, "scores") for each, file in scores.items()}
+        else:
+            known = _named(benchmark, place)
+            files = {known: _file_of(scores, known, place, folder)}
+            name = name or (None if isinstance(scores, str | Path) else "scores")
+        run_scores(
+            files,
+            folder,
+            kind=cast(ScoreKind | None, kind),
+            name=name,
+            seed=seed,
+            command=command,
+            strict=strict,
+            place=place,
+        )
     return Run(folder, scratch=out is None)
 
 
@@ -212,8 +213,19 @@ def describe_kept(folder: Path, store: EmbeddingStore) -> str | None:
     return f"{results}; {kept or 'of the others nothing is (--no-cache)'}"
 
 
-def _folder(out: str | Path | None) -> Path:
-    return as_path(out, "out") if out is not None else Path(tempfile.mkdtemp(prefix="tellapart-")) / "run"
+@contextmanager
+def _run_folder(out: str | Path | None) -> Iterator[Path]:
+    """Yield the run folder, a temporary one if none is named; an error removes that one unless it has results."""
+    if out is not None:
+        yield as_path(out, "out")
+        return
+    folder = Path(tempfile.mkdtemp(prefix="tellapart-")) / "run"
+    try:
+        yield folder
+    except BaseException:
+        if not (folder / RESULTS).is_file():
+            shutil.rmtree(folder.parent, ignore_errors=True)
+        raise
 
 
 def _model(model: Any, batched: bool | None) -> Any:
