@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,8 +56,19 @@ LONGEST = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take longest first; with `--no-loadscope-reorder` workers get them so."""
+    """Mark the cases that `few` leaves out, and put the files that take longest first.
+
+    With `--no-loadscope-reorder` workers get the files in this order.
+    """
+    cases: Counter[str] = Counter()
+    for item in items:
+        if few := item.get_closest_marker("few"):
+            function = item.nodeid.partition("[")[0]
+            cases[function] += 1
+            if cases[function] > few.args[0]:
+                item.add_marker(pytest.mark.slow)
     root = Path(__file__).parent
     place = {root / name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))

@@ -149,6 +149,7 @@ def test_a_planted_regression_stops_the_job_and_one_comment_is_kept_up_to_date(
     assert github.comments[3]["body"] == f"{MARK}\nsomebody else's"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_none_fails_the_job_and_the_comment_says_why(
     runs: dict[str, Path], act: Callable[..., Any], github: type[GitHub], tmp_path: Path
 ) -> None:

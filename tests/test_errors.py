@@ -74,6 +74,7 @@ def test_a_module_that_is_there_but_broken_is_not_called_missing(
         require("broken_by_itself", extra="train")
 
 
+@pytest.mark.slow
 def test_every_extra_that_a_message_can_name_exists() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {

@@ -197,6 +197,7 @@ def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is
     assert baselines.most_frequent_caption(records)[0] == ["a a a a"] * 4
 
 
+@pytest.mark.slow
 def test_measuring_pairs_again_keeps_what_was_measured_of_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

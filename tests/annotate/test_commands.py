@@ -110,6 +110,7 @@ def test_a_study_can_be_read_before_it_is_finished(command, made_set, tmp_path) 
     assert "agreement: none, no unit" in command("annotate", "agree", "study").out
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -48,6 +48,7 @@ def test_a_model_is_a_file_of_ten_lines_and_a_benchmark_one_of_fifteen() -> None
     assert len((EXAMPLES / "my_model.py").read_text().splitlines()) <= 10
 
 
+@pytest.mark.slow
 def test_both_are_measured_without_installing_anything(command, mine: Path) -> None:
     model, pairs = f"{mine}/my_model.py:brightness", f"{mine}/my_set.py:MY_SET"
     ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json")
@@ -161,6 +162,7 @@ def test_a_package_adds_what_its_tables_hold(command, tmp_path: Path, monkeypatc
     assert ta.load_plugin("mine_package") == ["again", "longer"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore::tellapart.errors.TellapartWarning")
 @pytest.mark.parametrize(
     ("code", "said"),

@@ -96,6 +96,7 @@ def test_a_tag_whose_rarest_value_has_few_items_is_warned_of(captioned: Made) ->
     assert tag_balance(captioned([("a", "b")] * 3, tags=[{"t": "x"}, {"t": "x"}, {"t": "y"}]))[0].verdict == "warn"
 
 
+@pytest.mark.slow
 def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned: Made, loves_z: Path) -> None:
     pairs = captioned([(f"zzzz {k}", f"aaaa {k}") for k in range(30)])
     model = find_text_scorer(f"tinystories:{loves_z}", Path())

@@ -59,6 +59,7 @@ def test_a_datasheet_that_is_none_is_an_error(datasheet: object, message: str) -
         answers({"datasheet": datasheet})
 
 
+@pytest.mark.slow
 def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pictured: Made, blots: Blots) -> None:
     pairs = pictured([[blots(k), blots(k + 50)] for k in range(20)], card={"title": "Blots", "licence": "CC0-1.0"})
     page = html(make_card(pairs, audit(pairs)))

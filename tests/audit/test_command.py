@@ -29,6 +29,7 @@ def test_the_demo_set_passes_all_but_a_tag_of_many_values(demo: Audit) -> None:
     assert (demo.items, demo.images, demo.texts, demo.clusters) == (300, 600, 575, 300)
 
 
+@pytest.mark.slow
 def test_the_numbers_of_the_demo_set_are_these(demo: Audit) -> None:
     by_check = {finding.name: finding for finding in demo.findings}
     assert by_check["blind: blind"].value == 0.48
@@ -99,6 +100,7 @@ def test_no_picture_is_read_if_none_is_wanted(made_set: Any, command: Run) -> No
     assert (ran.code, "cannot be decoded as an image" in ran.err) == (2, True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -33,6 +33,7 @@ def by_name(findings: list[Finding]) -> dict[str, Finding]:
     return {finding.name: finding for finding in findings}
 
 
+@pytest.mark.slow
 def test_a_clean_set_of_minimal_pairs_passes_every_check(pictured: Made, blots: Blots) -> None:
     # Which picture is the changed one, and which caption says so, is as good as tossed: else the order tells them
     # apart.

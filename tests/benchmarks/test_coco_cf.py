@@ -66,6 +66,7 @@ def test_images_are_read_from_the_archive_as_it_is(
     assert at(NAME, tmp_path, tmp_path / "pictures").records().pixels("158956_0_img_1.jpg").shape == (4, 4, 3)
 
 
+@pytest.mark.slow
 def test_a_damaged_archive_is_an_error_of_the_data(at: At, published: Published, tmp_path: Path) -> None:
     (tmp_path / "examples.jsonl").write_bytes((published("coco_counterfactuals") / "metadata.jsonl").read_bytes())
     (tmp_path / "images.zip").write_bytes(b"PK\x03\x04 cut short")

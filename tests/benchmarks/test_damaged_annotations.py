@@ -103,6 +103,7 @@ def test_a_file_with_wrong_bytes(damaged: tuple[str, Path, tuple[Item, ...]], pl
         path.write_bytes(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["reversed", "shuffled"])
 def test_rows_in_another_order_are_the_same_items(published: Published, tmp_path: Path, rows: str) -> None:
     source = published("sugarcrepe") / "data"

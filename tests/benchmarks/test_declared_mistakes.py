@@ -63,6 +63,7 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, SetFile, 
     return name, one, list(islice(set_file._grouped(one, place), 14))[-2:], place
 
 
+@pytest.mark.few(10)
 def test_the_first_records_are_these(rows: tuple[str, SetFile, list[Any], Locations]) -> None:
     name, one, groups, place = rows
     assert records_of(one, groups, place) == FIRST[name]
@@ -99,6 +100,7 @@ def changes(own: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"no {key}", {name: each for name, each in own.items() if name != key}
 
 
+@pytest.mark.few(10)
 def test_no_mistake_in_its_tables_leaves_the_records_as_they_are(
     rows: tuple[str, SetFile, list[Any], Locations],
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_file_with_its_rows_and_keys_in_another_order(made: Made, drawn: rando
     assert found == before or (found is None and "bivlc" in path.name.lower())  # its order is what its ids are
 
 
+@pytest.mark.few(4)
 @LATE
 @given(data=st.data())
 def test_a_value_that_is_nothing_or_of_a_type_that_no_field_has(made: Made, data: st.DataObject) -> None:
@@ -196,6 +197,7 @@ def test_a_value_that_is_nothing_or_of_a_type_that_no_field_has(made: Made, data
         assert_same(found, before, one_differs=form.may_differ(place))
 
 
+@pytest.mark.few(4)
 @LATE
 @given(data=st.data())
 def test_a_value_of_another_type(made: Made, data: st.DataObject) -> None:

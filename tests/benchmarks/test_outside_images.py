@@ -129,6 +129,7 @@ def test_what_is_allowed_for_images_is_a_picture_still(write: Write, tmp_path: P
             load_pairs(f"folder:{folder}", Locations(outside=True))
 
 
+@pytest.mark.few(2)
 def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(
     command: Callable[..., Any], outside: Path
 ) -> None:

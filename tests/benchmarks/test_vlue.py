@@ -112,6 +112,7 @@ def test_the_statement_file_has_its_counts() -> None:
     assert group_accuracy(correct, groups).sum() == sum(all(labels[row] for row in group) for group in groups)
 
 
+@pytest.mark.slow
 def test_the_question_file_has_its_counts() -> None:
     found = read_questions(shared("vqa_vlue_test.json"))
     assert len(found.questions) == 11_942

@@ -51,6 +51,7 @@ PAGES = [
 NO_TABLE = {"/compare", "/benchmarks/shapes/items/0"}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("path", [*PAGES, "/static/board.css", "/openapi.json", "/models/nobody"])
 def test_head_is_get_without_the_body(client: TestClient, path: str) -> None:
     for more in ("", "?format=json"):

@@ -103,11 +103,10 @@ def test_a_connection_that_says_nothing_is_closed(served: Served, hurried: None)
 
 
 def test_a_head_that_trickles_in_is_closed_however_often_a_byte_comes(served: Served, hurried: None) -> None:
-    with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n") as one:
-        with pytest.raises(ConnectionError):
-            for _ in range(1000):
-                one.sendall(b"X-A: b\r\n")
-                time.sleep(0.05)
+    with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n") as one, pytest.raises(ConnectionError):
+        for _ in range(1000):
+            one.sendall(b"X-A: b\r\n")
+            time.sleep(0.05)
 
 
 def test_a_second_request_that_never_ends_is_closed_too(served: Served, hurried: None) -> None:

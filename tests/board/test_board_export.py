@@ -36,6 +36,7 @@ def site(store, settings, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_address_is_a_file_of_the_site(site: Path) -> None:
     seen = 0
     for page in site.rglob("index.html"):
@@ -82,6 +83,7 @@ def test_it_holds_no_script(site: Path) -> None:
     assert not list(site.rglob("*.js"))
 
 
+@pytest.mark.slow
 def test_writing_it_again_changes_no_byte(store, settings, site: Path, tmp_path: Path) -> None:
     export_site(store, settings, tmp_path, most_items=5)
     files = {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}

@@ -22,6 +22,7 @@ QUERIES = st.dictionaries(
 )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", sorted(PAGES))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

@@ -45,6 +45,7 @@ def cells(found: dict[str, Any]) -> dict[str, tuple[int | None, str]]:
     return {row["title"]: (row["rank"], row["cells"][by]["limited"]) for row in found["rows"]}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("path", ["/", "/benchmarks/shapes", "/benchmarks/shapes/by/type/group_score"])
 def test_the_whole_one_is_the_models_entry_and_a_part_is_marked_and_has_no_place(client: Any, path: str) -> None:
     found = client.get(f"{path}?format=json").json()
@@ -70,6 +71,7 @@ def test_a_part_takes_no_place_and_no_part_in_rankings_and_means(client: Any) ->
     assert {line["title"] for line in client.get("/ranks?format=json").json()["lines"]} == {"both", "slow"}
 
 
+@pytest.mark.slow
 def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client: Any) -> None:
     found = client.get("/models/both?format=json").json()
     assert {on["benchmark"]["part"] for on in found["on"]} == {"", PART}
@@ -82,6 +84,7 @@ def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client: 
     assert {row["cells"][2]["limited"] for row in page["rows"]} == {PART}
 
 
+@pytest.mark.slow
 def test_a_whole_run_and_a_part_are_not_tested_against_each_other(client: Any) -> None:
     refused = client.get("/compare/slow/quick?format=json").json()
     assert refused["tests"] == []

@@ -48,6 +48,7 @@ def rows(html: str) -> list[str]:
     return re.findall(r'<th scope="row"><a href="[^"]*">(m\d\d)</a>', html)
 
 
+@pytest.mark.slow
 def test_the_first_page_shows_fifty_models_and_links_to_the_others(client: TestClient) -> None:
     first, second = client.get("/").text, client.get("/pages/2").text
     assert rows(first) + rows(second) == [f"m{k:02}" for k in reversed(range(MODELS))]

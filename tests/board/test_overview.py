@@ -38,6 +38,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Any:
         yield TestClient(create_app(settings, store))
 
 
+@pytest.mark.slow
 def test_benchmarks_stand_with_their_family_and_the_most_measured_first(mixed: TestClient) -> None:
     found = mixed.get("/?format=json").json()
     assert [(column["group"], column["title"]) for column in found["columns"]] == [

@@ -23,6 +23,7 @@ from tellapart.stats.multiple import holm
 from tellapart.stats.tiers import tiers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clusters", [None, 12])
 def test_the_tests_are_those_of_compare_corrected_over_all_of_the_page(
     write_run: Any, tmp_path: Path, clusters: int | None
@@ -133,6 +134,7 @@ def test_no_other_choice_that_begins_the_same_has_more_numbers(seed: int) -> Non
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clusters", [None, 12])
 def test_two_models_on_a_set_that_shares_its_name_with_another_are_tested(
     write_run: Any, tmp_path: Path, clusters: int | None

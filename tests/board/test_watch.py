@@ -44,6 +44,7 @@ def waited_for(store: Store, expected: list[str], seconds: float = 20.0) -> bool
     return False
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("error", [OSError("a disk"), KeyError("x"), RecursionError(), MemoryError(), SystemExit(3)])
 def test_whatever_a_look_raises_the_next_tries_again(
     write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException

@@ -105,6 +105,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", list(FORMS))
 def test_a_form_that_no_browser_sends_is_refused_and_leaves_nothing(made: Any, name: str) -> None:
     how = dict(FORMS[name])

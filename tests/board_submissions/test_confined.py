@@ -182,6 +182,7 @@ runpy.run_module("tellapart.board.submissions.worker", run_name="__main__")
 """
 
 
+@pytest.mark.slow
 @linux
 def test_a_reader_that_was_taken_over_finds_no_label_to_tell(
     board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -211,6 +212,7 @@ def test_a_guard_that_the_system_lacks_is_logged_once(board: MakeBoard, caplog: 
     ]
 
 
+@pytest.mark.slow
 @linux
 def test_a_reading_process_ends_with_its_server(job: tuple[Any, dict[str, Any], Path]) -> None:
     made, asked, folder = job
@@ -308,6 +310,7 @@ LIES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", list(LIES))
 def test_a_reader_that_lies_has_its_own_file_refused_and_no_other(
     board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
@@ -342,6 +345,7 @@ FORMS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", list(FORMS))
 def test_what_was_read_goes_on_to_the_truth_in_its_form_and_in_no_other(
     board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
@@ -384,6 +388,7 @@ SLIPS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", list(SLIPS))
 def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(
     board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str

@@ -53,6 +53,7 @@ def test_scores_come_out_as_they_went_in_and_are_as_long_as_is_known_before(valu
             unpack(form, "pairs", items, other)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("task", list(ROWS))
 @given(data=st.data())
 def test_predictions_come_out_as_they_went_in(task: str, data: st.DataObject) -> None:

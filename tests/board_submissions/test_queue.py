@@ -133,6 +133,7 @@ def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_cou
     assert len([path for path in made.queue.folder.iterdir() if path.is_dir()]) == 3
 
 
+@pytest.mark.slow
 def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(board: MakeBoard) -> None:
     made = board(4)
     first = made.measured(b"id,a\n", file="scores.csv")
@@ -198,6 +199,7 @@ def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_ba
     assert sorted(row["public"]["values"]["group_score"] for row in rows)[-1] == 1.0
 
 
+@pytest.mark.slow
 def test_what_an_orphan_says_after_the_end_changes_nothing(board: MakeBoard) -> None:
     made = board()
     seen = made.measured(made.npz(made.right()))
@@ -317,6 +319,7 @@ def test_who_sends_many_files_does_not_keep_others_waiting(board: MakeBoard) -> 
     assert measured == [order[k] for k in (0, 3, 4, 1, 2)]
 
 
+@pytest.mark.slow
 def test_whatever_goes_wrong_with_one_file_the_next_is_measured(
     board: MakeBoard, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -382,6 +385,7 @@ def test_a_benchmark_closed_by_its_date_stays_closed_when_the_clock_is_set_back(
     assert logged(made, "benchmark closed") == 1
 
 
+@pytest.mark.slow
 def test_a_file_that_came_before_the_closing_and_is_measured_after_it_counts(board: MakeBoard) -> None:
     made = board(limits={"closes": "2024-10-05T00:00:00Z"})
     made.clock.now += 86_399
@@ -393,6 +397,7 @@ def test_a_file_that_came_before_the_closing_and_is_measured_after_it_counts(boa
     assert made.see(answer)["private"]["values"] == {"group_score": 1.0}
 
 
+@pytest.mark.slow
 def test_a_running_board_shows_private_numbers_once_the_date_has_come(board: MakeBoard) -> None:
     made = board(limits={"closes": "2024-10-05T00:00:00Z"})
     made.measured(made.npz(made.right()))
@@ -430,6 +435,7 @@ def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(bo
     assert logged(made, "submission taken up again") == 0
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_set_back_gives_no_places_back(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 1})
     assert made.measured(made.npz(made.right()))["state"] == "done"

@@ -294,6 +294,7 @@ def test_numbers_and_ids_are_what_they_are_spelt_and_nothing_else(
         read_sent(tmp_path / file, published, "pairs")
 
 
+@pytest.mark.slow
 def test_a_refused_file_gets_a_reason_leaves_nothing_and_does_not_count(board: MakeBoard) -> None:
     made = board(limits={"daily": 1})
     values = made.right()
@@ -315,6 +316,7 @@ def test_a_file_that_would_take_all_memory_ends_its_worker_alone(board: MakeBoar
     assert "memory" in seen["error"] or "did not end within" in seen["error"]
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_too_long_to_read_is_refused(board: MakeBoard) -> None:
     made = board(settings={"seconds": 1})
     ids = [item["id"] for item in made.task()]
@@ -399,12 +401,14 @@ def test_only_the_endings_of_score_files_are_taken(made: Any, file: str) -> None
     assert (answer.status_code, "send a file that ends in .npz, .csv, .jsonl" in answer.json()["detail"]) == (422, True)
 
 
+@pytest.mark.slow
 def test_a_path_in_the_files_name_goes_nowhere(made: Any) -> None:
     seen = made.measured(made.npz(made.right()), file="../../../../tmp/evil.npz")
     assert seen["state"] == "done"
     assert {path.name for path in (made.queue.folder / seen["id"]).iterdir()} == {"sent.npz"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("file", "shown"),
     [

@@ -43,6 +43,7 @@ def own_scores(board: Any, values: np.ndarray[Any, Any]) -> Scores:
     return Scores(list(restored), np.array(list(restored.values())), "similarity")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("shape", "clusters"), [((2, 2), 8), ((1, 3), None), ((3, 1), None)])
 def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(
     board: MakeBoard, tmp_path: Path, shape: tuple[int, int], clusters: int | None
@@ -200,6 +201,7 @@ def test_records_of_the_leaderboard_carry_what_the_pages_say(board: MakeBoard) -
     assert read_result(better).benchmarks["clocks"].metrics["group_score"].value == 1.0
 
 
+@pytest.mark.slow
 def test_ties_are_counted_over_the_whole_file_so_that_they_do_not_tell_which_items_are_public(board: MakeBoard) -> None:
     made = board()
     values = made.right()
@@ -210,6 +212,7 @@ def test_ties_are_counted_over_the_whole_file_so_that_they_do_not_tell_which_ite
     assert (row.best.public.ties, row.best.private.ties) == (1, 1)
 
 
+@pytest.mark.slow
 def test_the_pages_say_what_the_json_says(board: MakeBoard) -> None:
     made = board()
     seen = made.measured(made.npz(made.right(0.5)), model="half right")

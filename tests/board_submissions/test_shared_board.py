@@ -37,6 +37,7 @@ def board_file(made: Any) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_board_that_knows_no_hidden_benchmark_deletes_none_of_their_records(board: MakeBoard) -> None:
     made = board()
     made.measured(made.npz(made.right()))
@@ -56,6 +57,7 @@ def test_a_board_that_knows_no_hidden_benchmark_deletes_none_of_their_records(bo
         assert names(store) == []
 
 
+@pytest.mark.slow
 def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board: MakeBoard, tmp_path: Path) -> None:
     made = board()
     sent = made.measured(made.npz(made.right(0.8)))

@@ -106,6 +106,7 @@ def test_nobody_is_called_as_the_log_calls_the_server(board: MakeBoard, name: st
         board(4).service.accounts.add(name, "admin", by="root")
 
 
+@pytest.mark.slow
 def test_a_state_of_an_older_version_gets_what_files_are_read_with_and_nothing_else_anew(board: MakeBoard) -> None:
     made = board(limits={"daily": 9, "total": 9})
     ready = made.service.prepared["clocks"]

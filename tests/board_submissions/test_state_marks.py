@@ -142,6 +142,7 @@ def test_a_state_of_the_version_before_is_marked_and_goes_on(ended: Ended) -> No
         ended.start()
 
 
+@pytest.mark.slow
 def test_an_upload_that_is_gone_costs_its_sender_nothing_and_holds_nobody_up(board: MakeBoard) -> None:
     made = board(8, limits={"daily": 9, "total": 9})
     lost = made.send(made.npz(made.right(0.5)))
@@ -242,6 +243,7 @@ def invoke(*words: object, status: int = 0) -> str:
     return done.output
 
 
+@pytest.mark.slow
 def test_a_backup_takes_the_place_of_the_state_and_is_checked(ended: Ended, file: Path, tmp_path: Path) -> None:
     told = json.loads(invoke("backup", tmp_path / "copy", "--board", file, "--json"))
     assert told["files"] == len([path for path in (tmp_path / "copy" / "state").rglob("*") if path.is_file()]) >= 8

@@ -172,11 +172,13 @@ def test_failures_are_tried_again_alone(
     assert images == {name: data for name, data in contents(flaky.folder).items() if name.startswith("images/")}
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_its_own_candidate_one_try(recipe: Callable[..., Path], tmp_path: Path) -> None:
     built = build(recipe("dying", options='about_folder = "."'), tmp_path / "set", workers=2)
     assert (built.funnel.items, built.funnel.failed) == (10, 0)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_named_when_no_try_is_left(recipe: Callable[..., Path], tmp_path: Path) -> None:
     path = recipe("dying", "retries = 0", 'about_folder = "."')
     with pytest.raises(
@@ -203,6 +205,7 @@ def test_what_keeps_failing_stops_the_build_unless_the_recipe_allows_it(
     assert (built.resumed, built.funnel.items, built.funnel.failed) == (11, 9, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_no_try_can_change_ends_the_build_at_once(
     recipe: Callable[..., Path], tmp_path: Path, workers: int

@@ -123,6 +123,7 @@ def killing(job: int) -> bytes:
     return bytes([job]) * 300_000  # more than a pipe holds
 
 
+@pytest.mark.slow
 def test_the_death_of_a_worker_is_the_answer_to_its_own_job() -> None:
     answers = dict(ProcessExecutor(2).perform(killing, range(5)))
     assert isinstance(answers.pop(2), Lost)

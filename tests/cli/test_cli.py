@@ -54,6 +54,7 @@ def tellapart(*arguments: object, **environment: str) -> subprocess.CompletedPro
 # Real input
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", GOLDEN)
 def test_published_scores_give_the_published_numbers(command, name: str) -> None:
     ran = command("score", "winoground", "--scores", winoground(name), "--out", "run", "--json")
@@ -269,6 +270,7 @@ def test_a_named_cache_is_used_and_no_cache_makes_none(command, made_set, instal
 COMMANDS = ("run", "score", "export", "show", "compare", "gap", "time", "check", "ls")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(command, name: str) -> None:
     ran = command(name, "--help")
@@ -285,6 +287,7 @@ def test_without_a_command_the_commands_are_listed(command) -> None:
         assert re.search(rf"\b{name}\b", ran.out + ran.err)
 
 
+@pytest.mark.slow
 def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set) -> None:
     file = Path("s.csv")
     rows = [f"item-{k},{i},{t},{(k * 7 + i * 3 + t) % 5}" for k in range(12) for i in range(2) for t in range(2)]
@@ -330,6 +333,7 @@ def test_the_default_model_passes_every_gate(command) -> None:
     assert all(gate["passed"] for gate in own)
 
 
+@pytest.mark.slow
 def test_a_blind_model_fails_the_gate_that_it_must(command) -> None:
     ran = command("check", "blind", "--json")
     assert ran.code == 1
@@ -375,6 +379,7 @@ def test_the_version_is_printed() -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"tellapart {__version__}\n", "")
 
 
+@pytest.mark.slow
 def test_numbers_are_printed_before_the_report_is_drawn(command, tmp_path: Path) -> None:
     (tmp_path / "run" / "report.html").mkdir(parents=True)  # so that no report can be written there
     done = command("run", "-m", "random", "--limit", "20", "--out", "run")

@@ -56,6 +56,7 @@ def workplace(command: Callable[..., Any], made_set: Callable[..., Path], tmp_pa
     return tmp_path
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "keys"),
     [

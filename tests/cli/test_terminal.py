@@ -62,6 +62,7 @@ def test_slow_work_shows_a_bar_with_the_time_that_is_left() -> None:
     assert shown.count("\x1b[?25h") == shown.count("\x1b[?25l") > 0, "the cursor is shown again"
 
 
+@pytest.mark.slow
 def test_colours_are_left_out_where_they_are_not_wanted() -> None:
     code = "from tellapart.evaluation.check import Gate; from tellapart.report.show import print_gates;"
     code += "print_gates([Gate('constant', '2x2', 'text_score', '0 %', '100 %', False)])"

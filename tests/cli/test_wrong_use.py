@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -49,6 +50,7 @@ def test_a_wrong_value_is_one_line_that_helps(command, arguments: list[str], sai
     assert not Path("runs").exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -116,6 +118,7 @@ def test_costs_are_an_error_where_nothing_shows_them(command, made_set) -> None:
         assert (ran.code, ran.out, ran.err) == (2, "", f"error: {said}\n")
 
 
+@pytest.mark.slow
 def test_costs_of_one_model_that_are_listed_twice_are_an_error(command, made_set) -> None:
     name = f"folder:{made_set()}"
     command("run", "-m", "random", "-b", name, "--out", "r")

@@ -244,6 +244,7 @@ def test_a_bad_card_is_named(folder: Folder, record: Record, card: bytes, says: 
         read_pair_set(home)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
@@ -355,6 +356,7 @@ write_pair_set(Path(sys.argv[1]), items, {f"{k}.png": b"bytes" for k in range(3)
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("files", [0, 3, 4])
 def test_a_process_killed_in_the_middle_leaves_no_folder_of_that_name(tmp_path: Path, files: int) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "set"), str(files)], check=False)

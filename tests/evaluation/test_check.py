@@ -83,6 +83,7 @@ def reversed_choice(scores: object) -> np.ndarray:
     return (s[:, :1] < s[:, 1:]).all(axis=1).astype(np.float64)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("metric", "changes", "guard"),
     [
@@ -102,16 +103,19 @@ def test_a_broken_metric_is_caught(
     assert {what for _, what in caught} == {metric}
 
 
+@pytest.mark.slow
 def test_a_model_that_ignores_its_order_of_scores_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Oracle, "score_item", lambda _self, item: np.eye(*item.shape, dtype=np.float32)[::-1].copy())
     assert ("oracle", "text_score") in fallen(check_references())
 
 
+@pytest.mark.slow
 def test_nan_that_passes_for_a_score_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tellapart.data.scores._check", lambda *_: None)
     assert ("not-a-number", "scores with NaN") in fallen(check_references())
 
 
+@pytest.mark.slow
 def test_a_draw_that_is_not_fair_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Random, "_draw", lambda _self, _image, text: len(text) / 1000)
     assert any(subject == "random" for subject, _ in fallen(check_references()))

@@ -50,6 +50,7 @@ def right(name: str) -> dict[str, np.ndarray]:
     return {"text_score": text, "image_score": image, "group_score": text & image}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("one", "other"), [("clip_b32", "clip_l14"), ("human", "flava_itm")])
 def test_p_is_that_of_scipys_exact_test_on_the_raw_outcomes(
     winoground: Callable[[str], Path], one: str, other: str
@@ -67,6 +68,7 @@ def test_p_is_that_of_scipys_exact_test_on_the_raw_outcomes(
     assert all(row.p_holm >= row.p for row in found.rows)
 
 
+@pytest.mark.slow
 def test_the_other_way_round_is_the_mirror_image(winoground: Callable[[str], Path]) -> None:
     forth, back = (compare(winoground(a), winoground(b)) for a, b in (("clip_b32", "vilt"), ("vilt", "clip_b32")))
     for one, other in zip(forth.rows, back.rows, strict=True):

@@ -37,6 +37,7 @@ def measured(out: Path, *folders: Path, models: tuple[str, ...] = MODELS, limit:
     return dict(zip(models, run(settings, out, store=EmbeddingStore(None)), strict=True))
 
 
+@pytest.mark.slow
 def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(
     made_set: Make, installed: Path, tmp_path: Path
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_macro_mean_without_spread_still_has_a_width(value: float, low_is: boo
     assert (found.low == 0) is low_is
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [MOST_VALUES, MOST_VALUES + 1])
 def test_a_tag_with_more_values_than_a_table_holds_is_no_breakdown(values: int) -> None:
     tags = tuple({"video": str(k)} for k in range(values))

@@ -51,6 +51,7 @@ def measure(folder: Path, *models: str) -> None:
     run(Settings(models=models, limit="4"), folder, store=EmbeddingStore(None))
 
 
+@pytest.mark.slow
 def test_a_folder_that_another_process_writes_is_refused_with_its_id(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with another_process(out) as process:
@@ -63,6 +64,7 @@ def test_a_folder_that_another_process_writes_is_refused_with_its_id(tmp_path: P
     assert read_result(out).model.name == "oracle"
 
 
+@pytest.mark.slow
 def test_a_score_file_waits_for_nobody_either(tmp_path: Path) -> None:
     scores = tmp_path / "mine.jsonl"
     places = [(item.id, i, t) for item in load_pairs("demo").items for i in range(2) for t in range(2)]
@@ -77,6 +79,7 @@ def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path: Path) -> N
         measure(tmp_path / "run", "oracle", "random")
 
 
+@pytest.mark.slow
 def test_the_lock_goes_with_a_process_that_is_killed(tmp_path: Path) -> None:
     with another_process(tmp_path / "run") as process:
         os.kill(process.pid, signal.SIGKILL)

@@ -58,6 +58,7 @@ def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set: Ma
     assert headline_of(back).startswith("the gate passes: no regression in 3 headlines of 1 benchmark, ")
 
 
+@pytest.mark.slow
 def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set: Make, tmp_path: Path) -> None:
     sets = made_set("first", n=40), made_set("second", n=40, clusters=15)
     base, new = (random_run(tmp_path / f"r{seed}", *sets, seed=seed) for seed in (1, 2))
@@ -179,6 +180,7 @@ def test_a_folder_of_two_models_is_refused(made_set: Make, tmp_path: Path) -> No
         regression_gate(tmp_path / "runs", tmp_path / "runs" / "a")
 
 
+@pytest.mark.slow
 def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_says(tmp_path: Path) -> None:
     if not WINOGROUND.is_dir():
         pytest.skip("the Winoground score files are not beside this checkout")
@@ -192,6 +194,7 @@ def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_s
         assert row.could_see >= min(plain.detectable, row.base)  # of one test in three, it is the larger
 
 
+@pytest.mark.slow
 def test_the_command_exits_with_1_and_prints_what_was_asked_for(
     command: Callable[..., Any], made_set: Make, tmp_path: Path
 ) -> None:

@@ -234,6 +234,7 @@ def test_a_finished_benchmark_is_not_measured_again_and_another_is_added(
     assert list(read_result(out).benchmarks) == ["folder:a", "folder:b"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -271,6 +271,7 @@ def test_a_model_named_twice_is_refused() -> None:
         time_models(["blind", "random", "blind"])
 
 
+@pytest.mark.slow
 def test_a_model_whose_process_is_killed_is_an_error_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +295,7 @@ def measured() -> Timings:
     return time_models(["random", "blind"], TimingSettings(**FEW), command="tellapart time")
 
 
+@pytest.mark.slow
 def test_a_record_comes_back_from_its_file_as_it_was(measured: Timings, tmp_path: Path) -> None:
     write_timings(tmp_path / "timing.json", measured)
     assert read_timings(tmp_path / "timing.json") == measured
@@ -358,6 +360,7 @@ def test_the_tables_hold_every_number_and_say_how_it_was_measured(
     assert "random: evil\ufffd[2J" in printed
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_and_writes_what_it_prints_as_json(command: Callable[..., Any]) -> None:
     few = ("--repeats", 2, "--warm-up", 0, "--batch-size", 2)
     ran = command("time", "-m", "blind", *few, "--out", "timing.json", "--json")
@@ -372,6 +375,7 @@ def test_the_command_prints_tables_and_writes_what_it_prints_as_json(command: Ca
     assert "throughput and size" in ran.out
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -65,6 +65,7 @@ def record_of(model: Path) -> Any:
     return record
 
 
+@pytest.mark.slow
 def test_the_bundled_encoder_is_small_and_has_the_scores_of_its_record() -> None:
     record = record_of(DEMO_ENCODER_FOLDER)
     assert sum(path.stat().st_size for path in DEMO_ENCODER_FOLDER.iterdir()) <= 5_000_000

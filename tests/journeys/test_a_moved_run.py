@@ -81,6 +81,7 @@ def test_a_bundled_run_is_sent_whole(ran: Command, tmp_path: Path) -> None:
     assert Path("other/report.html").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bundled", [False, True])
 def test_a_board_that_is_started_elsewhere_shows_the_pictures(ran: Command, tmp_path: Path, bundled: bool) -> None:
     if bundled:
@@ -111,6 +112,7 @@ def test_two_paths_to_one_set_are_one_benchmark(ran: Command, tmp_path: Path, mo
     assert twice.code == 2 and "are one set; name it once" in twice.err
 
 
+@pytest.mark.slow
 def test_two_sets_of_one_name_are_told_apart_by_their_content(ran: Command, made_set: Make) -> None:
     made_set("B/my_pairs", n=4, seed=1)
     done = ran("run", "-m", "random", "-b", "folder:A/my_pairs", "-b", "folder:B/my_pairs", "--out", "both")

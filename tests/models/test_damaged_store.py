@@ -161,6 +161,7 @@ def test_a_store_without_checksums_is_read_and_gets_them(
         assert store.pair_scores("m", [(A, B), (A, C)]).keys() == {(A, B)}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("new_model", ["histogram", "fusion"], indirect=True)
 @pytest.mark.parametrize("vectors_alone", [True, False])
 def test_random_bytes_in_the_file_never_give_other_numbers(

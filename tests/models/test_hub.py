@@ -64,6 +64,7 @@ def fail(code: str, endpoint: str, cache: Path, **environment: str) -> tuple[str
     return error, seconds, ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
     [

@@ -126,6 +126,7 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
     return ((outputs.logits_per_image - getattr(model, "logit_bias", 0)) / model.logit_scale.exp()).item()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_pair_gets_the_library_s_own_number(
     family: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual]
@@ -140,6 +141,7 @@ def test_every_pair_gets_the_library_s_own_number(
     assert np.ptp(scores, axis=1).min() > 1e-3
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(
     family: str, encoders: Callable[[str], HuggingFaceDual]
@@ -313,6 +315,7 @@ def test_nothing_in_nothing_out(encoders: Callable[[str], HuggingFaceDual]) -> N
     assert len(encoders("clip").encode_images([])) == len(encoders("clip").encode_texts([])) == 0
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_another_dtype_is_near_and_has_another_fingerprint(
@@ -338,6 +341,7 @@ def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path.write_text(json.dumps(content))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_fingerprint_stays_where_only_the_place_changes(
     family: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path

@@ -23,6 +23,7 @@ MODELS = [Random, Constant, Oracle, Blind, BagOfWords, "histogram", "fusion", "l
 every_model = pytest.mark.parametrize("new_model", MODELS, indirect=True)
 
 
+@pytest.mark.few(4)
 @every_model
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3), (3, 1)])
 def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(

@@ -153,6 +153,7 @@ def test_one_picture_in_three_formats_is_one_image(histogram: Any, tmp_path: Pat
         assert len(np.unique(scored.scores.values, axis=0)) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(picture_set: Callable[..., PairSet], tmp_path: Path) -> None:
     pairset, batch = picture_set(30), 7
     (pairset.root / "pairs.txt").write_text("\n".join(item.model_dump_json() for item in pairset.items))

@@ -90,6 +90,7 @@ with EmbeddingStore(path) as store:
 """
 
 
+@pytest.mark.slow
 def test_four_processes_make_and_fill_one_file_at_once(path: Path) -> None:
     writers = [
         subprocess.Popen(

@@ -44,6 +44,7 @@ def test_a_dot_product_is_rounded_once_where_a_float32_matrix_product_is_not() -
     assert np.abs(dot_products(a, b) - exact).max() <= np.spacing(np.float32(np.abs(exact).max()))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(1, 300))
 def test_normalised_vectors_have_length_one_and_no_neighbour_moves_them(seed: int, dimensions: int) -> None:
     vectors = np.random.default_rng(seed).standard_normal((4, dimensions)).astype(np.float32) + np.float32(0.01)

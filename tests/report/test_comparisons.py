@@ -33,6 +33,7 @@ def measure(command: Callable[..., Any], made_set: Make, installed: Path) -> Cal
     return run
 
 
+@pytest.mark.slow
 def test_all_models_of_a_run_are_compared_each_with_each(command, measure) -> None:
     measure("many", "colours", "demo-encoder", "probable", n=30)
     found = command("compare", "many", "--json").json
@@ -65,6 +66,7 @@ def test_with_a_baseline_a_row_is_a_model_and_there_are_no_tiers(command, measur
     assert "tier" not in printed and "Holm over 6 tests" in printed
 
 
+@pytest.mark.slow
 def test_reference_models_are_compared_where_their_folder_or_the_baseline_names_them(command, measure) -> None:
     measure("run", "colours", "random", "constant", n=30)
     left_out = "not compared, reference models beside a run (name their folders to compare them): "
@@ -83,6 +85,7 @@ def test_reference_models_are_compared_where_their_folder_or_the_baseline_names_
     assert third.out.startswith("3 models:") and third.out.rstrip().splitlines()[-2] == f"{left_out}random"
 
 
+@pytest.mark.slow
 def test_a_baseline_that_is_not_there_or_is_several_runs_is_said(command, measure) -> None:
     measure("a", "colours", "demo-encoder", n=30)
     measure("b", "colours", n=30)
@@ -126,6 +129,7 @@ def test_by_tag_two_models_have_a_row_a_value_and_more_have_a_table_a_value(comm
     ] * 3
 
 
+@pytest.mark.slow
 def test_a_p_at_the_floor_of_ten_thousand_flips_is_a_bound(command, measure) -> None:
     measure("run", "oracle", "random", n=60, clusters=30)
     ran = command("compare", "run", "run/beside/random", "--json").json["rows"]

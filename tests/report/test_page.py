@@ -113,6 +113,7 @@ def test_models_are_set_against_each_other_and_by_subset(make_run) -> None:
     assert "Models against each other" not in alone and "Models by side" not in alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("benchmark", "tag"), [("mine", "bag_of_words"), ("sugarcrepe", "subset")])
 def test_the_map_of_models_is_by_the_papers_tag_or_the_first_of_several(make_run, benchmark, tag) -> None:
     tags = [{"bag_of_words": "same" if k % 3 else "differs", "subset": "add" if k % 2 else "swap"} for k in range(30)]

@@ -24,6 +24,7 @@ def in_clusters(run: ReportRun, size: int) -> ReportRun:
     return ReportRun(run.result, {"shapes": samples}, run.read_image)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("seed", [2, 1])  # with seed 1 the runs are the same: a difference of nothing
 def test_two_models_have_the_rows_of_compare(make_run, tmp_path: Path, size, seed) -> None:
@@ -63,6 +64,7 @@ def test_reference_models_are_no_rivals_unless_there_are_no_others(make_run) -> 
     assert [entry.label for entry in own_models(section_of(runs[1:]))] == ["random", "oracle"]
 
 
+@pytest.mark.slow
 def test_the_first_models_are_tested_and_the_others_counted(make_run) -> None:
     runs = [make_run(model=f"m{k}", skill=k / 4, seed=k, tags=(), with_images=False) for k in range(MOST_TESTED + 2)]
     found = rivals_of(section_of(runs))
@@ -70,6 +72,7 @@ def test_the_first_models_are_tested_and_the_others_counted(make_run) -> None:
     assert found.tests == 28 * 3
 
 
+@pytest.mark.slow
 def test_fewer_models_are_tested_where_flips_would_take_minutes(make_run, monkeypatch) -> None:
     monkeypatch.setattr("tellapart.report.rivals._MOST_FLIPPED", 30 * 3 * 3)
     runs = [in_clusters(make_run(model=f"m{k}", seed=k, n=60), 2) for k in range(4)]

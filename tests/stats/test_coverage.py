@@ -43,6 +43,7 @@ def nominal(rate):
     return 0.92 <= rate <= 0.985
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("clusters", "share", "icc"), [(60, 0.3, 0.3), (60, 0.5, 0.05), (120, 0.7, 0.6)])
 def test_the_cluster_bootstrap_covers(clusters, share, icc):
     assert nominal(covered(resampled, clusters, share, icc))

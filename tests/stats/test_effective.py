@@ -33,6 +33,7 @@ def test_it_is_the_definition_in_float64():
     assert 60 < found < len(values)
 
 
+@pytest.mark.slow
 @given(items, st.randoms(use_true_random=False))
 def test_order_names_unit_and_origin_do_not_matter(rows, random):
     values, clusters = (np.array(column) for column in zip(*rows, strict=True))

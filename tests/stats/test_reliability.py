@@ -86,6 +86,7 @@ def test_kappa_is_scikit_learns_and_lies_in_its_interval(pairs) -> None:
     assert found.interval.low <= found.interval.high <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_the_intervals_cover_what_they_promise() -> None:
     """Two annotators who see the truth with probability 0.8, of two balanced labels: kappa and alpha tend to 0.36+."""
     rng = np.random.default_rng(7)

@@ -166,6 +166,7 @@ def test_another_suffix_is_refused(gallery: RetrievalSet) -> None:
         read_gallery_scores(Path("a.csv"), gallery)
 
 
+@pytest.mark.slow
 def test_vlue_and_the_split_of_coco_counterfactuals_have_the_published_sizes(command, tmp_path: Path) -> None:
     if not SHARED.is_dir():
         pytest.skip("the annotation files are not beside this checkout")

@@ -57,6 +57,7 @@ def test_the_gradient_is_the_mean_of_the_parts_gradients(tmp_path: Path) -> None
     assert whole["itc"] > line["itc"] + 0.3
 
 
+@pytest.mark.slow
 def test_a_part_may_be_cut_into_pieces_which_change_no_number(tmp_path: Path) -> None:
     kept = [{"size": 12, "accumulate": 3, **micro} for micro in ({}, {"micro": 3})]
     for name, batch in zip(("whole", "cut"), kept, strict=True):

@@ -115,6 +115,7 @@ def test_what_is_measured_is_not_trained_on(tinted: Any) -> None:
     assert np.allclose(alone.images, origins(here, Means(), store=EmbeddingStore(None), trained_on=mixed).images)
 
 
+@pytest.mark.slow
 def test_vectors_come_from_the_store_the_second_time(tinted: Any, tmp_path: Path) -> None:
     pairs = tinted(n=20)
     with EmbeddingStore(tmp_path / "store.sqlite") as store:

@@ -24,6 +24,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return lambda *arguments: CliRunner().invoke(app, [*map(str, arguments), "--cache", "cache"])
 
 
+@pytest.mark.slow
 def test_it_prints_accuracies_and_the_game_and_writes_the_same_record(ran: Any, made_set: Callable[..., Path]) -> None:
     folder = made_set(n=24)
     done = ran(folder, "-m", "demo-encoder", "--folds", 4, "--out", "detection.json")

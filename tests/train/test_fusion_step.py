@@ -85,6 +85,7 @@ def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(
     assert far(after, {name: trained[name] for name in after}) < 2e-5
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("model", ["blip", "vilt"])
 @pytest.mark.parametrize("loss", ["itm", "ranking", "eqsim-itm", "eqsim-ranking"])
 def test_every_loss_trains_every_family_and_pieces_change_no_number(tmp_path: Path, model: str, loss: str) -> None:
@@ -184,6 +185,7 @@ class Stopped(Exception):  # noqa: N818
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["batch", "rows"])
 def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str) -> None:
     settings = config(

@@ -78,6 +78,7 @@ def test_a_plain_function_is_declared_by_its_parameters(installed: None, tmp_pat
     assert len(totals(tmp_path, "matched", loss={"name": "matched"}, **model)) == 1
 
 
+@pytest.mark.slow
 def test_a_declaration_says_which_negatives_are_drawn(installed: None, tmp_path: Path) -> None:
     two = totals(tmp_path, "two", loss={"name": "declared"})
     settings = {"negative_captions": 2, "negative_images": "none"}

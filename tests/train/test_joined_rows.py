@@ -108,6 +108,7 @@ def test_clic_learns_with_its_text_tower_alone_and_a_gradient_cache_changes_no_l
     assert not [name for name in moved if name.startswith("visual.")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

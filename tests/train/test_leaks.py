@@ -33,6 +33,7 @@ def noise(seed: int) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (64, 64, 3)).astype(np.uint8))
 
 
+@pytest.mark.slow
 def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) -> None:
     copied, jpeg, smaller = pictures(3)
     result = find_leaks(
@@ -53,6 +54,7 @@ def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) 
         refuse_leaks(result)
 
 
+@pytest.mark.slow
 def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp_path: Path) -> None:
     own = rows(tmp_path, a_png=noise(1), b_png=noise(2))
     seen: list[tuple[str, int, int]] = []

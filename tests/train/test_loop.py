@@ -192,6 +192,7 @@ def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> N
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path: Path) -> None:
     run_training(config(tmp_path, optimiser={"max_scale": 12.0}), tmp_path, tmp_path / "bound")
     assert [one["scale"] for one in logged(tmp_path / "bound") if "scale" in one] == pytest.approx(

@@ -59,6 +59,7 @@ def test_the_record_says_what_was_told_and_what_came_of_it(run: tuple[Path, Fini
     assert [leak.benchmark for leak in record.leaks] == [f"folder:{folder / 'test'}"]
 
 
+@pytest.mark.slow
 def test_the_card_in_the_models_folder_is_that_of_the_record(run: tuple[Path, FinishedRun]) -> None:
     folder, finished = run
     assert finished.record is not None and finished.comparison is not None

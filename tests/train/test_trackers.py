@@ -53,6 +53,7 @@ def test_nothing_is_written_where_nothing_is_asked(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "tensorboard").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("wandb") is not None, reason="wandb is installed")
 def test_a_missing_tracker_is_said_before_the_first_step(tmp_path: Path) -> None:
     with pytest.raises(MissingDependencyError, match=r"wandb is needed here and is not installed.*tellapart\[wandb\]"):

@@ -60,6 +60,7 @@ def test_a_file_gets_on_each_split_what_tellapart_score_gives_its_units(
     assert all(clusters[sample.cluster] is sides[sample.id] for sample in samples if sample.id in sides)
 
 
+@pytest.mark.few(2)
 @EACH
 def test_who_knows_the_labels_gets_everything_and_who_says_one_thing_gets_chance(
     hosted: Callable[..., Hosted], task: str, tmp_path: Path

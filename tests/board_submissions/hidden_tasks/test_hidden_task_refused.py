@@ -27,6 +27,7 @@ from tiny_tasks import CASES, EACH, lines, made, write_json
 Hosted = Any  # as conftest.py makes it
 
 
+@pytest.mark.few(2)
 @EACH
 def test_a_file_that_is_not_right_is_refused_precisely(
     hosted: Callable[..., Hosted], task: str, tmp_path: Path
@@ -90,6 +91,7 @@ def test_a_prediction_that_is_none_is_refused(task: str, said: str, why: str, tm
     assert why in str(caught.value)
 
 
+@pytest.mark.slow
 def test_an_id_that_comes_twice_a_template_without_predictions_and_another_suffix_are_refused(
     hosted: Callable[..., Hosted],
 ) -> None:
@@ -105,6 +107,7 @@ def test_an_id_that_comes_twice_a_template_without_predictions_and_another_suffi
     assert (answer.status_code, ".jsonl" in answer.json()["detail"]) == (422, True)
 
 
+@pytest.mark.slow
 def test_predictions_that_grow_without_measure_as_they_are_handed_on_are_refused(hosted: Callable[..., Hosted]) -> None:
     board = hosted("vqa")
     rows = "".join(f"{row['id']}," + "\x01" * 1000 + "\n" for row, _ in board.known())
@@ -162,6 +165,7 @@ def test_files_that_are_not_there_are_named_and_nothing_is_fetched(tmp_path: Pat
         prepare(HiddenBenchmark(name="mine", benchmark="vlue-nlvr2", data=tmp_path / "gone"), tmp_path, b"key")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "task"), [("scores", "pairs"), ("answers", "pairing")])
 def test_pairs_of_the_catalogue_are_hidden_as_a_folders_are(tmp_path: Path, protocol: Any, task: str) -> None:
     benchmark = HiddenBenchmark(name="mine", benchmark="demo", protocol=protocol, largest_share=1000.0)

@@ -163,6 +163,7 @@ def test_a_killed_build_goes_on_and_ends_in_the_same_bytes(recipe: Write, tmp_pa
     assert contents(cut) == contents(whole)
 
 
+@pytest.mark.slow
 def test_caption_pairs_need_no_images_and_agree_with_the_set(recipe: Write, tmp_path: Path) -> None:
     path = recipe()
     built = build(path, tmp_path / "set")
@@ -179,6 +180,7 @@ def test_caption_pairs_need_no_images_and_agree_with_the_set(recipe: Write, tmp_
         write_caption_pairs(path, tmp_path / "pairs.jsonl")
 
 
+@pytest.mark.slow
 def test_pairs_that_were_stopped_at_any_byte_go_on_to_the_same_file(recipe: Write, tmp_path: Path) -> None:
     path, out = recipe(), tmp_path / "pairs.jsonl"
     seen: list[bytes] = []
@@ -240,6 +242,7 @@ class Backwards:
             yield job, task(job)
 
 
+@pytest.mark.slow
 def test_neither_workers_nor_blocks_nor_their_order_change_the_pairs(
     recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

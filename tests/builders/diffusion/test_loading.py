@@ -33,6 +33,7 @@ def opened(folder: Path, **more: Any) -> Any:
     return open_checkpoint(DiffusionModel(name=folder.name, **{"device": "cpu", **more}), folder.parent)
 
 
+@pytest.mark.slow
 def test_a_folder_is_known_by_its_files_and_not_by_its_place(copied: Callable[..., Path]) -> None:
     one, other = copied(to="one"), copied(to="other")
     first = opened(one)

@@ -80,6 +80,7 @@ def test_a_set_is_built_and_audited(home: Path) -> None:
     assert found.changes[0].change.share > 0
 
 
+@pytest.mark.slow
 def test_the_sample_with_the_highest_direction_is_kept_and_ranks_go_down(home: Path) -> None:
     made = builder(home, keep={**LAX, "best": 5})
     outcomes = [made.make(candidate) for candidate in made.candidates() if candidate.data["pair"] == "7_0"]
@@ -97,6 +98,7 @@ def test_the_sample_with_the_highest_direction_is_kept_and_ranks_go_down(home: P
     assert again.make(again.candidates()[2]) == kept[2]
 
 
+@pytest.mark.slow
 def test_what_a_filter_rejects_is_counted_under_it(home: Path) -> None:
     lax = builder(home, keep={**LAX, "best": 4})
     every = [lax.make(candidate) for candidate in lax.candidates()[:4]]
@@ -115,6 +117,7 @@ def test_what_a_filter_rejects_is_counted_under_it(home: Path) -> None:
     assert nowhere.make(nowhere.candidates()[0]) == Rejected("caption-image", "none of 4 samples passed")
 
 
+@pytest.mark.slow
 def test_batches_move_no_pixel_by_more_than_a_level(home: Path) -> None:
     one, three = (builder(home, batch=batch) for batch in (1, 3))
     for candidate in one.candidates()[:2]:

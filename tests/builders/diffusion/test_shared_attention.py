@@ -30,6 +30,7 @@ def drawn(pipeline: Any, captions: tuple[str, str], draw: Draw, schedule: Schedu
     return first, second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["euler-ancestral", "ddim"])
 def test_a_pair_that_shares_nothing_is_two_pictures_of_the_library_from_one_noise(
     stable_diffusion: Any, sampler: Any

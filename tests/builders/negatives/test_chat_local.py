@@ -79,6 +79,7 @@ def options(folder: Path, **changes: Any) -> ChatOptions:
     return ChatOptions(**{"source": str(folder), "max_tokens": 40, **changes})
 
 
+@pytest.mark.slow
 def test_the_answer_that_a_model_learnt_becomes_an_item(
     chat_model: Path, captions: Callable[[list[tuple[str, str]]], Path]
 ) -> None:

@@ -153,6 +153,7 @@ def test_the_recipe_of_the_manual_can_be_read(name: str) -> None:
     assert json.loads(recipe.model_dump_json())["options"]["captions"] == "captions.csv"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_another_machine_is_asked_over_plain_http_only_where_the_command_line_says_so(
     server: Any, captions: Write, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, workers: int

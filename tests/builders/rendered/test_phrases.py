@@ -93,6 +93,7 @@ def test_the_own_caption_comes_first_and_the_other_sides_caption_is_a_foil(quadr
             assert quadruple.captions[1 - side] in {foil.text for foil in foils(quadruple, side)}
 
 
+@pytest.mark.slow
 def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples: list[Quadruple]) -> None:
     forbidden: list[Noun] = [each for each in WORDS.values() if (each.shape, each.colour) in HELD_OUT]
     for quadruple in (q for q in quadruples if q.key.held_out == "no"):

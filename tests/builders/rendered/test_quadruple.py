@@ -43,6 +43,7 @@ def test_both_pictures_share_camera_light_and_ground(drawn: list[Quadruple]) -> 
         assert (one.camera, one.light, one.ground) == (other.camera, other.light, other.ground)
 
 
+@pytest.mark.slow
 def test_attribute_pairs_differ_in_the_attribute_words_and_in_what_carries_them(drawn: list[Quadruple]) -> None:
     for quadruple in (q for q in drawn if q.key.aspect == "attribute"):
         one, other = (scene.things for scene in quadruple.scenes)

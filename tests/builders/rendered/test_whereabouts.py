@@ -23,6 +23,7 @@ def _all_places(quadruple: Quadruple, flip: bool) -> list[set[str]]:
     return found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
 def test_the_column_and_the_row_hold_the_middle_of_the_outline(aspect: Aspect) -> None:
     for index in range(5):

@@ -65,6 +65,7 @@ def asked_apart(llama: Any, pairs: PairSet) -> dict[str, dict[str, float]]:
     return found
 
 
+@pytest.mark.slow
 def test_scores_are_the_servers_probabilities_and_bounds_are_counted(
     llama: Any, pairs: PairSet, asked_apart: Any
 ) -> None:

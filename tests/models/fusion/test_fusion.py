@@ -53,6 +53,7 @@ def library_logits(family: str, model: Any, processor: Any, image: NDArray[np.ui
     return logits[0]
 
 
+@pytest.mark.few(2)
 def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> None:
     with quiet():
         model = type(MAKERS[family]()[0]).from_pretrained(folder).eval()
@@ -129,6 +130,7 @@ def test_texts_that_lose_their_end_are_counted_once(family: str, folder: Path) -
     assert model.truncated == 2
 
 
+@pytest.mark.few(2)
 def test_half_precision_weights_give_nearby_float32_scores(family: str, folder: Path) -> None:
     images, texts = pictures()[:2], TEXTS[:2]
     exact, rounded = (scorer(folder, dtype=dtype).score_pairs(images, texts) for dtype in ("float32", "bfloat16"))
@@ -153,6 +155,7 @@ def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path
     assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
 
 
+@pytest.mark.few(2)
 def test_prepared_images_score_as_plain_ones(family: str, folder: Path) -> None:
     model, texts = scorer(folder), TEXTS[:4]
     prepared = [model.prepare_image(picture) for picture in pictures()]

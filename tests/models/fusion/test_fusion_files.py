@@ -49,6 +49,7 @@ HEADS = {
 }
 
 
+@pytest.mark.few(2)
 def test_it_is_found_by_its_folder(family: str, folder: Path) -> None:
     prints = set()
     for reading in ("itm", "itm_logit"):
@@ -58,6 +59,7 @@ def test_it_is_found_by_its_folder(family: str, folder: Path) -> None:
     assert len(prints) == 2 and scorer(folder).fingerprint in prints
 
 
+@pytest.mark.few(2)
 def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_place(
     family: str, folder: Path, tmp_path: Path
 ) -> None:

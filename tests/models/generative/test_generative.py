@@ -28,6 +28,7 @@ transformers = import_transformers()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", WRITERS)
 def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], family: str) -> None:
     scorer = read_as("vqa", folders[family])
@@ -57,6 +58,7 @@ def test_a_videos_frames_are_the_images_of_one_prompt(folders: dict[str, Path], 
     assert scorer.answer([[video]], ["?"], max_new_tokens=4) == scorer.answer([list(video)], ["?"], max_new_tokens=4)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", WRITERS)
 def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders: dict[str, Path], family: str) -> None:
     scorer = read_as("likelihood", folders[family])
@@ -87,6 +89,7 @@ def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: 
     np.testing.assert_allclose(mean, sums / tokens, rtol=CLOSE)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", [*WRITERS, "blip"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_no_number_depends_on_batch_order_or_neighbours(folders: dict[str, Path], family: str, dtype: str) -> None:

@@ -28,6 +28,7 @@ transformers = import_transformers()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", CHATS)
 def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(
     folders: dict[str, Path], family: str, tmp_path: Path
@@ -145,6 +146,7 @@ def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_pr
         chooser.choose([(left, right)], [("a", "b"), ("c", "d")])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", WRITERS)
 def test_captions_of_one_length_are_written_together_and_as_the_library_writes_them(
     folders: dict[str, Path], family: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from golden import build_published, distance, every_published, inputs, open_golden, score
 
 #: Without the positions of the image, of the base and the large size.
@@ -29,6 +30,7 @@ def test_readings_differ() -> None:
     assert distance(enc, cls) > 1e-2
 
 
+@pytest.mark.few(2)
 @every_published("blip")
 def test_the_published_layout_is_whole(name: str, variant: dict[str, Any]) -> None:
     module = build_published("blip_original", variant["keys"])

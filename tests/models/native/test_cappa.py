@@ -57,6 +57,7 @@ def score(module: Any, ids: Any, image: Any = None, mask: Any = None) -> float:
         return float(halves.join(halves.images(pixels() if image is None else image), halves.texts(ids, mask)))
 
 
+@pytest.mark.slow
 def test_published_size() -> None:
     shapes = cappa_shapes(1024, (24, 12), 3072, 64, 65536)
     module = build_published("cappa", shapes)

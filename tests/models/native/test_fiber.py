@@ -10,6 +10,7 @@ from tellapart.errors import ModelError
 BOTH = pytest.mark.parametrize("name", ["fiber", "fiber_eqsim"])
 
 
+@pytest.mark.slow
 @BOTH
 def test_tokens_and_vectors_equal_the_authors(name: str) -> None:
     golden, family, module = open_golden(name)
@@ -24,6 +25,7 @@ def test_tokens_and_vectors_equal_the_authors(name: str) -> None:
     assert distance(cosine.join(one, other)[:, 0], golden.output["itc_similarity"].diagonal()) < 1e-5
 
 
+@pytest.mark.few(2)
 @BOTH
 @pytest.mark.parametrize("size", [96, 128])
 def test_a_file_is_opened_at_another_size(name: str, size: int) -> None:
@@ -36,6 +38,7 @@ def test_a_file_is_opened_at_another_size(name: str, size: int) -> None:
         family.resize(tensors, 100)
 
 
+@pytest.mark.slow
 def test_the_final_norm_is_of_the_contrastive_path_alone() -> None:
     golden, family, module = open_golden("fiber")
     module.vit_model.norm.weight.data += 1

@@ -20,6 +20,7 @@ RECORD = Path(__file__).parents[3] / "bench" / "records" / "native_golden.json"
 TOLERANCE = 1e-5
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
 def test_scores_equal_the_authors_code(name: str) -> None:
     golden, family, module = open_golden(name)

@@ -31,6 +31,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "mscoco.pth"
 
 
+@pytest.mark.slow
 def test_it_is_measured_by_the_command_line(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = ["run", "-m", f"albef:{file}", "-b", "demo", "--limit", "6", "--no-cache", "--out", str(out), "--json"]
@@ -40,6 +41,7 @@ def test_it_is_measured_by_the_command_line(file: Path, tmp_path: Path) -> None:
     assert (measured.model.kind, list(measured.benchmarks)) == ("probability", ["demo"])
 
 
+@pytest.mark.slow
 def test_readings(file: Path) -> None:
     itm = find_model(f"albef:{file}")
     logit = find_model(f"albef:{file}", ModelOptions(reading="itm_logit"))

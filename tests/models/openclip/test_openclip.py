@@ -41,6 +41,7 @@ torch = import_torch()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ["tiny", "tiny-quickgelu", "tiny-bidirectional", "tiny-custom", "tiny-coca"])
 def test_scores_are_open_clips_own_pair_by_pair(
     open_clip: Any, checkpoints: Callable[[str], Path], architecture: str
@@ -137,6 +138,7 @@ def test_a_tower_that_sees_its_padding_gets_the_whole_context(
     assert set(tower.lengths(ids)) == {ids.shape[1]}
 
 
+@pytest.mark.slow
 def test_texts_that_lose_their_end_are_counted(checkpoints: Callable[[str], Path]) -> None:
     model = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
     model.encode_texts(TEXTS)

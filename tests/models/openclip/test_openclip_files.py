@@ -99,6 +99,7 @@ def test_a_checkpoint_that_does_not_fit_names_what_is_wrong(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_numbers_whose_sum_is_infinite_are_finite(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:
     file = spoilt(tmp_path, checkpoints("tiny"), lambda state: state["ln_final.bias"].fill_(3e38))
     assert find_model(f"open_clip:tiny-gelu@{file}").activation == "GELU"

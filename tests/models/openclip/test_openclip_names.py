@@ -97,6 +97,7 @@ def _trained(run: Path, checkpoint: Path, **settings: Any) -> Path:
     return run / "checkpoints" / "epoch_5.pt"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("settings", "activation"),
     [
@@ -174,6 +175,7 @@ def test_openais_own_state_dict_must_have_quickgelu(checkpoints: Callable[[str],
     assert find_model(f"open_clip:tiny-quickgelu@{tmp_path / 'openai.pt'}").activation == "QuickGELU"
 
 
+@pytest.mark.slow
 def test_another_reading_is_refused(checkpoints: Callable[[str], Path]) -> None:
     name = f"open_clip:tiny-gelu@{checkpoints('tiny')}"
     with pytest.raises(ModelError, match="has no reading 'itm'; a dual encoder of open_clip has one, 'itc'"):

@@ -86,6 +86,7 @@ def points(count: int, seed: int, model: Callable[[int], str]) -> list[CostPoint
     ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("count", [2, 9])
 @pytest.mark.parametrize("kind", ["bars", "tiers", "curves"])
 def test_runs_with_long_names_are_drawn_without_collisions(save, kind, count) -> None:
@@ -101,6 +102,7 @@ def test_a_heat_map_of_long_names_is_drawn_without_collisions(save, count, value
     check(prepare_plot("heatmap", folders, PlotSettings())())
 
 
+@pytest.mark.slow
 def test_an_items_blocks_stand_within_a_page(save) -> None:
     folders = [save(name, seed=number) for number, name in enumerate(names(5))]
     item = read_samples(folders[0], "shapes")[0].id
@@ -133,6 +135,7 @@ def test_vlues_seven_models_are_named_at_their_points_within_a_column(vlue, vlue
     assert not figure.legends
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("count", [1, 5, 12])
 def test_names_of_points_meet_nothing_or_stand_in_a_key(count, seed) -> None:
@@ -144,6 +147,7 @@ def test_names_of_points_meet_nothing_or_stand_in_a_key(count, seed) -> None:
     assert said == [point.model for point in found] or key == [f"{k} model {k - 1}" for k in range(1, count + 1)]
 
 
+@pytest.mark.slow
 def test_forty_points_have_numbers_and_a_key_with_every_name() -> None:
     figure = draw_pareto(points(40, 1, lambda number: names(40)[number]), "milliseconds", "percent")
     key = [text.get_text().replace("\n", "") for text in figure.legends[0].get_texts()]

@@ -64,6 +64,7 @@ def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters:
     return path
 
 
+@pytest.mark.slow
 def test_a_bar_is_as_high_as_its_record_says_and_chance_lies_where_it_must(pair) -> None:
     drawn = figure("bars", pair)
     axes = drawn.axes[0]
@@ -234,6 +235,7 @@ def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path)
     assert list(drawn.axes[0].lines[0].get_ydata()) == [0.5, 1.5]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
 def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, ending) -> None:
     files = [tmp_path / f"{k}.{ending}" for k in range(2)]
@@ -244,6 +246,7 @@ def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, ending)
     assert b"CreationDate" not in held and b"dc:date" not in held and b"Matplotlib v" not in held
 
 
+@pytest.mark.slow
 def test_fonts_are_in_the_file_and_a_dollar_sign_is_no_mathematics(save, tmp_path) -> None:
     folder = save(r"$\alpha_1$ & _x_", seed=1)
     write_picture(tmp_path / "a.pdf", prepare_plot("bars", [folder], PlotSettings()))

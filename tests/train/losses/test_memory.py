@@ -82,6 +82,7 @@ def used(loss: Callable[[Batch], LossParts], chunk: int | None) -> tuple[int, in
     return largest.elements, sum(saved.values())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", LOSSES)
 def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str) -> None:
     # Columns: the pairs; with false captions two more each; with mates twice the pairs and as many rows.
