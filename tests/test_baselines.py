@@ -13,11 +13,12 @@ import pytest
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
-from tellapart.models.text.llama2c import read_checkpoint
+from tellapart.models.text.llama2c import Checkpoint, read_checkpoint
 from tellapart.models.text.tinystories import TinyStories
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"
+LANGUAGE_MODELS = (ROOT / "scratch" / "tinystories" / "llama2.data", DATA / "tinystories" / "llama2.data")
 WRITTEN: dict[str, Any] = json.loads((ROOT / "docs" / "baselines.json").read_text(encoding="utf-8"))
 MEASURED = [name for name, record in WRITTEN["benchmarks"].items() if "models" in record]
 
@@ -35,7 +36,7 @@ def baselines() -> ModuleType:
 def at_hand(baselines: ModuleType, name: str) -> Benchmark:
     one = next(one for one in baselines.pair_benchmarks(DATA) if one.name == name)
     if one.missing():
-        pytest.skip(f"the published files of {name} are not beside this checkout")
+        pytest.skip(f"the published files of {name} are not in ../shared/data")
     return one
 
 
@@ -57,15 +58,29 @@ def test_measured_again_the_baselines_are_those_written_down(baselines: ModuleTy
     assert json.loads(json.dumps(again)) == written | {"models": kept}
 
 
-def test_the_language_model_finds_again_what_is_written_down(baselines: ModuleType) -> None:
-    path = DATA / "tinystories" / "llama2.data"
-    if not path.is_file():
-        pytest.skip("the language model is not beside this checkout (docs/baselines.py says how to get it)")
-    checkpoint = read_checkpoint(path)
+@pytest.fixture(scope="module")
+def language_model() -> Checkpoint:
+    path = next((path for path in LANGUAGE_MODELS if path.is_file()), None)
+    if path is None:
+        pytest.skip("no language model here: python ci/language_model.py scratch/tinystories")
+    return read_checkpoint(path)
+
+
+@pytest.mark.slow
+def test_the_language_model_is_the_one_that_was_measured_and_knows_english(language_model: Checkpoint) -> None:
+    for model in (TinyStories(language_model), TinyStories(language_model, per_token=True)):
+        assert model.fingerprint == WRITTEN["benchmarks"]["sugarcrepe"]["models"][model.name]["fingerprint"]
+    texts = ("A cat is sitting on the mat.", "A mat is sitting on the cat.", "Mat the on sitting is cat a.")
+    read = [TinyStories(language_model).log_likelihoods(text).mean() for text in texts]
+    assert read == pytest.approx([-4.4797, -6.1428, -10.5656], abs=0.01)
+
+
+@pytest.mark.slow
+def test_the_language_model_finds_again_what_is_written_down(baselines: ModuleType, language_model: Checkpoint) -> None:
     pairs = at_hand(baselines, "sugarcrepe").records()
     tag, part = "subset", "swap_obj"
     swapped = pairs.select([k for k, item in enumerate(pairs.items) if item.tags[tag] == part])
-    for model in (TinyStories(checkpoint), TinyStories(checkpoint, per_token=True)):
+    for model in (baselines.ReadOnce(language_model), baselines.ReadOnce(language_model, per_token=True)):
         written = WRITTEN["benchmarks"]["sugarcrepe"]["models"][model.name]
         assert model.fingerprint == written["fingerprint"]
         again = baselines.measured(model, swapped)["choice_score"]["value"]

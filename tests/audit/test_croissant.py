@@ -102,7 +102,7 @@ def test_creators_that_are_no_list_of_names_are_refused(pictured: Made, blots: B
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the validator's own, of rdflib
 def test_its_validator_accepts_it_and_reads_every_item(cups: PairSet, caplog: pytest.LogCaptureFixture) -> None:
-    mlcroissant = pytest.importorskip("mlcroissant", reason="the validator is no dependency: pip install mlcroissant")
+    mlcroissant = pytest.importorskip("mlcroissant", reason="the validator, of the extra 'dev': mlcroissant")
     (cups.root / "croissant.json").write_text(json.dumps(croissant(cups)))
     with caplog.at_level(logging.WARNING):
         dataset = mlcroissant.Dataset(str(cups.root / "croissant.json"))

@@ -190,7 +190,7 @@ def test_predictions_without_a_header_are_refused_by_line(tmp_path: Path, text: 
 )
 def test_the_published_files_have_their_groups(name: str, file: str, groups: int, sentences: int) -> None:
     if not (FOLDER / file).is_file():
-        pytest.skip(f"NLVR2's {file} is not beside this checkout")
+        pytest.skip(f"needs ../shared/data/nlvr2/{file}, from https://github.com/lil-lab/nlvr/tree/master/nlvr2/data")
     records: StatementSet = find_benchmark(name, Locations(FOLDER)).records()
     assert len(records.sentence_groups()) == groups
     assert len({row.sentence for row in records.statements}) == sentences

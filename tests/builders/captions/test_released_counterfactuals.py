@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tellapart.builders.caption_files import read_captions
+from tellapart.builders.captions.tagging import NltkTagger
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT.parent / "shared/data/coco_counterfactuals"
+NLTK_DATA = Path(os.environ.get("TELLAPART_NLTK_DATA") or ROOT / "scratch" / "nltk-data")
 released = pytest.mark.skipif(
     not (DATA / "generated_sim_0.8_0.91.txt").is_file(), reason="needs ../shared/data/coco_counterfactuals"
 )
@@ -43,16 +45,35 @@ def test_the_record_of_agreement_adds_up() -> None:
     assert record["choice"]["same_choice"] > record["choice"]["same_choice_expected_by_chance"]
 
 
-@released
-@pytest.mark.skipif(
-    "TELLAPART_NLTK_DATA" not in os.environ, reason="needs NLTK's data: name its folder in TELLAPART_NLTK_DATA"
+tagged = pytest.mark.skipif(
+    not NLTK_DATA.is_dir(),
+    reason="needs NLTK's data: python ci/nltk_data.py scratch/nltk-data, or their folder in TELLAPART_NLTK_DATA",
 )
-def test_the_record_is_what_the_tagger_says_of_the_first_pairs() -> None:
-    from tellapart.builders.captions.tagging import NltkTagger
 
+
+@pytest.fixture(scope="module")
+def tagger() -> NltkTagger:
+    pytest.importorskip("nltk", reason="needs the extra 'captions': nltk")
+    return NltkTagger.load(NLTK_DATA)
+
+
+@tagged
+@pytest.mark.slow
+def test_the_published_tagger_knows_nouns(tagger: NltkTagger) -> None:
+    words = tagger.read("Two dogs sit on Mr. Smith's red sofa. They are asleep.")
+    assert [(word.text, word.tag) for word in words] == [
+        ("Two", "CD"), ("dogs", "NNS"), ("sit", "VBP"), ("on", "IN"), ("Mr.", "NNP"), ("Smith", "NNP"), ("'s", "POS"),
+        ("red", "JJ"), ("sofa", "NN"), (".", "."), ("They", "PRP"), ("are", "VBP"), ("asleep", "JJ"), (".", "."),
+    ]  # fmt: skip
+
+
+@released
+@tagged
+@pytest.mark.slow
+def test_the_record_is_what_the_tagger_says_of_the_first_pairs(tagger: NltkTagger) -> None:
     program = runpy.run_path(str(ROOT / "docs/counterfactual_agreement.py"))
     rows = program["read"](DATA / "generated_sim_0.8_0.91.txt")[:600]
-    pairs, counts = program["align"](rows, NltkTagger.load(Path(os.environ["TELLAPART_NLTK_DATA"])))
+    pairs, counts = program["align"](rows, tagger)
     expected = Counter(one_word=600, noun_before=600, noun_after=600, noun_before_and_after=600, same_text_rejoined=600)
     assert counts == dict(expected) | {"pairs": 600, "same_text_kept": 598}
     assert len(pairs) == 600

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +16,31 @@ from tellapart.builders.rendered.renderer import Settings
 from tellapart.errors import DataError
 
 SCENE = draw(Key("test", 4, "location", 1, vocabulary="figure-14")).scenes[0]
+MADE = Path(__file__).parents[3] / "scratch" / "blender" / "bin" / "python"
 SMALL = Settings(size=48, samples=4, depth=3, seed=5)
 
 
 @pytest.fixture(scope="module")
-def blender() -> Blender:
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"needs an interpreter that has bpy, named in {VARIABLE}")
-    return Blender()
+def python() -> str:
+    found = os.environ.get(VARIABLE) or (str(MADE) if MADE.exists() else "")
+    if not found:
+        pytest.skip(f"needs an interpreter that has bpy, in {VARIABLE}, or: python ci/blender.py scratch/blender")
+    return found
 
 
+@pytest.fixture(scope="module")
+def blender(python: str) -> Blender:
+    """Start the worker, and what the other renderer keeps for the process, before the first test."""
+    if find_spec("mitsuba") and find_spec("pyoidn"):
+        from tellapart.builders.rendered.mitsuba import MITSUBA
+
+        MITSUBA.masks(SCENE, 16)
+    blender = Blender(python)
+    blender.masks(SCENE, 16)
+    return blender
+
+
+@pytest.mark.slow
 def test_both_renderers_see_the_same_things_in_the_same_places(blender: Blender) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     from tellapart.builders.rendered.mitsuba import MITSUBA
@@ -35,6 +51,7 @@ def test_both_renderers_see_the_same_things_in_the_same_places(blender: Blender)
     np.testing.assert_allclose(alone, lone, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_both_renderers_agree_on_light_and_colour(blender: Blender) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
@@ -46,13 +63,15 @@ def test_both_renderers_agree_on_light_and_colour(blender: Blender) -> None:
     assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.9
 
 
-def test_the_same_scene_gives_the_same_pixels_also_in_another_process(blender: Blender) -> None:
+@pytest.mark.slow
+def test_the_same_scene_gives_the_same_pixels_also_in_another_process(blender: Blender, python: str) -> None:
     once = blender.render(SCENE, SMALL)
     blender.masks(SCENE, 16)
     np.testing.assert_array_equal(blender.render(SCENE, SMALL), once)
-    np.testing.assert_array_equal(Blender().render(SCENE, SMALL), once)
+    np.testing.assert_array_equal(Blender(python).render(SCENE, SMALL), once)
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_says_why_and_the_worker_goes_on(blender: Blender) -> None:
     with pytest.raises(DataError, match=r"(?s)Blender's worker failed: Traceback .*samples"):
         blender.render(SCENE, Settings(size=16, samples="many"))  # type: ignore[arg-type]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +17,9 @@ import cv2
 
 from tellapart.builders.video.faces import FaceOptions, face_detector
 from tellapart.errors import DataError
+
+ROOT = Path(__file__).parents[3]
+OPENCV_4 = ROOT / "scratch" / "opencv4"
 
 
 def frame(height: int, width: int, *, face: bool) -> np.ndarray:
@@ -63,13 +69,32 @@ def test_an_opencv_without_cascades_says_so(tmp_path: Path) -> None:
         face_detector(FaceOptions(faces="haar"), tmp_path)
 
 
-@pytest.mark.skipif(not hasattr(cv2, "CascadeClassifier"), reason="OpenCV 5 has no cascade detector")
+@pytest.mark.skipif(
+    not hasattr(cv2, "CascadeClassifier"), reason="OpenCV 5 has no cascades; the test below runs this one with 4"
+)
 def test_the_cascade_that_opencv_4_ships_sees_no_face_in_grey(tmp_path: Path) -> None:
     detector = face_detector(FaceOptions(faces="haar"), tmp_path)
     assert detector.find_fault(frame(48, 64, face=False)) is None
     (tmp_path / "text.xml").write_text("<no/>")
     with pytest.raises(DataError, match=r"text\.xml is no model of the detector 'haar'"):
         face_detector(FaceOptions(faces="haar", face_model="text.xml"), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(hasattr(cv2, "CascadeClassifier"), reason="this is OpenCV 4 already")
+def test_all_of_this_holds_with_opencv_4_too() -> None:
+    if not (OPENCV_4 / "cv2").is_dir():
+        pytest.skip("no OpenCV 4 here: python ci/opencv4.py scratch/opencv4")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(OPENCV_4)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "8 passed, 1 skipped" in done.stdout  # what is of OpenCV 5 alone
 
 
 def test_without_faces_there_is_no_detector(tmp_path: Path) -> None:
