@@ -65,7 +65,7 @@ class Frame:
             MissingDependencyError: pandas is not installed; `to_dict` needs nothing.
         """
         try:
-            import pandas  # type: ignore[import-untyped]  # installed or not
+            import pandas  # installed or not
         except ModuleNotFoundError as missing:
             raise MissingDependencyError(
                 "to_pandas needs pandas, which is not installed; run: pip install pandas, or take to_dict()"
