@@ -2,10 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := hub,models,st,regions,build,ray,train,plot,board,postgres,docs,dev
 
-.PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras test-cost stable explore package lint types docs site bench
+.PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras test-cost stable explore lock package lint types docs site bench
 .PHONY: real-encoder encoder clean
 
 demo: $(VENV)/.core
@@ -120,13 +119,15 @@ encoder: $(VENV)/.test
 clean:
 	rm -rf $(VENV) runs
 
-$(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
-
-$(VENV)/.core: pyproject.toml | $(BIN)/python
-	$(PIP) install --quiet --editable ".[board]"
+# By uv where it can be had, else by pip; the same versions either way.
+$(VENV)/.core: pyproject.toml ci/lock.txt
+	$(PYTHON) ci/environment.py install $(VENV) board
 	@touch $@
 
-$(VENV)/.test: pyproject.toml ci/constraints-cpu.txt | $(BIN)/python
-	$(PIP) install --quiet --constraint ci/constraints-cpu.txt --editable ".[$(EXTRAS)]"
+$(VENV)/.test: pyproject.toml ci/lock.txt
+	$(PYTHON) ci/environment.py install $(VENV) $(EXTRAS)
 	@touch $@ $(VENV)/.core
+
+# The newest versions that fit together, for everyone's next `make demo` and `make test`.
+lock: $(VENV)/.test
+	$(BIN)/python ci/environment.py lock

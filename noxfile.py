@@ -2,25 +2,63 @@
 
 Each has an environment of its own with the core and the board, without torch; what needs more skips and says so. A
 Python that this machine lacks is passed over, and is an error with `--error-on-missing-interpreters`.
+
+`nox -s lowest` takes the lowest versions that pyproject.toml allows; with `-- --record` it writes them, and whether the
+tests passed, to bench/records/lowest_versions.json. It needs uv, which can choose so.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from pathlib import Path
 
 import nox
+
+sys.path.insert(0, "ci")
+try:
+    from environment import uv_environment
+finally:
+    sys.path.remove("ci")
 
 PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 PYTHONS = [found[1] for line in PROJECT["classifiers"] if (found := re.search(r"Python :: (3\.\d+)$", line))]
 
+ROOMS = [f"tests/{room}" for room in ("data", "metrics", "stats", "records", "evaluation")]
+NEEDS = ("pytest", "pytest-xdist", "hypothesis", "scikit-learn")
+RECORD = Path("bench/records/lowest_versions.json")
+
+nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = False
 
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """Run the fast tests of the core."""
-    needs = ["pytest>=8.2", "pytest-xdist>=3.6", "hypothesis>=6.100", "scikit-learn>=1.5"]
-    session.install("--quiet", ".", *needs)
-    rooms = ("data", "metrics", "stats", "records", "evaluation")
-    names = session.posargs or [f"tests/{room}" for room in rooms]
-    session.run("python", "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *names)
+    """Run the fast tests of the core, on the locked versions."""
+    session.install("--quiet", "--constraint", "ci/lock.txt", ".", *NEEDS, env=uv_environment())
+    run_tests(session, session.posargs or ROOMS)
+
+
+@nox.session(python=PYTHONS[0], venv_backend="uv")
+def lowest(session: nox.Session) -> None:
+    """Run the same on the lowest versions that pyproject.toml allows; only the tools that test are the locked ones."""
+    lock = dict(re.findall(r"^([\w-]+)==([^\s;]+)", Path("ci/lock.txt").read_text(), re.MULTILINE))
+    tools = [f"{name}=={lock[name]}" for name in NEEDS if name != "scikit-learn"]
+    lowest_of = ("--resolution", "lowest-direct", ".", *tools, "scikit-learn>=1.5")
+    session.install("--quiet", *lowest_of, env=uv_environment())
+    record = "--record" in session.posargs
+    frozen = session.run("uv", "pip", "freeze", silent=True, external=True)
+    named = [re.split(r"[<>=]", line)[0] for line in PROJECT["dependencies"]]
+    versions = dict(re.findall(r"^([\w-]+)==(\S+)", frozen or "", re.MULTILINE))
+    printed = run_tests(session, ROOMS, silent=record)
+    if record and printed:
+        record_of = {"command": "nox -s lowest -- --record", "python": PYTHONS[0], "tests": ROOMS}
+        record_of |= {"versions": {name: versions[name] for name in named}, "result": printed.strip().splitlines()[-1]}
+        RECORD.write_text(json.dumps(record_of, indent=1) + "\n", encoding="utf-8")
+
+
+def run_tests(session: nox.Session, names: list[str], silent: bool = False) -> str | None:
+    """Run the fast tests in `names`; what they print is returned if `silent`."""
+    line = ["python", "-m", "pytest", "-q", "-n", "2", "-m", "not slow", "-p", "no:cacheprovider", *names]
+    return session.run(*line, silent=silent)

@@ -94,7 +94,7 @@ def environment(tool: str) -> tuple[Path, str]:
     python = home / "bin" / "python"
     if not (home / "installed").exists():
         shutil.rmtree(home, ignore_errors=True)
-        constraints = ["-c", str(ROOT / "ci" / "constraints-cpu.txt")]
+        constraints = ["-c", str(ROOT / "ci" / "pins.txt")]
         _expect(tool, [sys.executable, "-m", "venv", str(home)])
         _expect(tool, [str(python), "-m", "pip", "install", "-q", *constraints, *RIVALS[tool], "open_clip_torch"])
         _mend_torchvision(tool, home, python)

@@ -146,7 +146,7 @@ def check(extra: str) -> float:
         environment.pop("PYTHONPATH", None)
         name = f"{ROOT}[{extra}]" if extra else str(ROOT)
         made, commands = EXTRAS[extra]
-        install = f"pip install --quiet --disable-pip-version-check -c ROOT/ci/constraints-cpu.txt '{name}'"
+        install = f"pip install --quiet --disable-pip-version-check -c ROOT/ci/lock.txt '{name}'"
         for file, content in made.items():
             (home / file).write_text(content.replace("ROOT", str(ROOT)))
         makers = [f"python {file}" for file in made if file.endswith(".py")]
