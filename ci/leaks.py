@@ -39,7 +39,10 @@ LASTING = (
     "multiprocessing.resource_tracker",
     "multiprocessing.forkserver",
     "torchinductor_",
+    "tqdm_monitor",
     "GOMP_SPINCOUNT",  # with tellapart's import of torch
+    "OIDN_",  # with tellapart's import of Intel's denoiser
+    "RAY_CLIENT_MODE",  # with ray's first client
     "TORCHINDUCTOR_CACHE_DIR",  # with torch's import of its compiler
     "PYTEST_CURRENT_TEST",
 )
@@ -103,7 +106,7 @@ def settings() -> State:
     """Return what a test sets for the whole process, by name."""
     environment = {f"${name}": value for name, value in os.environ.items() if not name.startswith(LASTING)}
     handlers = {f"handler of {one.name}": signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    folder = {"current folder": os.getcwd(), "sys.path": tuple(sys.path)}
+    folder = {"current folder": os.getcwd()} | {f"sys.path: {each}": "there" for each in sys.path}
     return environment | handlers | folder | {f"torch: {name}": value for name, value in torch_settings().items()}
 
 

@@ -21,7 +21,7 @@ LEAKS = {
     "temporary_folder": ("tempfile.mkdtemp(prefix='left-')", r"temporary files: left-"),
     "variable": ("os.environ['LEFT'] = 'x'", r"\$LEFT: None -> 'x'"),
     "folder": ("os.chdir('/')", r"current folder: .* -> '/'"),
-    "path": ("sys.path.append('/left')", r"sys\.path: .*/left"),
+    "path": ("sys.path.append('/left')", r"sys\.path: /left: None -> 'there'"),
     "signal": ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", r"handler of SIGTERM"),
 }
 PROGRAM = """

@@ -51,7 +51,6 @@ def test_the_eight_lines_run_in_a_notebook_and_train_there(tmp_path: Path) -> No
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     pytest.importorskip("accelerate")
-    sys.path.append(str(ROOT / "tests" / "train"))
     from training_sets import table, toml
 
     (tmp_path / "config.toml").write_text(toml(table(tmp_path)))

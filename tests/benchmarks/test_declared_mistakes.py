@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice, pairwise, permutations
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from declared_set_files import MADE, SPEC, made
 from pydantic import ValidationError
 
 from tellapart.benchmarks import set_file
@@ -19,10 +19,6 @@ from tellapart.benchmarks.set_file import SetFile, read_set_file
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.catalog import BENCHMARKS
 from tellapart.errors import DataError
-
-sys.path.append(str(Path(__file__).parent))
-
-from declared_set_files import MADE, SPEC, made
 
 #: Name -> its records of the first rows that are made in the form of the real ones.
 FIRST = json.loads(Path(__file__).with_name("declared_first_records.json").read_text("utf-8"))

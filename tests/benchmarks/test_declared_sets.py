@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from declared_set_files import MVP, crop, made, paired_film, parquet, picture, retrieved, table
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -36,10 +36,6 @@ from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.tasks.ordered_texts import ORDERED_TEXTS
 from tellapart.tasks.yes_no import measure_yes_no
-
-sys.path.append(str(Path(__file__).parent))
-
-from declared_set_files import MVP, crop, made, paired_film, parquet, picture, retrieved, table
 
 Published = Callable[[str], Path]
 At = Callable[..., Benchmark]

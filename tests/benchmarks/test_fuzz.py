@@ -12,7 +12,6 @@ import io
 import json
 import random
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -20,11 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-sys.path.append(str(Path(__file__).parent))
-
 from annotation_formats import (
     COUNTERFACTUALS,
     FORMATS,
@@ -37,6 +31,8 @@ from annotation_formats import (
     pairs,
     retrieval,
 )
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tellapart.benchmarks import aro, bivlc, coco_cf, eqben, sugarcrepe, valse, winoground
 from tellapart.benchmarks.bivlc_detector import detector_outcomes

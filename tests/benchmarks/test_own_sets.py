@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from annotation_formats import encoded
 
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
 from tellapart.errors import DataError, UnknownNameError
-
-sys.path.append(str(Path(__file__).parent))
-
-from annotation_formats import encoded
 
 #: The examples of the documents: pairs, and questions with two options.
 OWN, OWN_OPTIONS = (

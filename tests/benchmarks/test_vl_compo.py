@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.clip_zoo_board.columns import COLUMNS
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import names
-
-sys.path.append(str(Path(__file__).parents[2]))
-
-from examples.clip_zoo_board.columns import COLUMNS
 
 Rows = list[dict[str, str]]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.clip_zoo_board.build import build, names_of
 from fastapi.testclient import TestClient
 from scipy import stats
 
@@ -17,10 +17,6 @@ from tellapart.board.settings import read_settings
 from tellapart.board.store import Store
 from tellapart.records.imported import Imported, read_imported
 from tellapart.report.plots.agreement import read_agreement
-
-sys.path.append(str(Path(__file__).parents[2]))
-
-from examples.clip_zoo_board.build import build, names_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "clip_zoo_board"

@@ -8,9 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "journeys"))
-
 from power_loss import build_library, images_of, restore
 
 from tellapart.board.submissions.hidden import read_hidden

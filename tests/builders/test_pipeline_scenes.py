@@ -15,6 +15,8 @@ import pytest
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 
+from scanned import shelf
+
 from tellapart.audit.audit import audit
 from tellapart.builders.builder import Rejected, Start
 from tellapart.builders.pipeline import build, journal_of
@@ -24,9 +26,6 @@ from tellapart.builders.rendered.scene_file import scene_of_item
 from tellapart.builders.rendered.scenes_builder import Scenes
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
-
-sys.path.insert(0, str(Path(__file__).parent / "rendered"))
-from scanned import shelf
 
 OPTIONS = "[options]\nsize = 40\nsamples = 1\ndepth = 2\n"
 SLOWLY = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, ModelError, ScoreError, quote
-
-sys.path.append(str(Path(__file__).parents[2] / "ci"))
 
 
 @pytest.fixture(scope="module")

@@ -259,7 +259,6 @@ def test_two_ranks_give_the_numbers_of_one_process_bit_for_bit(
     made_set: Make, installed: Path, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     pytest.importorskip("transformers", reason="the model is of the extra 'models'")
-    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
     import tiny_models
 
     from tellapart.models.torch_backend import import_torch

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import platform
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -168,7 +167,6 @@ def torch() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def tiny(torch: Any) -> Any:
-    sys.path.append(str(Path(__file__).parents[1] / "models"))
     import tiny_models
 
     return tiny_models

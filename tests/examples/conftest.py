@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[2]))
 
 #: Nothing here runs without the extras `models` and `train`.
 collect_ignore_glob = [] if all(map(find_spec, ("torch", "accelerate", "open_clip"))) else ["*.py"]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "models" / "native"))
-
 from examples.convert.cappa import convert_all
 from tiny_files import cappa_shapes, draw
 

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "models" / "generative"))
-
 from examples.convert import llava_v0
 from tiny_generative import LANGUAGE, MARKS, SQUARE, VISION, tokenizer
 

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "models"))
-
 import tiny_models
 from examples.convert import interpolate, two_towers
 from safetensors.torch import load_file

@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
-
 from power_loss import Image, build_library, images_of, restore
 
 from tellapart.models.torch_backend import import_torch
@@ -101,7 +98,6 @@ def test_training_goes_on_and_ends_in_the_same_bytes(
 ) -> None:
     if find_spec("open_clip") is None:  # not imported here: it wants torchvision's operators
         pytest.skip('training needs: pip install "tellapart[train]"')
-    sys.path.append(str(Path(__file__).parents[1] / "train"))
     from training_sets import squares, table, toml
 
     root = tmp_path / "disk"

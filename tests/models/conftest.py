@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +15,6 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.vectors import dot_products, normalise
-
-sys.path.append(str(Path(__file__).parent))
 
 WORDS = ["red", "blue", "one", "two", "cup", "bowl", "left", "right"]
 

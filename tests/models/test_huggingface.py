@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,6 @@ import pytest
 
 pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
 pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
-sys.path.append(str(Path(__file__).parent))
 
 import tiny_models
 

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
 pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
-sys.path.append(str(Path(__file__).parent))
 
 import tiny_models
 from tiny_models import FAMILIES, TEXTS, pictures

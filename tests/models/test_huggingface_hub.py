@@ -17,7 +17,6 @@ import pytest
 
 pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
 pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
-sys.path.append(str(Path(__file__).parent))
 
 import tiny_models
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="models of sentence-transformers need the extra 'st'")
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "generative")]
 
 import tiny_generative
 import tiny_models

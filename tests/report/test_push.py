@@ -13,9 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-
-sys.path.append(str(Path(__file__).parent))
-
 from hub_server import TOKEN, Hub, running_hub
 
 from tellapart.evaluation.score_files import run_scores

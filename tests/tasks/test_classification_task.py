@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -126,7 +125,6 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch: Any, open_clip: 
 
 @pytest.fixture
 def tiny(torch: Any) -> Any:
-    sys.path.append(str(Path(__file__).parents[1] / "models"))
     import tiny_models
 
     return tiny_models

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
 
 #: Nothing here runs without the extra `train`.
 collect_ignore_glob = [] if find_spec("torch") and find_spec("accelerate") else ["*.py"]

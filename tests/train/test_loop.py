@@ -319,7 +319,6 @@ def test_a_split_by_cluster_leaves_no_item_on_both_sides(tmp_path: Path) -> None
 
 
 def test_a_clip_of_transformers_trains_and_loads_again(tmp_path: Path) -> None:
-    sys.path.append(str(Path(__file__).parents[1] / "models"))
     import tiny_models
 
     folder = tiny_models.clip(tmp_path / "clip")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ torch = import_torch()
 
 
 def clip(folder: Path) -> str:
-    sys.path.append(str(Path(__file__).parents[1] / "models"))
     import tiny_models
 
     torch.manual_seed(0)

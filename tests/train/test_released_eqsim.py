@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,8 @@ from tellapart.train.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
 
-from tiny_native import released_eqsim
-
-sys.path.append(str(Path(__file__).parent / "losses"))
 import reference_losses as reference
+from tiny_native import released_eqsim
 
 pytestmark = pytest.mark.slow
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-sys.path.append(str(Path(__file__).parents[1] / "models" / "native"))
 
 from tiny_files import albef_state, save_tokenizer
 from tiny_fusion import words

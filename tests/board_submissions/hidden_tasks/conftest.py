@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from tiny_tasks import CASES, Row, lines, made, picture
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.app import create_app
@@ -23,10 +24,6 @@ from tellapart.board.submissions.hidden_items import HiddenRecords
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.service import Submissions
 from tellapart.tasks.registry import HIDEABLE
-
-sys.path.append(str(Path(__file__).parent))
-
-from tiny_tasks import CASES, Row, lines, made, picture
 
 INSTALLED = '''"""Benchmarks of forced choice and of questions with two answers that a group has written for itself."""
 import json

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tiny_tasks import CASES, EACH, N, made, unique, write_json
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
@@ -23,10 +23,6 @@ from tellapart.board.submissions.task_file import suffix_for
 from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.errors import DataError
 from tellapart.tasks.registry import HIDEABLE, TASKS
-
-sys.path.append(str(Path(__file__).parent))
-
-from tiny_tasks import CASES, EACH, N, made, unique, write_json
 
 Hosted = Any  # as conftest.py makes it
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tiny_tasks import CASES, EACH, N, lines, unique
 
 from tellapart.board.records import read_in
 from tellapart.board.submissions.measuring import measure_sent
@@ -18,10 +18,6 @@ from tellapart.board.submissions.rounding import round_to
 from tellapart.evaluation.score_files import run_scores
 from tellapart.records.run_folder import read_samples
 from tellapart.tasks.registry import HIDEABLE
-
-sys.path.append(str(Path(__file__).parent))
-
-from tiny_tasks import CASES, EACH, N, lines, unique
 
 Hosted = Any  # as conftest.py makes it
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from tiny_tasks import CASES, EACH, lines, made, write_json
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
@@ -19,10 +19,6 @@ from tellapart.board.submissions.prepared import prepare, published_metrics
 from tellapart.board.submissions.reading import read_sent
 from tellapart.errors import DataError, ScoreError
 from tellapart.tasks.registry import HIDEABLE, TASKS
-
-sys.path.append(str(Path(__file__).parent))
-
-from tiny_tasks import CASES, EACH, lines, made, write_json
 
 Hosted = Any  # as conftest.py makes it
 

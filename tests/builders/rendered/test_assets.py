@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
 from scanned import box, shelf, write_asset
 
 from tellapart.builders.rendered.asset_vocabulary import asset_vocabulary, read_names

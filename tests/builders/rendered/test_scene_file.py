@@ -95,9 +95,7 @@ def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path: Path) -> No
 def test_a_scene_of_assets_is_rendered_where_their_folder_is_named(tmp_path: Path) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
-    import sys
 
-    sys.path.insert(0, str(Path(__file__).parent))
     from scanned import shelf
 
     from tellapart.builders.rendered.assets import read_asset

@@ -17,7 +17,6 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE))
 
 
 @dataclass

@@ -97,8 +97,17 @@ def test_neither_batch_nor_calls_move_a_number(llama: Any, pairs: PairSet) -> No
 
 
 def test_a_server_that_is_killed_and_started_again_costs_no_score_and_doubles_none(
-    llama: Any, pairs: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gguf_files: Any, pairs: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    llama = LlamaServer(gguf_files)
+    llama.start()
+    try:
+        _kill_and_start(llama, pairs, tmp_path, monkeypatch)
+    finally:
+        llama.kill()
+
+
+def _kill_and_start(llama: Any, pairs: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_PAUSE", 0.2)
     expected = measure(open_model(llama, calls=1), pairs)
     model = open_model(llama, calls=2, answers=tmp_path / "answers.sqlite")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
 
 FAMILIES = ["vilt", "blip", "blip-2", "blip-2 with image tokens", "flava", "bridgetower"]
 

@@ -1,8 +1,3 @@
 """The tests here share `golden.py`."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).parent))

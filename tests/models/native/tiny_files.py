@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.append(str(Path(__file__).parent.parent / "fusion"))
-
 from tiny_fusion_encoders import bert
 
 from tellapart.models.find import find_model
