@@ -153,7 +153,8 @@ def java_tokens(captions: Sequence[str]) -> list[str]:
     """The tokens that pycocoevalcap gives each caption, unaffected by its neighbours."""
     from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
-    lines = [line for caption in captions for line in (caption, SEPARATOR)]
+    # pycocoevalcap writes a caption to a line, without its "\n"; a "\r" would begin a line, and shift what follows.
+    lines = [line for caption in captions for line in (caption.replace("\r", " "), SEPARATOR)]
     found = PTBTokenizer().tokenize({place: [{"caption": line}] for place, line in enumerate(lines)})
     return [found[place][0] for place in range(0, len(lines), 2)]
 
