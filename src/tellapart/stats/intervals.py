@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ Reduce = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _CHUNK = 1 << 20
 # From so many clusters on it is faster to count the draws of one resample after the other than of many at once.
 _MANY_CLUSTERS = 500
+# Draws of at most so many clusters are kept for the next call.
+_KEPT_CLUSTERS = 512
 # Below these the bootstrap is not trusted with a proportion: clusters, and clusters with a right (a wrong) answer.
 _FEW_CLUSTERS = 20
 _FEW_DISSENTERS = 10
@@ -319,12 +322,10 @@ def _bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int)
     table = np.concatenate([np.column_stack([total.sums, total.counts]) for total in totals], axis=1)
     sums = np.empty((resamples, table.shape[1]))
     clusters = len(table)
-    rng = np.random.default_rng(seed)
-    step = max(1, _CHUNK // clusters)
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        picks = rng.integers(0, clusters, size=(rows, clusters), dtype=np.uint32)
-        sums[start : start + rows] = _times_drawn(picks) @ table
+    at = 0
+    for times in _times_drawn(clusters, resamples, seed):
+        sums[at : at + len(times)] = times @ table
+        at += len(times)
     at = 0
     for total in totals:
         components = total.sums.shape[1]
@@ -333,16 +334,38 @@ def _bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int)
         at += components + 1
 
 
-def _times_drawn(picks: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """Return how often each resample drew each cluster: float64 `(resample, cluster)` of as many picks."""
-    rows, clusters = picks.shape
-    if clusters >= _MANY_CLUSTERS:
-        times = np.empty(picks.shape)
-        for row, own in zip(times, picks, strict=True):
-            row[:] = np.bincount(own, minlength=clusters)
-        return times
-    numbered = picks + np.arange(rows)[:, None] * clusters
-    return np.bincount(numbered.ravel(), minlength=rows * clusters).reshape(rows, clusters).astype(np.float64)
+def _times_drawn(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """Yield how often each resample drew each cluster, in chunks of float64 `(resample, cluster)`.
+
+    A run measures its models and tags on few numbers of clusters, again and again: small draws are kept.
+    """
+    if clusters > _KEPT_CLUSTERS:
+        chunks = _draw(clusters, resamples, seed)
+    else:
+        kept, step = _kept_draws(clusters, resamples, seed), max(1, _CHUNK // clusters)
+        chunks = (kept[start : start + step] for start in range(0, resamples, step))
+    return (chunk.astype(np.float64) for chunk in chunks)
+
+
+@lru_cache(maxsize=32)
+def _kept_draws(clusters: int, resamples: int, seed: int) -> NDArray[Any]:
+    """Return all chunks of `_draw` at once: of 10,000 resamples 10 kB a cluster, for a count seldom exceeds 255."""
+    drawn = np.concatenate(list(_draw(clusters, resamples, seed)))
+    return drawn.astype(np.min_scalar_type(drawn.max()))
+
+
+def _draw(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[Any]]:
+    """Draw as many clusters as there are, again and again; yield how often each was drawn, in chunks of resamples."""
+    rng = np.random.default_rng(seed)
+    step = max(1, _CHUNK // clusters)
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
+        picks = rng.integers(0, clusters, size=(rows, clusters), dtype=np.uint32)
+        if clusters >= _MANY_CLUSTERS:
+            yield np.stack([np.bincount(row, minlength=clusters) for row in picks])
+        else:
+            numbered = picks + np.arange(rows)[:, None] * clusters
+            yield np.bincount(numbered.ravel(), minlength=rows * clusters).reshape(rows, clusters)
 
 
 def _reduce(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.float64]:
