@@ -149,6 +149,8 @@ def open_selections(recipe: RecipeFile, where: str) -> list[tuple[str, Selection
 
 
 def _open_each(kind: str, tables: Sequence[Mapping[str, JsonValue]], where: str) -> list[tuple[str, Any]]:
+    if not tables:
+        return []  # without a search of the installed packages for more of the kind
     known = names(kind)
     listed = f"the {kind}s are {', '.join(known)}"
     opened = []

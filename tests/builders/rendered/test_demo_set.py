@@ -37,9 +37,11 @@ def recipe() -> Recipe:
     return read_recipe(DEMO_FOLDER / "recipe.toml")
 
 
-def key_of(row: Row, recipe: Recipe) -> Key:
-    key = {each.name: each for each in recipe.item_keys()}[row["id"]]
-    return replace(key, attempt=row["provenance"]["seed"][2])
+@pytest.fixture(scope="module")
+def keys(rows: list[Row], recipe: Recipe) -> dict[str, Key]:
+    """Each item's key, with the attempt that was accepted, by its id."""
+    attempts = {row["id"]: row["provenance"]["seed"][2] for row in rows}
+    return {key.name: replace(key, attempt=attempts[key.name]) for key in recipe.item_keys()}
 
 
 def decoded(data: bytes) -> np.ndarray:
@@ -73,9 +75,9 @@ def test_no_two_pictures_are_the_same(rows: list[Row]) -> None:
     assert len(contents) == 600
 
 
-def test_every_item_is_what_the_recipe_draws(rows: list[Row], recipe: Recipe) -> None:
+def test_every_item_is_what_the_recipe_draws(rows: list[Row], recipe: Recipe, keys: dict[str, Key]) -> None:
     for row in rows:
-        quadruple = draw(key_of(row, recipe))
+        quadruple = draw(keys[row["id"]])
         assert row["texts"] == list(quadruple.captions)
         assert row["tags"]["change"] == quadruple.change
         provenance = row["provenance"]
@@ -103,11 +105,11 @@ def test_the_card_says_what_is_there(rows: list[Row], recipe: Recipe) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["attribute-001", "counting-042", "location-017"])
-def test_a_committed_item_renders_again(name: str, rows: list[Row], recipe: Recipe) -> None:
+def test_a_committed_item_renders_again(name: str, rows: list[Row], recipe: Recipe, keys: dict[str, Key]) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
     row = next(row for row in rows if row["id"] == name)
-    quadruple = draw(key_of(row, recipe))
+    quadruple = draw(keys[name])
     assert check(quadruple, recipe.size) is None
     for pixels, file in zip(pictures(quadruple, recipe), row["images"], strict=True):
         again = decoded(encode(pixels, recipe.quality)).astype(int)

@@ -18,7 +18,8 @@ from tellapart.builders.rendered.quadruple import Key, Quadruple, draw
 from tellapart.builders.rendered.scene import Scene, corners, project
 from tellapart.errors import DataError
 
-KEYS = [Key("test", 7, a, i, held_out=h) for a, i, h in product(ASPECTS, range(350), ("yes", "no"))]
+KEYS = [Key("test", 7, a, i, held_out=h) for a, i, h in product(ASPECTS, range(60), ("yes", "no"))]
+KEYS += [Key("test", 7, "attribute", 119)]  # the first pair of which the kind alone differs
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +37,12 @@ def changed(one: str, other: str) -> tuple[list[str], list[str]]:
     return a, b
 
 
-@pytest.mark.slow
 def test_both_pictures_share_camera_light_and_ground(drawn: list[Quadruple]) -> None:
     for quadruple in drawn:
         one, other = quadruple.scenes
         assert (one.camera, one.light, one.ground) == (other.camera, other.light, other.ground)
 
 
-@pytest.mark.slow
 def test_attribute_pairs_differ_in_the_attribute_words_and_in_what_carries_them(drawn: list[Quadruple]) -> None:
     for quadruple in (q for q in drawn if q.key.aspect == "attribute"):
         one, other = (scene.things for scene in quadruple.scenes)
@@ -89,10 +88,11 @@ def test_all_counts_relations_sizes_and_kinds_of_change_occur(drawn: list[Quadru
     assert changes == {"colour", "kind", "colour and kind"}
 
 
-def test_the_order_of_a_pair_tells_nothing(drawn: list[Quadruple]) -> None:
-    counting = [q for q in drawn if q.key.aspect == "counting"]
+@pytest.mark.parametrize(("pairs", "gap"), [(100, 0.16), pytest.param(700, 0.08, marks=pytest.mark.slow)])
+def test_the_order_of_a_pair_tells_nothing(pairs: int, gap: float) -> None:
+    counting = [draw(Key("test", 7, "counting", i, held_out=h)) for i in range(pairs // 2) for h in ("yes", "no")]
     more_first = np.mean([q.facts[0].count > q.facts[1].count for q in counting])
-    assert 0.42 < more_first < 0.58
+    assert abs(more_first - 0.5) < gap
 
 
 def test_size_words_are_true_of_every_pair_of_things(drawn: list[Quadruple]) -> None:
@@ -131,7 +131,7 @@ def test_things_on_top_rest_on_something_that_carries_them(drawn: list[Quadruple
                 assert all(thing.position[2] == 0 for thing in scene.things)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**31), index=st.integers(0, 10**6), aspect=st.sampled_from(ASPECTS))
 def test_a_key_determines_its_quadruple(seed: int, index: int, aspect: str) -> None:
     key = Key("test", seed, aspect, index)  # type: ignore[arg-type]
@@ -150,11 +150,11 @@ def test_streams_seeds_indices_and_attempts_give_different_scenes() -> None:
 
 
 def test_the_papers_wording_allows_a_count_of_one_and_two_verbs() -> None:
-    loose = [draw(Key("test", 3, "counting", i, wording="paper")) for i in range(60)]
+    loose = [draw(Key("test", 3, "counting", i, wording="paper")) for i in range(30)]
     ones = [q for q in loose if 1 in {f.count for f in q.facts}]
     assert ones
     assert all(" 1 " in f" {' '.join(q.captions)} " for q in ones)
-    places = [draw(Key("test", 3, "location", i, wording="paper")) for i in range(60)]
+    places = [draw(Key("test", 3, "location", i, wording="paper")) for i in range(30)]
     assert any(
         len({c.split(f" {w} ")[0] for c, w in zip(q.captions, q.place.split("/"), strict=True)}) == 2 for q in places
     )

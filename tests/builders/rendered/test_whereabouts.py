@@ -17,16 +17,15 @@ def _drawn(aspect: Aspect, index: int) -> Quadruple:
 def _all_places(quadruple: Quadruple, flip: bool) -> list[set[str]]:
     """What `draw_whereabouts` may call true of each side, found by drawing many times."""
     found: list[set[str]] = [set(), set()]
-    for seed in range(40):
+    for seed in range(20):
         for side, (caption, _) in enumerate(draw_whereabouts(quadruple, flip, np.random.default_rng(seed))):
             found[side].add(caption)
     return found
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
 def test_the_column_and_the_row_hold_the_middle_of_the_outline(aspect: Aspect) -> None:
-    for index in range(5):
+    for index in range(2):
         quadruple = _drawn(aspect, index)
         for side, captions in enumerate(_all_places(quadruple, flip=False)):
             middles = []
@@ -52,7 +51,7 @@ def test_a_mirrored_picture_has_the_columns_from_the_other_side(aspect: Aspect) 
 
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
 def test_what_is_false_is_true_of_neither_picture(aspect: Aspect) -> None:
-    for index in range(4):
+    for index in range(2):
         quadruple = _drawn(aspect, index)
         first, second = _all_places(quadruple, flip=False)
         for _, false in draw_whereabouts(quadruple, False, np.random.default_rng(index)):
