@@ -41,14 +41,22 @@ LASTING = (
     "torchinductor_",
     "tqdm_monitor",
     "GOMP_SPINCOUNT",  # with tellapart's import of torch
+    "MKL_CBWR",  # likewise
     "OIDN_",  # with tellapart's import of Intel's denoiser
     "RAY_CLIENT_MODE",  # with ray's first client
+    "TOKENIZERS_PARALLELISM",  # with the import of open_clip's tokenizers
+    "site-packages/ray/thirdparty_files",
+    "tellapart_api_plugins_load_plu",  # the folder of the example of `load_plugin`, which stays on the path
     "TORCHINDUCTOR_CACHE_DIR",  # with torch's import of its compiler
     "PYTEST_CURRENT_TEST",
 )
 
 State = dict[str, Any]
 FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+
+
+def _lasting(name: str) -> bool:
+    return any(lasting in name for lasting in LASTING)
 
 
 def open_connections() -> set[str]:
@@ -65,7 +73,7 @@ def open_connections() -> set[str]:
 def live_threads() -> set[str]:
     """Return the names of the threads of Python that run."""
     names = ((thread.name, thread.ident) for thread in threading.enumerate() if thread.is_alive())
-    return {f"{name} ({ident})" for name, ident in names if not any(lasting in name for lasting in LASTING)}
+    return {f"{name} ({ident})" for name, ident in names if not _lasting(name)}
 
 
 def child_processes() -> set[str]:
@@ -75,14 +83,14 @@ def child_processes() -> set[str]:
         with suppress(OSError):
             for child in Path(f"/proc/self/task/{thread}/children").read_text().split():
                 command = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
-                if not any(lasting in command for lasting in LASTING):
+                if not _lasting(command):
                     found.add(f"{child}: {command[:200]}")
     return found
 
 
 def temporary_files() -> set[str]:
     """Return the names in the folder for temporary files, which is this worker's."""
-    return {name for name in os.listdir(tempfile.gettempdir()) if not name.startswith(LASTING)}
+    return {name for name in os.listdir(tempfile.gettempdir()) if not _lasting(name)}
 
 
 def torch_settings() -> State:
@@ -104,9 +112,9 @@ def torch_settings() -> State:
 
 def settings() -> State:
     """Return what a test sets for the whole process, by name."""
-    environment = {f"${name}": value for name, value in os.environ.items() if not name.startswith(LASTING)}
+    environment = {f"${name}": value for name, value in os.environ.items() if not _lasting(name)}
     handlers = {f"handler of {one.name}": signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    folder = {"current folder": os.getcwd()} | {f"sys.path: {each}": "there" for each in sys.path}
+    folder = {"current folder": os.getcwd()} | {f"sys.path: {each}": "there" for each in sys.path if not _lasting(each)}
     return environment | handlers | folder | {f"torch: {name}": value for name, value in torch_settings().items()}
 
 
@@ -144,8 +152,11 @@ def seed_random_state() -> None:
     random.seed(0)
     if numpy := sys.modules.get("numpy.random"):
         numpy.seed(0)
-    if (torch := sys.modules.get("torch")) is not None and hasattr(torch, "manual_seed"):
-        torch.manual_seed(0)
+    if (torch := sys.modules.get("torch")) is not None and hasattr(torch, "default_generator"):
+        # Not `torch.manual_seed`: before the first use of a GPU it keeps each call, with its whole stack, for later.
+        torch.default_generator.manual_seed(0)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(0)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -34,6 +34,9 @@ settings.load_profile("tellapart")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# As `import_torch` does; in a test's process something else may let MKL compute before it.
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+
 #: What a test writes need not outlast a power cut, and a disk takes milliseconds for each file. Programs that a test
 #: starts sync as always, and so does SQLite.
 os.fsync = lambda _descriptor: None

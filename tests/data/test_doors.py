@@ -24,6 +24,7 @@ from tellapart.errors import DataError, ModelError, ScoreError, quote
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Any:
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
+    import gates  # noqa: F401  # it sets a variable of the environment, for all tests of this file
     from doors import open_doors
 
     return open_doors(tmp_path_factory.mktemp("doors"))

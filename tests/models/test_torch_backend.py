@@ -209,3 +209,19 @@ def test_threads_of_torch_wait_for_each_other_briefly_unless_the_user_says_other
     kept = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=kept | own)
     assert done.stdout.splitlines()[-1] == found
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(5, 32, 48), (7, 32, 32), (18, 48, 32), (33, 64, 64)])
+def test_a_row_has_the_same_product_wherever_it_is_in_the_matrix_and_in_memory(
+    rows: int, inner: int, columns: int
+) -> None:
+    torch = import_torch()
+    if torch.backends.mkl.is_available():
+        assert os.environ["MKL_CBWR"]  # the default of `import_torch`, or the user's own
+    left, right = torch.randn(rows, inner), torch.randn(columns, inner)
+    product = left @ right.T
+    order = torch.randperm(rows)
+    assert torch.equal((left[order] @ right.T)[torch.argsort(order)], product)
+    for offset in range(1, 9):
+        moved = torch.empty(rows * inner + offset)[offset:].view(rows, inner).copy_(left)
+        assert torch.equal(moved @ right.T, product)

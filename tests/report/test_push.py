@@ -62,6 +62,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub-cache"))
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         yield server
+        hub_client.utils.close_session()  # its connection, which the server would wait for
 
 
 @pytest.fixture
@@ -234,9 +235,6 @@ def test_offline_nothing_is_sent_and_a_dry_run_says_what_it_does_not_know(
 @pytest.mark.slow
 def test_from_a_shell_and_with_no_server_there(hub: Hub, winoground: Path, tmp_path: Path) -> None:
     hub.repositories["models/me/clip"] = {"README.md": CARD.encode()}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
 
     def push(address: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN}
@@ -247,7 +245,9 @@ def test_from_a_shell_and_with_no_server_there(hub: Hub, winoground: Path, tmp_p
     done = push(hub.address)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["pull_request"] == f"{hub.address}/me/clip/discussions/1"
-    refused = push(nobody)
+    with socket.socket() as deaf:  # bound, so that nobody else takes the port, and not listening
+        deaf.bind(("127.0.0.1", 0))
+        refused = push(f"http://127.0.0.1:{deaf.getsockname()[1]}")
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert "cannot be reached" in refused.stderr

@@ -79,9 +79,14 @@ def import_torch() -> ModuleType:
     30 microseconds instead of a millisecond, unless `GOMP_SPINCOUNT` or `OMP_WAIT_POLICY` is set: on a machine with
     other work, and beside threads that decode, a core is not burnt in waiting.
 
+    Intel's MKL multiplies a row by other kernels at another place of a matrix or of memory, and the last bit of the
+    result differs, on processors with AVX-512 for one. Its strict mode, unless `MKL_CBWR` is set or MKL has computed
+    before, makes them equal.
+
     Raises:
         MissingDependencyError: torch is not installed.
     """
+    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # MKL reads it with its first product
     if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     torch = require("torch", extra="models")

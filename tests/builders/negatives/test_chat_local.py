@@ -105,8 +105,9 @@ def test_a_greedy_answer_needs_no_seed_and_a_drawn_one_has_its_own(chat_model: P
     torch.manual_seed(11)
     state = torch.random.get_rng_state()
     other = [Message("user", "Hello")]
-    first = [drawing(other, seed) for seed in (1, 2, 1)]
-    assert first[0] == first[2] != first[1]
+    first = [drawing(other, seed) for seed in (1, 2, 3, 4, 5, 6, 1)]
+    assert first[0] == first[-1]
+    assert len({reply.text for reply in first}) > 1  # some may be empty: the end is a token, too
     assert torch.equal(torch.random.get_rng_state(), state)  # nobody else's draws are touched
 
 

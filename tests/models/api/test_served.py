@@ -97,14 +97,14 @@ def test_neither_batch_nor_calls_move_a_number(llama: Any, pairs: PairSet) -> No
 
 
 def test_a_server_that_is_killed_and_started_again_costs_no_score_and_doubles_none(
-    gguf_files: Any, pairs: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    llama: Any, gguf_files: Any, pairs: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    llama = LlamaServer(gguf_files)
-    llama.start()
+    another = type(llama)(gguf_files)
+    another.start()
     try:
-        _kill_and_start(llama, pairs, tmp_path, monkeypatch)
+        _kill_and_start(another, pairs, tmp_path, monkeypatch)
     finally:
-        llama.kill()
+        another.kill()
 
 
 def _kill_and_start(llama: Any, pairs: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
