@@ -82,6 +82,7 @@ def tested_commit() -> str:
         SystemExit: a file of them is changed and not committed.
     """
     files = ["src", "tests", "ci", "conftest.py", "pyproject.toml", "Makefile", "examples", "docs/*.py", "bench/*.py"]
+    files += [":!examples/*/record"]
     if changed := _git("status", "--porcelain", "--untracked-files=no", "--", *files):
         raise SystemExit(f"commit first, for the record names a commit:\n{changed}")
     return _git("log", "-1", "--format=%h", "--abbrev=12", "--", *files)

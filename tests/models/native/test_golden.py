@@ -16,8 +16,13 @@ torch = import_torch()
 
 RECORD = Path(__file__).parents[3] / "bench" / "records" / "native_golden.json"
 
-#: Of scores; every family keeps it.
+#: Of scores, beside the largest one of a file where that is above 1; every family keeps it. The files themselves were
+#: computed in float32: they are up to 5e-6 from the same graph in float64, and another processor is as far on the other side.
 TOLERANCE = 1e-5
+
+
+def tolerance(scores: Any) -> float:
+    return TOLERANCE * max(1.0, float(scores.abs().max()))
 
 
 @pytest.mark.few(2)
@@ -28,7 +33,7 @@ def test_scores_equal_the_authors_code(name: str) -> None:
         check_pixels(family, module, golden)
     for reading, output in CASES[name].scores.items():
         ours, match = score(family.readings[reading], module, golden), family.readings[reading].halves(module).match
-        assert distance(ours, golden.output[output]) < TOLERANCE, reading
+        assert distance(ours, golden.output[output]) < tolerance(golden.output[output]), reading
         if reading == "itm" and "itm_probability" in golden.output:  # ViLBERT's match is class 0
             assert distance(ours.softmax(-1)[..., match], golden.output["itm_probability"]) < TOLERANCE
         if reading == "itm" and "official_score_i2t" in golden.output and family.name != "blip_original":
