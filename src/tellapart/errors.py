@@ -7,6 +7,7 @@ to do next. The command line prints the message alone and exits with 2.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -33,16 +34,41 @@ __all__ = [
 #: The longest message of an error: some readers list ids, and a stranger's id may be a book.
 _LONGEST = 2000
 
+#: A file, perhaps with a line or a row: `a.jsonl`, `a.jsonl:3`, `a.json: row 3`.
+_PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d+)|: .*)?", re.DOTALL)
+
 
 class TellapartError(Exception):
     """The root of every error raised on purpose; of a message beyond 2,000 characters the middle is left out.
 
+    The facts of the message are attributes, too, if the reader that raised it gave them; otherwise they are None.
+
+    Attributes:
+        path: the file.
+        line: the number of its line.
+        field: the field, key or column.
+        got: the value that was refused.
+
     >>> issubclass(DataError, TellapartError), len(str(DataError("x" * 300_000)))
     (True, 2000)
+    >>> error = DataError("a.jsonl:3: field 'id': is empty", path="a.jsonl:3", field="id")
+    >>> error.path, error.line, error.field, str(error)
+    ('a.jsonl', 3, 'id', "a.jsonl:3: field 'id': is empty")
     """
 
-    def __init__(self, *values: object) -> None:
+    def __init__(
+        self,
+        *values: object,
+        path: object = None,
+        line: int | None = None,
+        field: str | None = None,
+        got: object = None,
+    ) -> None:
         super().__init__(*(_without_middle(value) if isinstance(value, str) else value for value in values))
+        place = None if path is None else _PLACE.fullmatch(str(path))
+        self.path: str | None = place["path"] if place else None
+        self.line: int | None = int(place["line"]) if line is None and place and place["line"] else line
+        self.field, self.got = field, got
 
 
 class TellapartWarning(UserWarning):

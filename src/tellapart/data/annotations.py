@@ -46,7 +46,7 @@ def read_list(path: Path) -> list[Any]:
     """
     content = read_json(path)
     if not isinstance(content, list) or not content:
-        raise DataError(f"{path}: expected a list of rows, got {_kind(content)}")
+        raise DataError(f"{path}: expected a list of rows, got {_kind(content)}", path=path)
     return content
 
 
@@ -61,7 +61,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """
     content = read_json(path)
     if not isinstance(content, dict) or not content:
-        raise DataError(f"{path}: expected an object of rows by key, got {_kind(content)}")
+        raise DataError(f"{path}: expected an object of rows by key, got {_kind(content)}", path=path)
     return content
 
 
@@ -85,11 +85,14 @@ def check_row(row: type[R], content: Any, where: str) -> R:
     tellapart.errors.DataError: captions.json: row 4: field 'image': expected a string, got 7
     """
     if not isinstance(content, Mapping):
-        raise DataError(f"{where}: expected an object with {', '.join(row.model_fields)}; got {_kind(content)}")
+        raise DataError(
+            f"{where}: expected an object with {', '.join(row.model_fields)}; got {_kind(content)}", path=where
+        )
     try:
         return row.model_validate(content)
     except ValidationError as error:
-        raise DataError(f"{where}: {Problem.first(error)}") from error
+        problem = Problem.first(error)
+        raise DataError(f"{where}: {problem}", path=where, field=problem.field or None) from error
 
 
 def row_of(value: Any, where: str) -> Mapping[str, Any]:
@@ -102,7 +105,7 @@ def row_of(value: Any, where: str) -> Mapping[str, Any]:
     {'caption': 'a cat'}
     """
     if not isinstance(value, Mapping):
-        raise DataError(f"{where}: expected an object {{...}}, got {quote(value)}")
+        raise DataError(f"{where}: expected an object {{...}}, got {quote(value)}", path=where, got=value)
     return value
 
 
@@ -118,7 +121,7 @@ def string(row: Mapping[str, Any], field: str, where: str) -> str:
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
         problem = f"expected text, got {quote(value)}" if field in row else "is missing"
-        raise DataError(f"{where}: field {field!r}: {problem}")
+        raise DataError(f"{where}: field {field!r}: {problem}", path=where, field=field)
     return value
 
 
@@ -134,7 +137,8 @@ def make_item(where: str, **fields: Any) -> Item:
     try:
         return Item(**fields)
     except ValidationError as error:
-        raise DataError(f"{where}: {Problem.first(error)}") from error
+        problem = Problem.first(error)
+        raise DataError(f"{where}: {problem}", path=where, field=problem.field or None) from error
 
 
 def expect_count(where: object, count: int, *published: int, what: str = "items") -> None:

@@ -133,9 +133,14 @@ def fill_all(templates: str | list[str], row: Any, where: str, kinds: Kinds | No
         if kinds is not None and kinds.setdefault(f"{path} as a whole", list if is_list else str) is not (
             list if is_list else str
         ):
-            raise DataError(f"{where}: field {path!r}: lists and single values are mixed; got {quote(value)}")
+            raise DataError(
+                f"{where}: field {path!r}: lists and single values are mixed; got {quote(value)}",
+                path=where,
+                field=path,
+                got=value,
+            )
         if is_list and not value:
-            raise DataError(f"{where}: field {path!r}: is an empty list")
+            raise DataError(f"{where}: field {path!r}: is an empty list", path=where, field=path)
         if is_list:
             return tuple(fill(f"{{{path}.{k}}}", row, where, kinds) for k in range(len(value)))
     return (fill(templates, row, where, kinds),)
@@ -161,13 +166,20 @@ def read_list(value: Any, path: str, where: str) -> list[str]:
     ['a cat', 'a dog']
     """
     if not isinstance(value, str) or not _LIST_OF_TEXTS.fullmatch(value):
-        raise DataError(f"{where}: field {path!r}: expected a list of texts, ['...', \"...\"], got {quote(value)}")
+        raise DataError(
+            f"{where}: field {path!r}: expected a list of texts, ['...', \"...\"], got {quote(value)}",
+            path=where,
+            field=path,
+            got=value,
+        )
     try:
         texts: list[str] = ast.literal_eval(value.strip())
     except (SyntaxError, ValueError) as error:  # an escape that names no character
-        raise DataError(f"{where}: field {path!r}: {error}; got {quote(value)}") from error
+        raise DataError(
+            f"{where}: field {path!r}: {error}; got {quote(value)}", path=where, field=path, got=value
+        ) from error
     if not texts:
-        raise DataError(f"{where}: field {path!r}: is an empty list")
+        raise DataError(f"{where}: field {path!r}: is an empty list", path=where, field=path)
     return texts
 
 
@@ -176,19 +188,34 @@ def _text(field: re.Match[str], row: Any, where: str, kinds: Kinds | None) -> st
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
-        raise DataError(f"{where}: field {field['path']!r}: expected text or a whole number, got {quote(value)}")
+        raise DataError(
+            f"{where}: field {field['path']!r}: expected text or a whole number, got {quote(value)}",
+            path=where,
+            field=field["path"],
+            got=value,
+        )
     before = str if kinds is None else kinds.setdefault(field["path"], type(value))
     if kinds is not None and before is not type(value):
-        raise DataError(f"{where}: field {field['path']!r}: rows before it hold {_NAMES[before]}; got {quote(value)}")
+        raise DataError(
+            f"{where}: field {field['path']!r}: rows before it hold {_NAMES[before]}; got {quote(value)}",
+            path=where,
+            field=field["path"],
+            got=value,
+        )
     text = str(value)
     try:
         text.encode()
     except UnicodeEncodeError as error:
         half = f"half a character ({text[error.start]!a}), which no UTF-8 file can hold"
-        raise DataError(f"{where}: field {field['path']!r}: {half}") from error
+        raise DataError(f"{where}: field {field['path']!r}: {half}", path=where, field=field["path"]) from error
     if field["width"]:
         if not text.isdigit():
-            raise DataError(f"{where}: field {field['path']!r}: expected digits, got {quote(value)}")
+            raise DataError(
+                f"{where}: field {field['path']!r}: expected digits, got {quote(value)}",
+                path=where,
+                field=field["path"],
+                got=value,
+            )
         text = text.zfill(int(field["width"]))
     return _CHANGES[field["change"]](text) if field["change"] else text
 
@@ -207,4 +234,4 @@ def _look_up(row: Any, path: str, where: str) -> Any:
 
 
 def _missing(path: str, where: str, instead: str) -> Any:
-    raise DataError(f"{where}: field {path!r}: is missing; {instead:.200}")
+    raise DataError(f"{where}: field {path!r}: is missing; {instead:.200}", path=where, field=path)

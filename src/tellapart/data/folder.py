@@ -64,9 +64,11 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
         try:
             item = _own(find, row) if listing.name == LISTINGS[0] else _foreign(find, row, line)
         except DataError as error:
-            raise DataError(f"{where}: {error}") from error
+            raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
         if item.id in lines:
-            raise DataError(f"{where}: field 'id': {quote(item.id, 200)} is in {lines[item.id]} already")
+            raise DataError(
+                f"{where}: field 'id': {quote(item.id, 200)} is in {lines[item.id]} already", path=where, field="id"
+            )
         items.append(item)
         lines[item.id] = where
     if not items:
@@ -149,13 +151,15 @@ def _item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapping[
         item = Item.model_validate(dict(row))
     except ValidationError as error:
         field, _, message, value = Problem.first(error)
-        raise DataError(f"field {quote(sources.get(field, field), 200)}: {message}{value}") from error
+        column = sources.get(field, field)
+        raise DataError(f"field {quote(column, 200)}: {message}{value}", field=column) from error
     for k, reference in enumerate(item.images):
         field = f"images[{k}]"
         try:
             find(reference)
         except DataError as error:
-            raise DataError(f"field {sources.get(field, field)!r}: {error}") from error
+            column = sources.get(field, field)
+            raise DataError(f"field {column!r}: {error}", field=column) from error
     return item
 
 

@@ -84,9 +84,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         check_tree(content)
         _check_integers(content)
     except RecursionError as broken:
-        raise DataError(f"{path}: is not TOML: it nests too many levels") from broken
+        raise DataError(f"{path}: is not TOML: it nests too many levels", path=path) from broken
     except ValueError as broken:  # a TOMLDecodeError, or a number of thousands of digits
-        raise DataError(f"{path}: is not TOML: {first_line(broken)}") from broken
+        raise DataError(f"{path}: is not TOML: {first_line(broken)}", path=path) from broken
     return content
 
 
@@ -125,14 +125,21 @@ def read_csv(
             elif not header:
                 header = row
                 if name := first_repeated(header):
-                    raise DataError(f"{path}:{line}: column {quote(name)} is repeated in the header")
+                    raise DataError(
+                        f"{path}:{line}: column {quote(name)} is repeated in the header",
+                        path=path,
+                        line=line,
+                        field=name,
+                    )
             elif row:
                 if len(row) != len(header):
-                    raise DataError(f"{path}:{line}: has {len(row)} fields where the header has {len(header)}")
+                    raise DataError(
+                        f"{path}:{line}: has {len(row)} fields where the header has {len(header)}", path=path, line=line
+                    )
                 yield line, dict(zip(header, row, strict=True))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}:{line}: is not valid CSV ({error})") from error
+        raise DataError(f"{path}:{line}: is not valid CSV ({error})", path=path, line=line) from error
 
 
 def _delimiter(text: str) -> str:
@@ -148,7 +155,7 @@ def _text(path: Path, most: int = _MOST_BYTES) -> str:
 def _object(text: str, where: str) -> dict[str, Any]:
     content = parse_json(text, where)
     if not isinstance(content, dict):
-        raise DataError(f"{where}: expected an object {{...}}, got {quote(text.strip())}")
+        raise DataError(f"{where}: expected an object {{...}}, got {quote(text.strip())}", path=where, got=content)
     return content
 
 

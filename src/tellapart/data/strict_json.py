@@ -44,9 +44,12 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
             while 0 < len(data) <= most and (more := file.read(block)):
                 data += more
     except (OSError, ValueError) as failure:
-        raise error(f"{path}: cannot be read ({getattr(failure, 'strerror', None) or failure})") from failure
+        raise error(f"{path}: cannot be read ({getattr(failure, 'strerror', None) or failure})", path=path) from failure
     if len(data) > most:
-        raise error(f"{path}: holds more than {most:,} bytes, which is more than such a file has; is it the right one?")
+        raise error(
+            f"{path}: holds more than {most:,} bytes, which is more than such a file has; is it the right one?",
+            path=path,
+        )
     return data
 
 
@@ -68,7 +71,9 @@ def decode_text(data: bytes, where: object, *, error: type[TellapartError] = Dat
         # A mark at the start is cut off before decoding, and positions count from behind it.
         start = failure.start + len(data) - len(failure.object)
         line = data.count(b"\n", 0, start) + 1
-        raise error(f"{where}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8") from failure
+        raise error(
+            f"{where}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8", path=where, line=line
+        ) from failure
 
 
 def parse_json(text: str, where: object, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
@@ -97,11 +102,11 @@ def parse_json(text: str, where: object, *, error: type[TellapartError] = DataEr
         check_tree(content)
     except json.JSONDecodeError as failure:
         column = f"line {failure.lineno}, column {failure.colno}" if failure.lineno > 1 else f"column {failure.colno}"
-        raise error(f"{where}: is not valid JSON ({failure.msg} at {column})") from failure
+        raise error(f"{where}: is not valid JSON ({failure.msg} at {column})", path=where) from failure
     except RecursionError as failure:
-        raise error(f"{where}: is not valid JSON ({_TOO_DEEP})") from failure
+        raise error(f"{where}: is not valid JSON ({_TOO_DEEP})", path=where) from failure
     except ValueError as failure:
-        raise error(f"{where}: is not valid JSON ({failure})") from failure
+        raise error(f"{where}: is not valid JSON ({failure})", path=where) from failure
     return content
 
 

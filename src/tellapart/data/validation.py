@@ -94,10 +94,15 @@ def validate_table(model: type[Model], values: Any, where: str) -> Model:
     for key in values if isinstance(values, Mapping) else ():
         if key not in model.model_fields:
             hint = nearest(key, model.model_fields) or ";"
-            raise DataError(f"{where}: unknown key {quote(key)}{hint} the keys are {', '.join(model.model_fields)}")
+            raise DataError(
+                f"{where}: unknown key {quote(key)}{hint} the keys are {', '.join(model.model_fields)}",
+                path=where,
+                field=key,
+            )
     try:
         return model.model_validate(values)
     except ValidationError as error:
         key, _, message, value = Problem.first(error)
         # A problem without a key is one of the whole table.
-        raise DataError(f"{where}: key {key!r}: {message}{value}" if key else f"{where}: {message}") from error
+        problem = f"key {key!r}: {message}{value}" if key else message
+        raise DataError(f"{where}: {problem}", path=where, field=key or None) from error
