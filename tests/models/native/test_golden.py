@@ -16,8 +16,9 @@ torch = import_torch()
 
 RECORD = Path(__file__).parents[3] / "bench" / "records" / "native_golden.json"
 
-#: Of scores, beside the largest one of a file where that is above 1; every family keeps it. The files themselves were
-#: computed in float32: they are up to 5e-6 from the same graph in float64, and another processor is as far on the other side.
+#: Of scores, relative to the largest one of a file if that is above 1; every family keeps it. The files themselves
+#: were computed in float32: they are up to 5e-6 from the same graph in float64, and another processor is as far on the
+#: other side.
 TOLERANCE = 1e-5
 
 
