@@ -3,7 +3,7 @@
 It compares the process before and after each test: open sockets and pipes, threads, child processes, files in the
 folder for temporary files, environment variables, the current folder, `sys.path`, handlers of signals, and settings of
 torch. A server or a thread gets a few seconds to close. The environment is put back after a failure, so that a leak is
-one failure. Each test begins with the same global random state. A slow test does not fail, but is listed at the end.
+one failure. Each test begins with the same global random state.
 
 A fixture that serves several tests is set up before the comparison begins. A library's own long-lived threads and
 processes are named in `LASTING`.
@@ -51,7 +51,6 @@ LASTING = (
     "PYTEST_CURRENT_TEST",
 )
 
-LEFT = "left behind"
 State = dict[str, Any]
 FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
@@ -180,18 +179,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         folder.cleanup()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the slow tests that left something behind."""
-    reports = (report for reports in terminalreporter.stats.values() for report in reports)
-    for report in reports:
-        for name, left in getattr(report, "user_properties", ()):
-            if name == LEFT:
-                terminalreporter.write_line(f"LEFT BEHIND by the slow test {report.nodeid}: {left}")
-
-
 @pytest.fixture(autouse=True)
-def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that leaves a resource open or a setting changed; one that is slow is listed at the end."""
+def leaves_nothing_behind() -> Iterator[None]:
+    """Fail a test that leaves a resource open or a setting changed."""
     if sys.platform != "linux":  # /proc
         yield
         return
@@ -207,7 +197,4 @@ def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         sys.path[:] = path
         lines = [f"{kind}: {', '.join(sorted(names))}" for kind, names in left.items()]
         lines += [f"{name}: {change}" for name, change in different.items()]
-        if request.node.get_closest_marker("slow"):
-            request.node.user_properties.append((LEFT, "; ".join(lines)))
-        else:
-            pytest.fail("the test leaves behind:\n" + "\n".join(lines), pytrace=False)
+        pytest.fail("the test leaves behind:\n" + "\n".join(lines), pytrace=False)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,15 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return Ran(0 if code is None else int(code), written.out, written.err)
 
     return run
+
+
+@pytest.fixture
+def schemathesis() -> Iterator[ModuleType]:
+    """Make requests from an OpenAPI document; the library keeps its event loop, and the app, until the process ends."""
+    yield pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+    from schemathesis.python import asgi
+
+    asgi._shutdown()
 
 
 @dataclass

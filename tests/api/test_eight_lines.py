@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -58,8 +59,7 @@ def test_the_eight_lines_run_in_a_notebook_and_train_there(tmp_path: Path) -> No
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     environment = {**os.environ, "TELLAPART_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT / "src")}
     environment["IPYTHONDIR"] = str(tmp_path / "ipython")
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute(
-        env=environment
-    )
+    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
+    asyncio.run(client.async_execute(env=environment))  # `execute` leaves its event loop open
     assert "<table>" in notebook.cells[-1].outputs[0]["data"]["text/html"]
     assert (tmp_path / "runs" / "trained" / "report.html").is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import ModuleType
 
 import pytest
 from fastapi.testclient import TestClient
@@ -40,8 +41,7 @@ def test_no_request_fails(client: TestClient, name: str, data: st.DataObject) ->
 
 
 @pytest.mark.slow
-def test_schemathesis_finds_nothing(client: TestClient) -> None:
-    schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+def test_schemathesis_finds_nothing(client: TestClient, schemathesis: ModuleType) -> None:
     schema = schemathesis.openapi.from_asgi("/openapi.json", client.app)
     seen = set()
     for result in schema.get_all_operations():

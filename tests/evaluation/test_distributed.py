@@ -229,7 +229,9 @@ def test_rank_0_raises_the_error_of_another_rank_as_what_it_is() -> None:
 
 @pytest.fixture
 def torchrun(installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Start `torchrun ... -m tellapart run ...` in ranks of one thread each."""
+    """Start `torchrun ... -m tellapart run ...` in ranks of one thread each; torchrun deletes no logs."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
 
     def start(
         *arguments: object, ranks: int = 2, launch: tuple[str, ...] = ("--standalone",), **environment: str
@@ -242,6 +244,7 @@ def torchrun(installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[
             text=True,
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+            | {"TMPDIR": str(logs)}
             | environment,
         )
 

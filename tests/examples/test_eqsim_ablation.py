@@ -39,6 +39,12 @@ SMOKE = HERE / "smoke.toml"
 PLAN = read_plan(HERE / "plan.toml")
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the processes of the stages one thread; the program sets the same for all that it starts."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
 def test_the_page_is_that_of_the_record_and_says_its_power_first() -> None:
     text = page(PLAN)
     assert PAGE.read_text(encoding="utf-8") == text
