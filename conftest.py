@@ -11,7 +11,7 @@ pytest_plugins = ["cost", "leaks", "shuffle"]
 
 #: Extra -> the modules it installs, and the files of the package whose examples import them.
 NEEDS = [
-    ("render", ("mitsuba", "pyoidn"), ["builders/rendered/*.py"]),
+    ("render", ("mitsuba", "pyoidn"), ["../tellapart_render/*.py", "../tellapart_render/*/*.py"]),
     (
         "models",
         ("torch", "transformers"),

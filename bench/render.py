@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tellapart.builders.pipeline import build
-from tellapart.builders.rendered.grammar import ASPECTS
+from tellapart_render.captions.grammar import ASPECTS
 
 PAIRS_OF_THE_PAPER = 2000
 

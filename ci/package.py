@@ -74,7 +74,7 @@ def expect_clean(wheel: Path, sdist: Path) -> None:
             raise SystemExit(f"{path.name} holds what does not belong there: {', '.join(strange[:10])}")
         if path.stat().st_size > _MOST:
             raise SystemExit(f"{path.name} has {path.stat().st_size:,} bytes, more than {_MOST:,}")
-    for needed in ("tellapart/py.typed", "tellapart/models/demo_encoder/image.onnx"):
+    for needed in ("tellapart/py.typed", "tellapart/models/demo_encoder/image.onnx", "tellapart_render/py.typed"):
         if needed not in wheel_names:
             raise SystemExit(f"{wheel.name} lacks {needed}")
 
@@ -105,6 +105,8 @@ def try_installed(archive: Path) -> None:
         if f"-{version}" not in archive.name:
             raise SystemExit(f"{archive.name} says that its version is {version}")
         run("-m", "tellapart", "--help")
+        if '"scenes"' not in run("-m", "tellapart", "ls", "builders", "--json"):
+            raise SystemExit(f"{archive.name}: `tellapart ls builders` lacks the builder of tellapart_render")
         told = json.loads(run("-m", "tellapart", "run", "-m", "oracle", "-b", "demo", "--out", "run", "--json"))
         value = told["runs"][0]["benchmarks"]["demo"]["metrics"]["group_score"]["value"]
         if value != 1 or not (home / "run" / "report.html").is_file():

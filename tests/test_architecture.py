@@ -26,6 +26,10 @@ import tellapart
 SOURCE = Path(tellapart.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
+#: Packages of the same distribution that join tellapart as a stranger's do: by entry points and public modules alone.
+JOINED = sorted(path for path in SOURCE.parent.glob("tellapart_*") if path.is_dir())
+EVERYWHERE = sorted([*MODULES, *(path for package in JOINED for path in package.rglob("*.py"))])
+
 #: From the ground up; a module imports from its own room or a lower one. Nothing shares a level.
 LEVELS = [
     "errors",
@@ -58,7 +62,7 @@ def part_of(path: Path) -> str:
 
 @cache
 def dotted(path: Path) -> str:
-    parts = ["tellapart", *path.relative_to(SOURCE).with_suffix("").parts]
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -70,7 +74,7 @@ def imports_of(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             found.add(node.module or "")
-    return {name for name in found if name.split(".")[0] == "tellapart"}
+    return {name for name in found if name.split(".")[0].startswith("tellapart")}
 
 
 @cache
@@ -94,6 +98,9 @@ def imported_modules(path: Path, known: Set[str]) -> set[str]:
 
 
 def test_imports_point_down() -> None:
+    assert [
+        (dotted(path), name) for path in MODULES for name in imports_of(path) if name.startswith("tellapart_")
+    ] == []
     rooms = [(path, name, name.split(".")[1:2]) for path in MODULES for name in imports_of(path)]
     above = [
         f"{dotted(path)} imports {name}, which lies above it"
@@ -112,8 +119,8 @@ def test_nothing_imports_the_root() -> None:
 @pytest.fixture(scope="module")
 def graph_of_modules() -> dict[str, set[str]]:
     """Every module and the modules that it imports, at any depth of its code."""
-    known = {dotted(path) for path in MODULES}
-    return {dotted(path): imported_modules(path, known) for path in MODULES}
+    known = {dotted(path) for path in EVERYWHERE}
+    return {dotted(path): imported_modules(path, known) for path in EVERYWHERE}
 
 
 def circles(graph: dict[str, set[str]]) -> list[set[str]]:
@@ -132,11 +139,11 @@ def test_no_files_import_each_other_in_a_circle(graph_of_modules: dict[str, set[
     assert sum(map(len, graph_of_modules.values())) > 1_000 and circles(graph_of_modules) == []
 
 
-@pytest.mark.parametrize("package", sorted({path.parent for path in MODULES}), ids=str)
+@pytest.mark.parametrize("package", sorted({path.parent for path in EVERYWHERE}), ids=str)
 def test_no_sibling_packages_import_each_other_in_a_circle(
     package: Path, graph_of_modules: dict[str, set[str]]
 ) -> None:
-    prefix = ".".join(["tellapart", *package.relative_to(SOURCE).parts])
+    prefix = ".".join(package.relative_to(SOURCE.parent).parts)
     depth = prefix.count(".") + 1
 
     def sibling(name: str) -> str:
@@ -164,19 +171,51 @@ def test_contributing_draws_the_same_rooms() -> None:
     assert rooms == [name for name in reversed(LEVELS) if name != "__main__"]
 
 
+@pytest.mark.parametrize("package", JOINED, ids=lambda package: package.name)
+def test_a_package_that_joins_uses_public_interfaces_alone(package: Path) -> None:
+    """It imports public names of the modules that docs/plugins.md lists, and the catalogue has it by entry points."""
+    page = (SOURCE.parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(tellapart\.[\w.]+)` \|", page, re.MULTILINE))
+    nodes = [node for path in package.rglob("*.py") for node in ast.walk(tree_of(path))]
+    whole = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    assert [name for name in whole if name.startswith("tellapart")] == []
+    taken = {
+        (node.module, alias.name)
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith(package.name)
+        for alias in node.names
+        if node.module.startswith("tellapart")
+    }
+    assert len(taken) > 5
+    public = {module: set(importlib.import_module(module).__all__) for module in listed}
+    assert sorted(name for name in taken if name[1] not in public.get(name[0], ())) == []
+    points = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "entry-points"
+    ]
+    assert [target for group in points.values() for target in group.values() if target.startswith(f"{package.name}.")]
+
+
+def test_every_module_listed_as_public_is_used_by_a_package_that_joins() -> None:
+    page = (SOURCE.parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(tellapart\.[\w.]+)` \|", page, re.MULTILINE))
+    used = {name for package in JOINED for path in package.rglob("*.py") for name in imports_of(path)}
+    assert listed and sorted(listed - used) == []
+
+
 def test_a_circle_would_be_seen() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}]
     assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_a_sub_package_init_holds_a_docstring_only() -> None:
-    inits = [path for path in MODULES if path.name == "__init__.py" and path.parent != SOURCE]
+    inits = [path for path in EVERYWHERE if path.name == "__init__.py" and path.parent != SOURCE]
     assert len(inits) > 20
     assert [dotted(p) for p in inits if len(tree_of(p).body) != 1 or not ast.get_docstring(tree_of(p))] == []
 
 
 def importable() -> list[str]:
-    names = [info.name for info in pkgutil.walk_packages([str(SOURCE)], "tellapart.")]
+    packages = [(str(path), f"{path.name}.") for path in (SOURCE, *JOINED)]
+    names = [info.name for path, prefix in packages for info in pkgutil.walk_packages([path], prefix)]
     return [name for name in names if name != "tellapart.__main__"]
 
 
@@ -237,7 +276,7 @@ def examples_of(path: Path) -> list[tuple[int, list[doctest.Example]]]:
 
 def test_an_example_shows_something() -> None:
     """An output that is not a traceback, and more than the name of the thing."""
-    found = [(f"{path}:{line}", examples) for path in MODULES for line, examples in examples_of(path)]
+    found = [(f"{path}:{line}", examples) for path in EVERYWHERE for line, examples in examples_of(path)]
     empty = [
         place
         for place, examples in found
@@ -251,19 +290,19 @@ def test_every_module_names_what_is_public() -> None:
     plain = {"tellapart", "tellapart.__main__"}
     missing = [
         dotted(path)
-        for path in MODULES
+        for path in EVERYWHERE
         if path.name != "__init__.py" and dotted(path) not in plain and "__all__" not in path.read_text()
     ]
     assert missing == []
 
 
 def test_no_file_outgrows_one_idea() -> None:
-    long = {dotted(path): n for path in MODULES if (n := len(path.read_text().splitlines())) > 450}
+    long = {dotted(path): n for path in EVERYWHERE if (n := len(path.read_text().splitlines())) > 450}
     assert long == {}
 
 
 def test_no_name_is_a_drawer_for_everything() -> None:
-    assert not [p for p in MODULES if re.search(r"util|helper|common|misc", p.stem)]
+    assert not [p for p in EVERYWHERE if re.search(r"util|helper|common|misc", p.stem)]
 
 
 HEAVY = ("torch", "transformers", "matplotlib", "PIL", "onnxruntime", "scipy", "tokenizers", "jinja2")

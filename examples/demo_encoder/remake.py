@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from examples.demo_encoder.card import write_card
-from tellapart.builders.rendered.training_rows import write_training_rows
 from tellapart.data.rows import read_object
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.onnx.folder import CONFIG, FILES
 from tellapart.records.result import Value
 from tellapart.records.run_folder import read_result, write_text_file
 from tellapart.train.record import TrainRecord, read_record
+from tellapart_render.training_rows import write_training_rows
 
 __all__ = ["HERE", "main", "remake"]
 

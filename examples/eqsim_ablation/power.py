@@ -27,15 +27,15 @@ from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.stages import add_units, facts
 from tellapart.benchmarks.find import load_pairs
 from tellapart.builders.recipe_file import read_recipe_file
-from tellapart.builders.rendered.demo import make_item
-from tellapart.builders.rendered.recipe import Recipe
-from tellapart.builders.rendered.training_rows import write_training_rows
 from tellapart.data.rows import read_object
 from tellapart.models.embeddings import embeddings
 from tellapart.models.find import find_model
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
 from tellapart.train.training_run import run_training
+from tellapart_render.demo import make_item
+from tellapart_render.recipe import Recipe
+from tellapart_render.training_rows import write_training_rows
 
 __all__ = ["CAUTION", "GOAL", "GPU_STEP", "POWER", "detectable", "main", "pilot_spread", "statement", "units"]
 

@@ -15,7 +15,6 @@ from examples.eqsim_ablation.pieces import measure
 from examples.eqsim_ablation.plan import Method, Plan
 from tellapart.benchmarks.find import load_pairs
 from tellapart.builders.pipeline import build
-from tellapart.builders.rendered.training_rows import write_training_rows
 from tellapart.data.atomic import atomic_file
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import RunError
@@ -26,6 +25,7 @@ from tellapart.train.config import TrainConfig
 from tellapart.train.leaks import find_leaks, refuse_leaks
 from tellapart.train.rows import read_rows
 from tellapart.train.training_run import run_training
+from tellapart_render.training_rows import write_training_rows
 
 __all__ = ["Stage", "add_units", "chosen", "facts", "stages"]
 

@@ -3,14 +3,18 @@
 Adding one is one file and one line here. Another package adds its own through the entry points `tellapart.benchmarks`,
 `tellapart.models`, `tellapart.prefixes`, `tellapart.losses`, `tellapart.builders`, `tellapart.filters` and
 `tellapart.selections`, and the user by naming a plugin or a file of their own; neither can replace one of these.
+`tellapart_render`, which comes with tellapart, has entry points of this kind, too: they are in pyproject.toml.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import tomllib
 from collections.abc import Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -247,7 +251,6 @@ TASKS: Mapping[str, str] = MappingProxyType(
 #: What `tellapart build` makes pair sets with.
 BUILDERS: Mapping[str, str] = MappingProxyType(
     {
-        "scenes": "tellapart.builders.rendered.scenes_builder:Scenes",
         "negatives": "tellapart.builders.negatives.negatives:Negatives",
         "counterfactual-captions": "tellapart.builders.captions.counterfactuals:CounterfactualCaptions",
         "action-genome": "tellapart.builders.video.action_genome:ActionGenome",
@@ -312,7 +315,7 @@ def add(kind: str, name: str, thing: Any) -> None:
         raise UnknownNameError(
             f"no kind {kind!r} to add {name!r} to{nearest(kind, _BUILT_IN) or ';'} use one of {', '.join(_BUILT_IN)}"
         )
-    if name in _BUILT_IN[kind]:
+    if name in _shipped(kind):
         raise UnknownNameError(f"{kind} {name!r} is one of the catalogue's own; give yours another name")
     _ADDED[kind][name] = thing
 
@@ -337,7 +340,8 @@ def names(kind: str) -> list[str]:
     >>> names("benchmark")[:2]
     ['demo', 'winoground']
     """
-    return [*_BUILT_IN[kind], *sorted({*_entry_points(kind), *_ADDED[kind]} - set(_BUILT_IN[kind]))]
+    shipped = _shipped(kind)
+    return [*shipped, *sorted({*_entry_points(kind), *_ADDED[kind]} - set(shipped))]
 
 
 def has(kind: str, name: str) -> bool:
@@ -346,7 +350,7 @@ def has(kind: str, name: str) -> bool:
     >>> has("benchmark", "demo"), has("benchmark", "dmeo")
     (True, False)
     """
-    return name in _BUILT_IN[kind] or name in _ADDED[kind] or name in _entry_points(kind)
+    return name in _shipped(kind) or name in _ADDED[kind] or name in _entry_points(kind)
 
 
 def import_target(target: str) -> Any:
@@ -373,7 +377,7 @@ def load(kind: str, name: str) -> Any:
     >>> load("prefix", "onnx:").forms
     {'onnx:PATH': 'a folder with config.json, image.onnx, text.onnx and tokenizer.json'}
     """
-    target = _BUILT_IN[kind].get(name)
+    target = _shipped(kind).get(name)
     if target is not None:
         return import_target(target)
     if name in _ADDED[kind]:
@@ -393,12 +397,46 @@ def load(kind: str, name: str) -> Any:
         raise
 
 
+@cache
+def _shipped(kind: str) -> Mapping[str, str]:
+    """Return the names and targets that come with tellapart: this file's, then those of its distribution's packages."""
+    return {**_BUILT_IN[kind], **{_name_of(point): point.value for point in _points_shipped() if _is_of(point, kind)}}
+
+
+@cache
+def _points_shipped() -> list[EntryPoint]:
+    """Return the entry points of tellapart's distribution, by name.
+
+    In a checkout they are read from pyproject.toml: it may be newer than the metadata that an editable installation
+    left, and PYTHONPATH alone leaves none.
+    """
+    file = Path(__file__).parents[2] / "pyproject.toml"
+    project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {}) if file.is_file() else {}
+    if project.get("name") == "tellapart":
+        groups = project.get("entry-points", {})
+        points = [EntryPoint(name, value, group) for group in groups for name, value in groups[group].items()]
+    else:
+        try:
+            points = list(distribution("tellapart").entry_points)
+        except PackageNotFoundError:  # the folder was copied
+            points = []
+    return sorted(points, key=lambda point: point.name)
+
+
 def _entry_points(kind: str) -> dict[str, list[EntryPoint]]:
     points: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=f"tellapart.{_plural(kind)}"):
-        # The name of an entry point cannot end in a colon: a package gives the prefix `mine:` as `mine`.
-        points.setdefault(f"{point.name}:" if kind == "prefix" else point.name, []).append(point)
+        points.setdefault(_name_of(point), []).append(point)
     return points
+
+
+def _is_of(point: EntryPoint, kind: str) -> bool:
+    return point.group == f"tellapart.{_plural(kind)}"
+
+
+def _name_of(point: EntryPoint) -> str:
+    """Return the catalogue's name: that of an entry point cannot end in a colon, and `mine` is the prefix `mine:`."""
+    return f"{point.name}:" if point.group == "tellapart.prefixes" else point.name
 
 
 def _plural(kind: str) -> str:

@@ -35,7 +35,7 @@ def test_no_set_shares_its_draws_with_another_or_with_the_demo() -> None:
 
 
 def test_every_word_of_the_scenes_grammar_is_in_the_vocabulary() -> None:
-    from tellapart.builders.rendered.grammar import COUNTS, LOCATIONS, OBJECTS, PLACES, SIZES, VERBS
+    from tellapart_render.captions.grammar import COUNTS, LOCATIONS, OBJECTS, PLACES, SIZES, VERBS
 
     folder = HERE / "architecture"
     tokenizer = read_tokenizer(folder, read_compact_config(folder))

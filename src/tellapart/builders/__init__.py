@@ -1,1 +1,1 @@
-"""Sources to pair sets: scenes rendered from a seed."""
+"""Sources to pair sets: videos, diffusion, changed captions."""

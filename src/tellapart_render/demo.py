@@ -1,0 +1,236 @@
+"""Build the rendered pair set that ships with tellapart, or any other from a recipe.
+
+`python -m tellapart_render.demo --recipe recipe.toml --out DIR --workers N`. Every item depends on the
+recipe and its own number alone. Finished items are kept beside the folder until all are there, so that a second call
+goes on where the first one stopped; the folder itself is written atomically.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.atomic import atomic_file
+from tellapart.data.folder import write_pair_set
+from tellapart.data.item import Item
+from tellapart.errors import DataError, require
+from tellapart_render.captions.grammar import COUNTS, LOCATIONS, PLACES, SIZES, VERBS
+from tellapart_render.captions.vocabulary import DEMO, vocabulary
+from tellapart_render.recipe import Recipe, read_recipe
+from tellapart_render.renderers.mitsuba import MITSUBA
+from tellapart_render.renderers.renderer import Renderer
+from tellapart_render.scenes.quadruple import Key, Quadruple
+from tellapart_render.verify import MIN_AREA, MIN_SHARE, draw_accepted
+from tellapart_render.workers import run_jobs
+
+__all__ = ["ABOUT", "LEFT_OUT", "build", "build_item", "encode", "main", "make_item", "pictures"]
+
+LEFT_OUT: tuple[str, ...] = (
+    "categories Shoe and Storage",
+    "toy animals (turtle, dog, shark, elephant, eagle, bull)",
+    "footwear, gloves, scissors, hammer, backpack, gaming mouse, gameboy, pink damask bath towel",
+)
+"""Objects of Figure 14 that the demo's vocabulary lacks; `vocabulary = "figure-14"` has them all."""
+
+ABOUT: dict[str, str] = {
+    "title": "Rendered scenes that differ in one attribute, count or location",
+    "description": "2x2 minimal pairs after EqBen's Eq-Kubric: both captions differ in the changed phrase alone, both "
+    "pictures share camera, light, floor and all other objects. Checked against the renderer's object masks.",
+    "licence": "Apache-2.0",
+    "citation": "Templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation "
+    "Models (EqBen), ICCV 2023, Figure 14",
+}
+"""The fields that every rendered set's card has."""
+
+
+def pictures(quadruple: Quadruple, recipe: Recipe, renderer: Renderer = MITSUBA) -> list[NDArray[np.uint8]]:
+    """Render both pictures of a quadruple: sRGB uint8 `(size, size, 3)` each.
+
+    Raises:
+        MissingDependencyError: Mitsuba or pyoidn is not installed.
+    """
+    return [renderer.render(scene, recipe.settings(quadruple.key)) for scene in quadruple.scenes]
+
+
+def encode(pixels: NDArray[np.uint8], quality: int) -> bytes:
+    """Encode a picture as WebP."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "WEBP", quality=quality, method=6)
+    return buffer.getvalue()
+
+
+def _provenance(quadruple: Quadruple, recipe: Recipe, renderer: Renderer) -> dict[str, Any]:
+    """Return an item's provenance: the parts that both scenes share, and each scene's things (`Scene.to_record`)."""
+    first, second = (scene.to_record() for scene in quadruple.scenes)
+    return {
+        "recipe": recipe.fingerprint,
+        "seed": [quadruple.key.seed, quadruple.key.index, quadruple.key.attempt],
+        **{name: first[name] for name in ("camera", "light", "ground")},
+        "things": [first["things"], second["things"]],
+        "renderer": ", ".join(f"{name} {version}" for name, version in renderer.versions.items()),
+    }
+
+
+def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[Item, dict[str, bytes], list[str]]:
+    """Draw, check and render one item; return it, its pictures by reference, and its rejected draws' reasons.
+
+    Raises:
+        DataError: no draw was accepted.
+        MissingDependencyError: Mitsuba or pyoidn is not installed.
+    """
+    quadruple, rejected = draw_accepted(key, recipe.attempts, recipe.size, renderer.masks)
+    names = [f"images/{key.name}_{side}.webp" for side in (0, 1)]
+    rendered = zip(names, pictures(quadruple, recipe, renderer), strict=True)
+    files = {name: encode(pixels, recipe.quality) for name, pixels in rendered}
+    item = {
+        "id": key.name,
+        "images": names,
+        "texts": quadruple.captions,
+        "tags": {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out},
+        "cluster": key.name,
+        "provenance": _provenance(quadruple, recipe, renderer),
+    }
+    # Through JSON, so that an item is the same whether it was just made or read back.
+    return Item.model_validate_json(json.dumps(item)), files, rejected
+
+
+def build_item(key: Key, recipe: Recipe, work: Path) -> list[str]:
+    """Draw, check and render one item into a work folder, unless it is there; return its rejected draws' reasons.
+
+    Raises:
+        DataError: no draw was accepted.
+        MissingDependencyError: Mitsuba or pyoidn is not installed.
+    """
+    done = work / f"{key.name}.json"
+    if done.exists():
+        rejected: list[str] = json.loads(done.read_text())["rejected"]
+        return rejected
+    item, files, rejected = make_item(key, recipe)
+    for name, data in files.items():
+        (work / Path(name).name).write_bytes(data)
+    # The record comes last: where it is, the pictures are complete.
+    with atomic_file(done) as draft:
+        draft.write_text(json.dumps({"item": item.model_dump(), "rejected": rejected}))
+    return rejected
+
+
+def build(recipe: Recipe, out: Path, *, workers: int = 1, notes: dict[str, str] | None = None) -> None:
+    """Render a whole pair set into a new folder.
+
+    Args:
+        recipe: of the set.
+        out: the folder; must not exist, or be empty.
+        workers: processes; the result does not depend on it.
+        notes: more fields for `card.json`, such as the result of rendering the set twice.
+
+    Raises:
+        DataError: the folder holds something, or an item could not be drawn.
+        MissingDependencyError: Mitsuba or pyoidn is not installed.
+
+    >>> import tempfile
+    >>> recipe = Recipe(name="few", seed=3, size=40, samples=1, items={"counting": 1})
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     build(recipe, Path(scratch) / "few")
+    ...     sorted(path.name for path in (Path(scratch) / "few").iterdir())
+    ['card.json', 'images', 'pairs.jsonl', 'recipe.toml']
+    """
+    if out.exists() and any(out.iterdir()):
+        raise DataError(f"{out} exists already; build a pair set in a new folder")
+    require("mitsuba", extra="render")
+    require("pyoidn", extra="render")
+    work = out.with_name(f".{out.name}-{recipe.fingerprint}")
+    work.mkdir(parents=True, exist_ok=True)
+    keys = recipe.item_keys()
+    funnel: Counter[str] = Counter(drawn=len(keys), accepted=len(keys))
+    task = partial(build_item, recipe=recipe, work=work)
+    for rejected in run_jobs(task, keys, workers, recipe.name):
+        funnel.update(f"rejected: {reason}" for reason in rejected)
+        funnel["drawn"] += len(rejected)
+    items = [
+        Item.model_validate_json(json.dumps(json.loads((work / f"{k.name}.json").read_text())["item"])) for k in keys
+    ]
+    files = {name: (work / Path(name).name).read_bytes() for item in items for name in item.images}
+    write_pair_set(out, items, files, _card(recipe, items, funnel, files.values()) | (notes or {}))
+    (out / "recipe.toml").write_text(_toml(recipe), encoding="utf-8")
+    shutil.rmtree(work)
+
+
+def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: Iterable[bytes]) -> dict[str, Any]:
+    """Return the set's card."""
+    words = vocabulary(recipe.vocabulary)
+    return {
+        "name": recipe.name,
+        **{name: ABOUT[name] for name in ("title", "description", "licence")},
+        "source": "made by tellapart_render.demo from recipe.toml; no foreign meshes or pictures",
+        "citation": ABOUT["citation"],
+        "recipe": recipe.values(),
+        "recipe_fingerprint": recipe.fingerprint,
+        "counts": {
+            tag: dict(sorted(Counter(item.tags[tag] for item in items).items()))
+            for tag in ("aspect", "change", "held_out")
+        },
+        "bytes": sum(len(data) for data in files),
+        "funnel": dict(sorted(funnel.items())),
+        "checks": {
+            "smallest_visible_share_of_picture": MIN_AREA,
+            "smallest_visible_share_of_object": MIN_SHARE,
+            "masks": "1 ray a pixel, box filter, shape_index; left and right by mask centroids, front and behind by "
+            "camera depth, on top by geometry, count by visible objects, nothing cut off by the border",
+        },
+        "grammar": {
+            "from_figure_14": sorted(each.phrase() for each in words.objects if each.listed),
+            "added": sorted(each.phrase() for each in words.objects if not each.listed),
+            "left_out": list(LEFT_OUT if words is DEMO else ()),
+            "held_out_from_training": sorted(each.phrase() for each in words.objects if words.holds_out(each)),
+            "verbs": list(VERBS),
+            "locations": [words for group in LOCATIONS.values() for words in group],
+            "sizes": list(SIZES),
+            "counts": list(COUNTS if recipe.wording == "paper" else COUNTS[1:]),
+            "places": list(PLACES),
+        },
+        "versions": {name: metadata.version(name) for name in ("mitsuba", "pyoidn", "numpy", "pillow")},
+    }
+
+
+def _toml(recipe: Recipe) -> str:
+    """Write a recipe as TOML: its values are numbers, plain strings and one table."""
+    lines = ["# Regenerate with: python -m tellapart_render.demo --recipe recipe.toml --out DIR --workers N"]
+    values = recipe.values()
+    table = values.pop("items")
+    lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    lines += ["", "[items]", *(f"{key} = {value}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build a pair set from the command line; returns the exit status.
+
+    Raises:
+        DataError: the recipe is not valid, the folder holds something, or an item could not be drawn.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tellapart_render.demo", description=__doc__)
+    parser.add_argument("--recipe", type=Path, required=True, help="a TOML file")
+    parser.add_argument("--out", type=Path, required=True, help="a new folder")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument("--note", action="append", default=[], metavar="KEY=TEXT", help="one more field of card.json")
+    options = parser.parse_args(arguments)
+    notes = dict(note.split("=", 1) for note in options.note)
+    build(read_recipe(options.recipe), options.out, workers=options.workers, notes=notes)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

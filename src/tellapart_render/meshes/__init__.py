@@ -1,0 +1,1 @@
+"""Triangle meshes of every object, their materials, and those of scanned objects."""

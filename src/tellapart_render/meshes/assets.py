@@ -1,0 +1,172 @@
+"""Folders of scanned objects, laid out like Google Scanned Objects, as the objects that scenes show.
+
+`<Name>/meshes/model.obj` with `<Name>/materials/textures/texture.png`, or both flat in `<Name>/`. An asset's shape is
+named `<Name>@<digits of its SHA-256>`, so a scene's record says exactly which mesh and picture it shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import DataError
+from tellapart_render.meshes.parts import Model, Part, Top
+from tellapart_render.meshes.solids import Mesh
+from tellapart_render.meshes.wavefront import read_obj
+
+__all__ = ["Asset", "asset_model", "asset_texture", "find_assets", "read_asset", "register"]
+
+Up = Literal["y", "z"]
+
+_LAYOUTS: tuple[tuple[str, str], ...] = (
+    ("meshes/model.obj", "materials/textures/texture.png"),
+    ("meshes/model.obj", "meshes/texture.png"),
+    ("model.obj", "texture.png"),
+)
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+()&', -]*")
+_LARGEST_TEXTURE = 1024
+_FORMATS = ("PNG", "JPEG", "WEBP")
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A scanned object: its folder's name, its mesh and picture, the SHA-256 of both together, and its upward axis."""
+
+    name: str
+    mesh: Path
+    picture: Path
+    sha256: str
+    up: Up
+
+    @property
+    def shape(self) -> str:
+        """The name of its shape in scenes."""
+        return f"{self.name}@{self.sha256[:10]}"
+
+
+# Model and picture of each asset that this process may show, by the name of its shape: the name holds a hash, so no
+# entry ever changes.
+_REGISTERED: dict[str, tuple[Model, NDArray[np.float32]]] = {}
+
+
+def find_assets(folder: Path) -> list[str]:
+    """Return the names of the assets in a folder, sorted.
+
+    Raises:
+        DataError: the folder is missing or holds no asset.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; name one that holds <Name>/meshes/model.obj or <Name>/model.obj")
+    names = sorted(each.name for each in folder.iterdir() if any((each / mesh).is_file() for mesh, _ in _LAYOUTS))
+    if not names:
+        raise DataError(f"{folder}: holds no <Name>/meshes/model.obj and no <Name>/model.obj; name a folder of assets")
+    return names
+
+
+def read_asset(folder: Path, name: str, up: Up = "z") -> Asset:
+    """Find an asset's files and hash them.
+
+    Raises:
+        DataError: the name is not that of a folder there, a file is missing, or it lies outside the folder.
+    """
+    if not _PLAIN.fullmatch(name):
+        raise DataError(
+            f"{folder}: {name!r} is not the name of a folder in it; names hold no slashes and do not start with a dot"
+        )
+    home = folder / name
+    for mesh, picture in _LAYOUTS:
+        if (home / mesh).is_file() and (home / picture).is_file():
+            break
+    else:
+        raise DataError(
+            f"{home}: needs meshes/model.obj and materials/textures/texture.png, or model.obj and texture.png; "
+            "at least one of them is missing"
+        )
+    digest = hashlib.sha256()
+    for path in (home / mesh, home / picture):
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path}: leads out of {folder}; copy the file there instead of linking it")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    digest.update(up.encode())
+    return Asset(name, home / mesh, home / picture, digest.hexdigest(), up)
+
+
+def register(asset: Asset) -> str:
+    """Read an asset into this process, once, and return its shape's name.
+
+    Raises:
+        DataError: the mesh or the picture is not readable, or the mesh is flat in all directions.
+    """
+    if asset.shape not in _REGISTERED:
+        mesh = _centre(read_obj(asset.mesh), asset)
+        _REGISTERED[asset.shape] = Model((Part("texture", mesh),), top=_plateau(mesh)), _read_linear(asset.picture)
+    return asset.shape
+
+
+def asset_model(name: str) -> Model | None:
+    """Return the model of a registered asset's shape, or None."""
+    return _REGISTERED[name][0] if name in _REGISTERED else None
+
+
+def asset_texture(name: str) -> NDArray[np.float32]:
+    """Return a registered asset's picture, float32 `(h, w, 3)`, linear RGB.
+
+    Raises:
+        DataError: no such asset is registered.
+    """
+    if name not in _REGISTERED:
+        raise DataError(f"asset_texture({name!r}): no such asset was read in this process; name its folder as `assets`")
+    return _REGISTERED[name][1]
+
+
+def _centre(mesh: Mesh, asset: Asset) -> Mesh:
+    """Turn z up, put the base on z = 0 and the middle of the outline over the origin, scale the longest side to 1."""
+    vertices, normals = mesh.vertices.astype(np.float64), mesh.normals
+    if asset.up == "y":
+        # x stays, y goes up: what faced +z faces the viewer.
+        turn = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
+        vertices, normals = vertices @ turn, (normals @ turn).astype(np.float32)
+    low, high = vertices.min(axis=0), vertices.max(axis=0)
+    if float((high - low).max()) <= 0.0:
+        raise DataError(f"{asset.mesh}: all its points are one point; export the mesh again")
+    shift = np.array([*(low[:2] + high[:2]) / -2, -low[2]])
+    return replace(mesh, vertices=((vertices + shift) / (high - low).max()).astype(np.float32), normals=normals)
+
+
+def _plateau(mesh: Mesh) -> Top | None:
+    """Return the flat top, if level triangles near the greatest height fill a disc over the middle."""
+    a, b, c = (mesh.vertices[mesh.faces[:, k]].astype(np.float64) for k in range(3))
+    area = np.cross(b - a, c - a) / 2
+    size = np.linalg.norm(area, axis=1)
+    height = float(mesh.vertices[:, 2].max())
+    middle = (a + b + c) / 3
+    level = (np.abs(area[:, 2]) > 0.95 * np.maximum(size, 1e-15)) & (middle[:, 2] > 0.97 * height)
+    outline = float(np.prod(np.ptp(mesh.vertices[:, :2], axis=0)))
+    total = float(size[level].sum())
+    if total < 0.5 * outline or total <= 0.0:
+        return None
+    centre = (middle[level, :2] * size[level, None]).sum(axis=0) / total
+    radius = float(np.sqrt(total / np.pi))
+    return Top("flat", height, 0.8 * radius) if float(np.hypot(*centre)) < 0.2 * radius else None
+
+
+def _read_linear(path: Path) -> NDArray[np.float32]:
+    """Read a picture as linear RGB, its longer side at most 1,024 pixels."""
+    from PIL import Image
+
+    try:
+        # Pillow tells formats by the bytes, and hands some to other programs (EPS to Ghostscript).
+        with Image.open(path, formats=_FORMATS) as image:
+            picture = image.convert("RGB")
+            picture.thumbnail((_LARGEST_TEXTURE, _LARGEST_TEXTURE), Image.Resampling.BOX)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as broken:
+        raise DataError(f"{path}: is not a readable picture: {broken}; save the texture again as PNG") from broken
+    encoded = np.asarray(picture, dtype=np.float64) / 255.0
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    return linear.astype(np.float32)

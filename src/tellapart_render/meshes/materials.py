@@ -1,0 +1,332 @@
+"""Materials: the palette of attribute colours, and the terms in which surfaces are described to renderers.
+
+Colours are linear RGB in [0, 1]; textures are drawn by arithmetic from a seed, so no image files ship.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart_render.meshes.assets import asset_texture
+
+__all__ = [
+    "FLOORS",
+    "PALETTE",
+    "UNSEEN_FLOORS",
+    "UNSEEN_WALLS",
+    "WALLS",
+    "Surface",
+    "floor_surface",
+    "floor_texture",
+    "surface",
+]
+
+RGB = tuple[float, float, float]
+
+PALETTE: dict[str, RGB] = {
+    "red": (0.60, 0.018, 0.020),
+    "green": (0.035, 0.30, 0.060),
+    "blue": (0.022, 0.085, 0.48),
+    "yellow": (0.86, 0.55, 0.018),
+    "white": (0.82, 0.81, 0.78),
+    "black": (0.016, 0.016, 0.018),
+    "brown": (0.16, 0.062, 0.022),
+    "grey": (0.23, 0.235, 0.24),
+    "purple": (0.17, 0.030, 0.34),
+    "pink": (0.83, 0.24, 0.38),
+}
+
+FIXED: dict[str, tuple[RGB, float, float]] = {
+    # slot: colour, roughness, metallic
+    "white": (PALETTE["white"], 0.35, 0.0),
+    "cap": ((0.85, 0.85, 0.84), 0.4, 0.0),
+    "black": ((0.018, 0.018, 0.02), 0.35, 0.0),
+    "dark": ((0.03, 0.03, 0.032), 0.55, 0.0),
+    "steel": ((0.62, 0.61, 0.59), 0.24, 1.0),
+    "brass": ((0.58, 0.40, 0.17), 0.26, 1.0),
+    "soil": ((0.045, 0.028, 0.018), 0.95, 0.0),
+    "band": ((0.02, 0.018, 0.018), 0.7, 0.0),
+    "ribbon": ((0.58, 0.012, 0.025), 0.3, 0.0),
+    "leather": ((0.13, 0.05, 0.02), 0.5, 0.0),
+    "wood": ((0.22, 0.11, 0.05), 0.5, 0.0),
+    "glass": ((0.02, 0.03, 0.045), 0.08, 0.0),
+    "screen": ((0.015, 0.02, 0.035), 0.1, 0.0),
+    "blue": (PALETTE["blue"], 0.5, 0.0),
+    "grey": ((0.30, 0.30, 0.31), 0.45, 0.0),
+    "silver": ((0.60, 0.61, 0.62), 0.35, 0.3),
+    "sole": ((0.022, 0.018, 0.015), 0.7, 0.0),
+    "canvas": ((0.80, 0.79, 0.75), 0.95, 0.0),
+    "lcd": ((0.28, 0.36, 0.16), 0.25, 0.0),
+    "display": ((0.12, 0.30, 0.52), 0.12, 0.0),
+    "glow": ((0.05, 0.55, 0.75), 0.3, 0.0),
+    "olive": ((0.10, 0.16, 0.025), 0.6, 0.0),
+    "lime": ((0.20, 0.42, 0.07), 0.55, 0.0),
+    "bone": ((0.72, 0.65, 0.50), 0.45, 0.0),
+    "beak": ((0.80, 0.44, 0.02), 0.4, 0.0),
+    "feather": ((0.075, 0.036, 0.016), 0.8, 0.0),
+    "sharkskin": ((0.19, 0.23, 0.27), 0.4, 0.0),
+}
+
+FLOORS: tuple[str, ...] = ("oak", "walnut", "marble", "concrete", "linen", "tile", "slate", "paper")
+WALLS: tuple[RGB, ...] = (
+    (0.62, 0.60, 0.56), (0.42, 0.47, 0.50), (0.52, 0.45, 0.38), (0.30, 0.34, 0.33), (0.70, 0.69, 0.68),
+    (0.36, 0.33, 0.37), (0.55, 0.52, 0.43), (0.23, 0.26, 0.30),
+)  # fmt: skip
+
+#: Of scenes whose recipe says `unseen = ["ground"]`, and of no others; numbered on from the ones above.
+UNSEEN_FLOORS: tuple[str, ...] = ("birch", "terracotta", "felt", "gingham")
+UNSEEN_WALLS: tuple[RGB, ...] = ((0.60, 0.36, 0.28), (0.30, 0.45, 0.34), (0.28, 0.36, 0.58), (0.66, 0.60, 0.34))
+
+
+def _smooth_noise(rng: np.random.Generator, size: tuple[int, int], cells: tuple[int, int]) -> NDArray[np.float64]:
+    """Periodic value noise in [0, 1]: random cells, smoothly interpolated, float64 `size`."""
+    out: NDArray[np.float64] = rng.random(cells)
+    for axis in (0, 1):
+        position = np.arange(size[axis]) * cells[axis] / size[axis]
+        low = position.astype(int)
+        t = position - low
+        t = t * t * (3 - 2 * t)
+        t = t[:, None] if axis == 0 else t[None, :]
+        take = [np.take(out, k % cells[axis], axis=axis) for k in (low, low + 1)]
+        out = take[0] * (1 - t) + take[1] * t
+    return out
+
+
+def _fractal(rng: np.random.Generator, size: int, cells: tuple[int, int], octaves: int) -> NDArray[np.float64]:
+    """Sum of octaves of smooth noise, each half as strong; about [0, 1]."""
+    total, weight = np.zeros((size, size)), 0.0
+    for octave in range(octaves):
+        scale = 2**octave
+        if max(cells) * scale > size:
+            break
+        total += _smooth_noise(rng, (size, size), (cells[0] * scale, cells[1] * scale)) / scale
+        weight += 1.0 / scale
+    return total / weight
+
+
+def _wood(rng: np.random.Generator, size: int, light: RGB, dark: RGB) -> NDArray[np.float64]:
+    """Planks along u, with grain, a tone for each plank and thin dark joints."""
+    planks = 6
+    row = np.arange(size) * planks // size
+    tone = rng.uniform(-0.14, 0.14, planks)[row][:, None]
+    grain = _fractal(rng, size, (24, 3), 4)
+    rings = 0.5 + 0.5 * np.sin(2 * np.pi * (6 * _fractal(rng, size, (6, 1), 3) + np.arange(size)[:, None] * 14 / size))
+    mix = np.clip(0.55 * grain + 0.3 * rings + tone, 0, 1)[..., None]
+    image = np.asarray(light) * (1 - mix) + np.asarray(dark) * mix
+    joint = np.abs((np.arange(size) * planks / size) % 1.0 - 0.0) < 0.02
+    image[joint] *= 0.35
+    ends = rng.integers(0, size, planks)
+    for k in range(planks):
+        band = slice(k * size // planks, (k + 1) * size // planks)
+        image[band, ends[k] : ends[k] + 2] *= 0.4
+    return image
+
+
+def _marble(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """White stone with thin grey veins."""
+    warp = _fractal(rng, size, (3, 3), 5)
+    vein = np.abs(_fractal(rng, size, (4, 4), 5) + 0.6 * warp - 0.8)
+    mix = np.exp(-vein * 28)[..., None] * 0.55 + 0.15 * warp[..., None]
+    stone: NDArray[np.float64] = np.array([0.72, 0.71, 0.69]) * (1 - mix) + np.array([0.28, 0.28, 0.30]) * mix
+    return stone
+
+
+def _tile(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """Two-tone square tiles with pale joints."""
+    cells = 8
+    row, column = np.indices((size, size)) * cells // size
+    checker = ((row + column) % 2)[..., None]
+    tone = rng.uniform(0.92, 1.08, (cells, cells))[row, column][..., None]
+    image = np.where(checker == 0, [[[0.62, 0.60, 0.55]]], [[[0.22, 0.23, 0.24]]]) * tone
+    fraction = np.indices((size, size)) * cells / size % 1.0
+    joint = (fraction < 0.03).any(axis=0)
+    image[joint] = (0.42, 0.41, 0.39)
+    return image * (0.94 + 0.12 * _fractal(rng, size, (16, 16), 3)[..., None])
+
+
+@cache
+def floor_texture(kind: str, variant: int, size: int = 384) -> NDArray[np.float32]:
+    """Return a floor's colour picture, float32 `(size, size, 3)`, linear RGB; the same for the same arguments."""
+    rng = np.random.default_rng([7, (*FLOORS, *UNSEEN_FLOORS).index(kind), variant])
+    if kind in ("oak", "walnut", "birch"):
+        tones = {"oak": ((0.50, 0.33, 0.18), (0.27, 0.15, 0.07)), "walnut": ((0.19, 0.11, 0.065), (0.07, 0.035, 0.02))}
+        tones["birch"] = ((0.72, 0.60, 0.42), (0.55, 0.42, 0.27))
+        image = _wood(rng, size, *tones[kind])
+    elif kind == "marble":
+        image = _marble(rng, size)
+    elif kind == "tile":
+        image = _tile(rng, size)
+    elif kind == "linen":
+        weave = rng.random((size, 1, 1)) * 0.5 + rng.random((1, size, 1)) * 0.5
+        image = np.array([0.50, 0.46, 0.38]) * (0.72 + 0.4 * weave) * (0.9 + 0.2 * rng.random((size, size, 1)))
+    elif kind == "gingham":
+        stripe = (np.arange(size) * 12 // size % 2) / 2
+        image = 0.70 - (stripe[:, None, None] + stripe[None, :, None]) * np.array([0.55, 0.50, 0.20])
+    else:
+        base = {"concrete": (0.36, 0.36, 0.35), "slate": (0.075, 0.08, 0.088), "paper": (0.66, 0.63, 0.58)}
+        base |= {"terracotta": (0.40, 0.17, 0.09), "felt": (0.05, 0.16, 0.11)}
+        rough = {"concrete": 0.5, "slate": 0.6, "paper": 0.08, "terracotta": 0.35, "felt": 0.3}[kind]
+        cloud = _fractal(rng, size, (4, 4), 6)[..., None]
+        image = np.array(base[kind]) * (1 - rough / 2 + rough * cloud)
+    tint = 1.0 + rng.uniform(-0.06, 0.06, 3)
+    return np.clip(image * tint, 0.0, 0.9).astype(np.float32)
+
+
+def _cloth_rng(pattern: int, colour: str) -> np.random.Generator:
+    return np.random.default_rng([pattern, sorted(PALETTE).index(colour)])
+
+
+@cache
+def _stripes(colour: str, size: int = 192) -> NDArray[np.float32]:
+    """Terry cloth with coloured stripes across u."""
+    on = (np.floor(np.arange(size) / size * 11) % 2 == 1)[None, :, None]
+    image = np.where(on, np.asarray(PALETTE[colour]), np.array([0.80, 0.78, 0.74]))
+    image = np.broadcast_to(image, (size, size, 3)) * _cloth_rng(11, colour).uniform(0.72, 1.1, (size, size, 1))
+    return np.clip(image, 0, 0.9).astype(np.float32)
+
+
+@cache
+def _weave(colour: RGB, size: int = 192) -> NDArray[np.float32]:
+    """Basket weave: over and under strands."""
+    rng = np.random.default_rng(13)
+    v, u = np.indices((size, size)) / size
+    phase = np.sin(2 * np.pi * 24 * u) * np.sign(np.sin(2 * np.pi * 12 * v))
+    strand = np.abs(np.sin(2 * np.pi * 12 * v))
+    shade = np.clip(0.35 + 0.65 * strand, 0, 1) * np.clip(0.75 + 0.35 * phase, 0.3, 1.1)
+    strands = (shade * rng.uniform(0.9, 1.1, (size, size)))[..., None]
+    return np.asarray(np.clip(np.asarray(colour) * strands, 0, 0.9), dtype=np.float32)
+
+
+@cache
+def _terry(colour: str, size: int = 192) -> NDArray[np.float32]:
+    """Plain terry cloth with a woven border."""
+    image = np.asarray(PALETTE[colour]) * _cloth_rng(17, colour).uniform(0.65, 1.15, (size, size, 1))
+    image[:, (np.abs(np.arange(size) / size - 0.88) < 0.02)] *= 0.6
+    return np.clip(image, 0, 0.9).astype(np.float32)
+
+
+@cache
+def _damask(colour: str, size: int = 192) -> NDArray[np.float32]:
+    """Terry cloth with a woven pattern of ogees and flowers, tone in tone."""
+    v, u = np.indices((size, size)) / size
+    a, b = 2 * np.pi * 4 * u, 2 * np.pi * 4 * v
+    figure = (
+        np.cos(a) * np.cos(b) + 0.5 * np.cos(2 * a + np.sin(b)) * np.cos(2 * b) + 0.35 * np.sin(3 * a) * np.sin(3 * b)
+    )
+    light = np.where(figure > 0.15, 1.12, 0.55)[..., None]
+    image = np.asarray(PALETTE[colour]) * light * _cloth_rng(29, colour).uniform(0.85, 1.05, (size, size, 1))
+    return np.clip(image, 0, 0.9).astype(np.float32)
+
+
+_CLOTHS = {"stripe towel": _stripes, "wash towel": _terry, "bath towel": _damask}
+
+
+@cache
+def _label(size: int = 192) -> NDArray[np.float32]:
+    """A paper label: a coloured title block and lines of grey print, repeated twice round the bottle."""
+    image = np.full((size, size, 3), 0.78)
+    rng = np.random.default_rng(19)
+    for half in (0, size // 2):
+        image[size // 8 : size // 3, half + 8 : half + size // 2 - 12] = (0.10, 0.14, 0.17)
+        for line in range(5):
+            row = int(size * (0.45 + 0.1 * line))
+            image[row : row + 6, half + 8 : half + int(rng.integers(40, size // 2 - 10))] = (0.25, 0.25, 0.25)
+    return image.astype(np.float32)
+
+
+@cache
+def _keys(size: int = 256) -> NDArray[np.float32]:
+    """Dark key caps, 15 to a row, with light legends."""
+    image = np.full((size, size, 3), 0.010)
+    v, u = np.indices((size, size)) / size
+    rows, columns = 5, 15
+    fu, fv = (u * columns) % 1.0, (v * rows) % 1.0
+    cap = (np.abs(fu - 0.5) < 0.40) & (np.abs(fv - 0.5) < 0.40)
+    image[cap] = 0.055
+    legend = (np.abs(fu - 0.42) < 0.10) & (np.abs(fv - 0.58) < 0.12)
+    image[legend & cap] = 0.45
+    return image.astype(np.float32)
+
+
+@cache
+def _dial(size: int = 192) -> NDArray[np.float32]:
+    """A clock face; `u` is the angle and `v` runs from the rim to the centre."""
+    image = np.full((size, size, 3), 0.78)
+    v, u = np.indices((size, size)) / size
+    hour = np.abs((u * 12 + 0.5) % 1.0 - 0.5)
+    image[(hour < 0.13) & (v > 0.08) & (v < 0.32)] = 0.03
+    return image.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Surface:
+    """A surface for renderers: its colour (linear RGB, or a picture float32 `(h, w, 3)`) and its terms.
+
+    Without terms it is matt; else they are those of the principled model (Burley, 2012).
+    """
+
+    colour: RGB | NDArray[np.float32]
+    terms: Mapping[str, float]
+
+
+# Roughness and the other terms of the material that carries the attribute, by shape; glazed ceramic and enamel
+# (a soft base under a sharp clear coat) where a shape is not named.
+_GLAZED: dict[str, float] = {"roughness": 0.38, "specular": 0.5, "clearcoat": 0.8, "clearcoat_gloss": 0.93}
+_PLASTIC: dict[str, float] = {"roughness": 0.34, "specular": 0.5}
+_LEATHER: dict[str, float] = {"roughness": 0.35, "clearcoat": 0.4, "clearcoat_gloss": 0.8}
+_CLOTH: dict[str, float] = {"roughness": 0.8, "sheen": 0.4}
+_FINISHES: dict[str, dict[str, float]] = {
+    "hat": {"roughness": 0.9, "sheen": 0.6},
+    "sofa": {"roughness": 0.85, "sheen": 0.5},
+    "basket": {"roughness": 0.9, "sheen": 0.4},
+    "frypan": {"roughness": 0.32, "clearcoat": 0.3, "clearcoat_gloss": 0.7},
+    **dict.fromkeys(("drug bottle", "bottle", "dog bowl", "plant container", "school bus"), _PLASTIC),
+    **dict.fromkeys(("dog", "elephant", "bull", "turtle", "game console", "gaming mouse", "scissors"), _PLASTIC),
+    **dict.fromkeys(("device storage", "two-tone device storage", "hammer"), _PLASTIC),
+    **dict.fromkeys(("shoe", "boot", "high heel"), _LEATHER),
+    **dict.fromkeys(("sneaker", "running shoe", "gloves", "backpack"), _CLOTH),
+}
+
+
+def _main_surface(shape: str, colour: str) -> Surface:
+    """The material that carries the attribute."""
+    if shape in _CLOTHS:
+        return Surface(_CLOTHS[shape](colour), {})
+    if colour == "metallic":
+        return _fixed_surface("steel")
+    base = _weave((0.55, 0.46, 0.34)) if shape == "basket" else PALETTE.get(colour, PALETTE["white"])
+    # In the order in which the renderer has always received them: its bytes must not change.
+    terms = {"metallic": 0.0, **_FINISHES.get(shape, _GLAZED)}
+    return Surface(base, terms)
+
+
+def _fixed_surface(slot: str) -> Surface:
+    """The material of a slot that looks the same on every object."""
+    rgb, roughness, metallic = FIXED[slot]
+    return Surface(rgb, {"roughness": roughness, "metallic": metallic})
+
+
+@cache
+def surface(shape: str, slot: str, colour: str) -> Surface:
+    """Describe the material of one slot of a shape; `colour` is a name of `PALETTE`, `metallic` or `""`."""
+    if slot == "main":
+        return _main_surface(shape, colour)
+    if slot == "texture":
+        return Surface(asset_texture(shape), {"roughness": 0.55, "metallic": 0.0, "specular": 0.4})
+    if slot in ("label", "dial"):
+        return Surface(_label() if slot == "label" else _dial(), {})
+    if slot == "keys":
+        return Surface(_keys(), {"roughness": 0.5, "metallic": 0.0})
+    return _fixed_surface(slot)
+
+
+def floor_surface(kind: str, variant: int) -> Surface:
+    """Describe a floor's material; its picture repeats."""
+    rough = {"marble": 0.22, "tile": 0.3, "slate": 0.45, "oak": 0.42, "walnut": 0.38}.get(kind)
+    terms = {} if rough is None else {"roughness": rough, "specular": 0.4}
+    return Surface(floor_texture(kind, variant), terms)

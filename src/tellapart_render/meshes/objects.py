@@ -1,0 +1,81 @@
+"""Every object's model at unit extent, and the numbers that placement needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import UnknownNameError
+from tellapart_render.meshes.animals import ANIMALS
+from tellapart_render.meshes.assets import asset_model
+from tellapart_render.meshes.footwear import FOOTWEAR
+from tellapart_render.meshes.furnishings import FURNISHINGS
+from tellapart_render.meshes.gear import GEAR
+from tellapart_render.meshes.parts import Model, Part, Top
+from tellapart_render.meshes.tableware import TABLEWARE
+
+__all__ = ["SHAPES", "Shape", "shape"]
+
+_BUILDERS = TABLEWARE | FURNISHINGS | ANIMALS | FOOTWEAR | GEAR
+
+SHAPES: tuple[str, ...] = tuple(_BUILDERS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """An object's parts scaled so that its longest side is 1, standing on z = 0 over the origin.
+
+    `reach` is the largest distance of the outline from the z axis; `height` the top; `base` the smallest and largest
+    half width of what touches the ground; `top` where something can rest; `hull` float32 `(n, 3)`: all vertices.
+    """
+
+    parts: tuple[Part, ...]
+    extent: tuple[float, float, float]
+    reach: float
+    height: float
+    base: tuple[float, float]
+    top: Top | None
+    hull: NDArray[np.float32]
+
+
+@cache
+def shape(name: str) -> Shape:
+    """Return the named shape; built once a process.
+
+    Raises:
+        UnknownNameError: no such shape.
+    """
+    scanned = asset_model(name)
+    if scanned is None and name not in _BUILDERS:
+        raise UnknownNameError(
+            f"shape({name!r}): no such shape; the shapes are {', '.join(SHAPES)}, and those of assets that were read"
+        )
+    return _normalise(scanned or _BUILDERS[name]())
+
+
+def _normalise(model: Model) -> Shape:
+    """Centre in x and y, put the base on z = 0, scale the longest side to 1."""
+    vertices = np.concatenate([part.mesh.vertices for part in model.parts])
+    low, high = vertices.min(axis=0), vertices.max(axis=0)
+    scale = 1.0 / float((high - low).max())
+    # The top's centre is the model's own origin, so a model with a handle is centred on its body.
+    shift = np.array([0.0, 0.0, -low[2]], dtype=np.float32)
+    parts = tuple(
+        Part(p.slot, replace(p.mesh, vertices=(p.mesh.vertices + shift) * np.float32(scale))) for p in model.parts
+    )
+    hull = np.concatenate([part.mesh.vertices for part in parts])
+    ground = hull[hull[:, 2] < 0.03 + 1e-6][:, :2]
+    height, top = float(hull[:, 2].max()), model.top
+    return Shape(
+        parts=parts,
+        extent=tuple(float(v) for v in (high - low) * scale),  # type: ignore[arg-type]
+        reach=float(np.hypot(hull[:, 0], hull[:, 1]).max()),
+        height=height,
+        base=(float(np.abs(ground).max(axis=0).min()), float(np.hypot(ground[:, 0], ground[:, 1]).max())),
+        # Rounded edges may lie a little lower than the drawing says.
+        top=top and replace(top, height=min(top.height * scale, height), radius=top.radius * scale),
+        hull=hull,
+    )

@@ -1,0 +1,1 @@
+"""The renderers of scenes: Mitsuba in this process, Blender in another."""

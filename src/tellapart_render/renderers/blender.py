@@ -1,0 +1,204 @@
+"""Blender as the renderer: the same scene, drawn by Cycles in a process of another interpreter.
+
+Blender's Python module is GPL-3.0 and needs numpy before 2, so it is neither a dependency nor imported: the variable
+`TELLAPART_BLENDER_PYTHON` names an interpreter that has it, and `blender_worker` runs there. The variable is the
+user's: a recipe or a scene file, which may come from a stranger, names no program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import DataError
+from tellapart_render.meshes.materials import UNSEEN_WALLS, WALLS, Surface, floor_surface, surface
+from tellapart_render.meshes.objects import shape
+from tellapart_render.meshes.solids import Mesh, yaw_matrix
+from tellapart_render.renderers.renderer import Settings, develop, environment
+from tellapart_render.scenes.scene import Scene, Thing, place_points
+
+__all__ = ["VARIABLE", "Blender"]
+
+VARIABLE = "TELLAPART_BLENDER_PYTHON"
+"""The environment variable that names the interpreter."""
+
+_FIX = f"name a Python that has bpy (pip install bpy) in {VARIABLE}"
+_FLOOR = np.array([[-30, -30, 0], [30, -30, 0], [30, 30, 0], [-30, 30, 0]], dtype=np.float64)
+_SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], dtype=np.float32)
+
+
+class Blender:
+    """Blender's Cycles in a worker process, started when it is first needed and ended with this one.
+
+    Args:
+        python: the interpreter, from the user's command line; that of the environment if empty.
+
+    Raises:
+        DataError: no interpreter is named, it has no `bpy`, or it failed.
+    """
+
+    name = "blender"
+
+    def __init__(self, python: str = "") -> None:
+        self._python = python or os.environ.get(VARIABLE, "")
+        self._process: subprocess.Popen[str] | None = None
+        self._version = ""
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Blender's version; starts the worker."""
+        self._worker()
+        return {"blender": self._version}
+
+    def render(self, scene: Scene, settings: Settings) -> NDArray[np.uint8]:
+        """Render a scene: sRGB uint8 `(size, size, 3)`, with the same film curve as Mitsuba's pictures."""
+        return develop(self._layers(scene, settings, None)[0])
+
+    def masks(self, scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
+        """Return the thing that each pixel sees and each thing's pixels alone, as `Renderer.masks` does."""
+        every = list(range(len(scene.things)))
+        layers = self._layers(scene, Settings(size=size), [every, *([k] for k in every)])
+        indices = np.rint(layers[..., 0]).astype(np.int16) - 1
+        return indices[0], [int((layer >= 0).sum()) for layer in indices[1:]]
+
+    def _worker(self) -> subprocess.Popen[str]:
+        """Start the worker, unless it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        if not self._python:
+            raise DataError(f"the renderer 'blender' needs a Python interpreter for Blender; {_FIX}")
+        script = Path(__file__).with_name("blender_worker.py")
+        try:
+            # The user names the interpreter, as they name the one that runs this.
+            process = subprocess.Popen(  # noqa: S603
+                [self._python, "-I", str(script)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        except OSError as missing:
+            raise DataError(f"{self._python}: no such interpreter; {_FIX}") from missing
+        self._process = process
+        weakref.finalize(self, _end, process)
+        self._version = str(self._answer(process).get("blender"))
+        return process
+
+    def _answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        """Read one answer."""
+        line = _stream(process.stdout).readline()
+        if not line:
+            code = process.wait()
+            raise DataError(f"{self._python}: Blender's worker ended with status {code}; {_FIX}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise DataError(f"{self._python}: Blender's worker failed: {answer['error'].strip()}")
+        return answer
+
+    def _layers(self, scene: Scene, settings: Settings, subsets: list[list[int]] | None) -> NDArray[np.float32]:
+        """Let the worker draw a scene: float32 `(layers, size, size, 3)`, a mask for each of `subsets` or a picture."""
+        process = self._worker()
+        with tempfile.TemporaryDirectory(prefix="tellapart-blender-") as folder:
+            arrays: dict[str, NDArray[Any]] = {}
+            pieces = [
+                _piece(arrays, thing, number, part)
+                for number, thing in enumerate(scene.things)
+                for part in range(len(shape(thing.shape).parts))
+            ]
+            if subsets is None:
+                pieces += _surroundings(arrays, scene)
+                # Blender's panorama starts a quarter turn away and has its first row below.
+                sky = environment(scene.light)
+                arrays["environment"] = np.roll(sky, sky.shape[1] // 4, axis=1)[::-1]
+            job = {
+                "camera": {name: getattr(scene.camera, name) for name in ("position", "target", "field")}
+                | {"lens": scene.camera.lens if subsets is None else 0.0},
+                **asdict(settings),
+                "subsets": subsets,
+                "pieces": pieces,
+            }
+            (Path(folder) / "job.json").write_text(json.dumps(job), encoding="utf-8")
+            np.savez(Path(folder) / "arrays.npz", **arrays)  # type: ignore[arg-type]
+            commands = _stream(process.stdin)
+            commands.write(json.dumps({"folder": folder}) + "\n")
+            commands.flush()
+            self._answer(process)
+            layers: NDArray[np.float32] = np.load(Path(folder) / "layers.npy", allow_pickle=False)
+        return layers
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Let a worker end by closing its input; runs when its `Blender` is gone, or at the end of this process."""
+    with contextlib.suppress(BrokenPipeError):
+        _stream(process.stdin).close()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    _stream(process.stdout).close()
+
+
+def _stream(stream: IO[str] | None) -> IO[str]:
+    """Return a pipe of the worker; both were asked for."""
+    assert stream is not None  # noqa: S101
+    return stream
+
+
+def _describe(arrays: dict[str, NDArray[Any]], name: str, each: Surface, repeat: float = 1.0) -> dict[str, Any]:
+    """Describe a surface in JSON types; its picture goes with the arrays."""
+    material: dict[str, Any] = {"terms": dict(each.terms), "repeat": repeat, "picture": None, "colour": None}
+    if isinstance(each.colour, tuple):
+        material["colour"] = each.colour
+    else:
+        material["picture"] = f"{name}.picture"
+        arrays[material["picture"]] = each.colour
+    return material
+
+
+def _piece(arrays: dict[str, NDArray[Any]], thing: Thing, number: int, part: int) -> dict[str, Any]:
+    """Put one part of a thing in its place."""
+    name, piece = f"{number}-{part}", shape(thing.shape).parts[part]
+    arrays[f"{name}.vertices"] = place_points(piece.mesh.vertices, thing)
+    arrays[f"{name}.normals"] = piece.mesh.normals @ yaw_matrix(thing.yaw)
+    arrays[f"{name}.uv"], arrays[f"{name}.faces"] = piece.mesh.uv, _outward(piece.mesh)
+    material = _describe(arrays, name, surface(thing.shape, piece.slot, thing.colour))
+    return {"thing": number, "mesh": name, **material}
+
+
+def _outward(mesh: Mesh) -> NDArray[np.int64]:
+    """Turn triangles to the side of their normals: Cycles draws others black, Mitsuba's materials do not mind."""
+    faces = mesh.faces.astype(np.int64)
+    a, b, c = (mesh.vertices[faces[:, k]].astype(np.float64) for k in range(3))
+    against = np.einsum("ij,ij->i", np.cross(b - a, c - a), mesh.normals[faces].mean(axis=1)) < 0
+    faces[against] = faces[against][:, ::-1]
+    return faces
+
+
+def _surroundings(arrays: dict[str, NDArray[Any]], scene: Scene) -> list[dict[str, Any]]:
+    """Floor and wall as two squares of 60 units; they belong to no thing (-1)."""
+    ground = scene.ground
+    corners = {"floor": _FLOOR @ yaw_matrix(ground.yaw)}
+    floor = _describe(arrays, "floor", floor_surface(ground.floor, ground.variant), 60.0 / ground.tile)
+    pieces = [{"thing": -1, "mesh": "floor", **floor}]
+    normals = {"floor": (0.0, 0.0, 1.0), "wall": (0.0, -1.0, 0.0)}
+    if ground.wall >= 0:
+        corners["wall"] = _FLOOR[:, [0, 2, 1]] + np.array([0.0, ground.wall_distance, 0.0])
+        wall = _describe(arrays, "wall", Surface((*WALLS, *UNSEEN_WALLS)[ground.wall], {}))
+        pieces.append({"thing": -1, "mesh": "wall", **wall})
+    for name, points in corners.items():
+        arrays[f"{name}.vertices"], arrays[f"{name}.uv"] = points, _SQUARE
+        arrays[f"{name}.normals"] = np.tile(np.array(normals[name]), (4, 1))
+        arrays[f"{name}.faces"] = np.array([[0, 1, 2], [0, 2, 3]])
+    return pieces

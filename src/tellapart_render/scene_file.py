@@ -1,0 +1,222 @@
+"""A scene as a JSON file: everything that determines a picture's pixels, to be written, edited, read and rendered.
+
+`python -m tellapart_render.scene_file export SET ITEM SIDE --out scene.json` takes it from an item's
+provenance; `... render scene.json --out picture.png` draws it. Fields: `format` (1); `settings` (`renderer`, `size` in
+pixels, `samples`, `depth`, `seed`); `camera`, `light`, `ground` and each of `things` with the fields of
+`scene.Camera`, `Light`, `Ground`, `Thing`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tellapart.data.folder import read_pair_set
+from tellapart.data.item import Item
+from tellapart.data.strict_json import decode_text, parse_json, read_whole
+from tellapart.data.validation import Problem
+from tellapart.errors import DataError, UnknownNameError
+from tellapart_render.meshes.assets import find_assets, read_asset, register
+from tellapart_render.meshes.materials import FLOORS, PALETTE, UNSEEN_FLOORS, UNSEEN_WALLS, WALLS
+from tellapart_render.meshes.objects import shape
+from tellapart_render.meshes.solids import Vector
+from tellapart_render.renderers.blender import Blender
+from tellapart_render.renderers.mitsuba import MITSUBA
+from tellapart_render.renderers.renderer import Renderer, Settings
+from tellapart_render.scenes.scene import Camera, Ground, Light, Scene, Thing
+
+__all__ = ["RendererName", "SceneFile", "load_renderer", "main", "read_scene_file", "scene_of_item", "write_scene_file"]
+
+RendererName = Literal["mitsuba", "blender"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class _Settings(_Strict):
+    renderer: RendererName = "mitsuba"
+    size: int = Field(ge=16, le=2048)
+    samples: int = Field(ge=1, le=4096)
+    depth: int = Field(ge=1, le=32)
+    seed: int = Field(ge=0)
+
+
+class _Camera(_Strict):
+    position: Vector
+    target: Vector
+    field: float = Field(gt=0, lt=180)
+    lens: float = Field(ge=0)
+
+
+class _Light(_Strict):
+    azimuth: float
+    elevation: float
+    spread: float = Field(gt=0)
+    strength: float = Field(ge=0)
+    warmth: float = Field(ge=-1, le=1)
+    room: int = Field(ge=0)
+
+
+class _Ground(_Strict):
+    floor: str
+    variant: int = Field(ge=0)
+    tile: float = Field(gt=0)
+    yaw: float
+    wall: int = Field(ge=-1, lt=len(WALLS) + len(UNSEEN_WALLS))
+    wall_distance: float
+
+
+class _Thing(_Strict):
+    shape: str
+    colour: str
+    size: float = Field(gt=0)
+    position: Vector
+    yaw: float
+
+
+class _File(_Strict):
+    format: Literal[1]
+    settings: _Settings
+    camera: _Camera
+    light: _Light
+    ground: _Ground
+    things: tuple[_Thing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SceneFile:
+    """A scene, the settings of its picture, and the renderer's name."""
+
+    scene: Scene
+    settings: Settings
+    renderer: RendererName = "mitsuba"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON types with every field by name."""
+        settings = {"renderer": self.renderer, **asdict(self.settings)}
+        fields: dict[str, Any] = json.loads(json.dumps({"format": 1, "settings": settings, **asdict(self.scene)}))
+        return fields
+
+
+def write_scene_file(path: Path, content: SceneFile) -> None:
+    """Write a scene as JSON.
+
+    >>> import tempfile
+    >>> from tellapart_render.scenes.quadruple import Key, draw
+    >>> content = SceneFile(draw(Key("test", 0, "counting", 0)).scenes[0], Settings())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_scene_file(Path(folder) / "scene.json", content)
+    ...     read_scene_file(Path(folder) / "scene.json") == content
+    True
+    """
+    path.write_text(json.dumps(content.to_json(), indent=1) + "\n", encoding="utf-8")
+
+
+def read_scene_file(path: Path) -> SceneFile:
+    """Read a scene. Assets that it shows must be registered first.
+
+    Raises:
+        DataError: the file is missing or not JSON, or a field is missing, unknown, out of range or of an unknown name.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: no such scene; write one with python -m tellapart_render.scene_file export")
+    text = decode_text(read_whole(path), path)
+    parse_json(text, path)  # pydantic's own reader takes a key twice
+    try:
+        read = _File.model_validate_json(text)
+    except ValidationError as invalid:
+        raise DataError(f"{path}: {Problem.first(invalid)}; correct it, or export the scene again") from invalid
+    floors = (*FLOORS, *UNSEEN_FLOORS)
+    if read.ground.floor not in floors:
+        raise DataError(f"{path}: field 'ground.floor': no floor {read.ground.floor!r}; there are {', '.join(floors)}")
+    for number, thing in enumerate(read.things):
+        try:
+            shape(thing.shape)
+        except UnknownNameError as unknown:
+            raise DataError(f"{path}: field 'things[{number}].shape': {unknown}") from unknown
+        if thing.colour not in {"", "metallic", *PALETTE}:
+            raise DataError(
+                f"{path}: field 'things[{number}].colour': no colour {thing.colour!r}; there are metallic, "
+                f"{', '.join(PALETTE)} and none ('')"
+            )
+    scene = Scene(
+        Camera(**read.camera.model_dump()),
+        Light(**read.light.model_dump()),
+        Ground(**read.ground.model_dump()),
+        tuple(Thing(**thing.model_dump()) for thing in read.things),
+    )
+    return SceneFile(scene, Settings(**read.settings.model_dump(exclude={"renderer"})), read.settings.renderer)
+
+
+def scene_of_item(item: Item, side: int) -> SceneFile:
+    """Return the scene that an item of a rendered set shows on one side, from its provenance.
+
+    Raises:
+        DataError: the provenance is not that of a rendered item.
+    """
+    provenance: Mapping[str, Any] = item.provenance
+    try:
+        record = {name: provenance[name] for name in ("camera", "light", "ground")}
+        record["things"] = provenance["things"][side]
+        settings = dict(provenance["settings"])
+    except (KeyError, IndexError) as missing:
+        raise DataError(
+            f"item {item.id!r}: its provenance holds no scene (missing {missing}); "
+            "name an item that the builder scenes made"
+        ) from missing
+    name = settings.pop("renderer")
+    return SceneFile(Scene.from_record(record), Settings(**settings), name)
+
+
+def load_renderer(name: RendererName, blender_python: str = "") -> Renderer:
+    """Return the renderer of that name; `blender_python` comes from the user's command line, never from a file."""
+    return Blender(blender_python) if name == "blender" else MITSUBA
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Export or render a scene from the command line; returns the exit status.
+
+    Raises:
+        DataError: the set, the item or the scene cannot be read.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tellapart_render.scene_file", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    export = commands.add_parser("export", help="write the scene of an item's picture")
+    export.add_argument("set", type=Path, help="a pair set folder")
+    export.add_argument("item", help="the item's id")
+    export.add_argument("side", type=int, choices=(0, 1), help="which picture")
+    drawing = commands.add_parser("render", help="draw a scene")
+    drawing.add_argument("scene", type=Path)
+    drawing.add_argument("--assets", type=Path, help="a folder of scanned objects that the scene shows")
+    drawing.add_argument("--up", choices=("y", "z"), default="z", help="which axis of the assets points up")
+    drawing.add_argument("--blender-python", default="", help="a Python that has bpy")
+    for command in (export, drawing):
+        command.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    if options.command == "export":
+        items = {item.id: item for item in read_pair_set(options.set).items}
+        if options.item not in items:
+            raise DataError(
+                f"{options.set}: has no item {options.item!r}; its items are {', '.join(list(items)[:8])} ..."
+            )
+        write_scene_file(options.out, scene_of_item(items[options.item], options.side))
+        return 0
+    for name in find_assets(options.assets) if options.assets is not None else ():
+        register(read_asset(options.assets, name, options.up))
+    content = read_scene_file(options.scene)
+    from PIL import Image
+
+    renderer = load_renderer(content.renderer, options.blender_python)
+    Image.fromarray(renderer.render(content.scene, content.settings)).save(options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Scenes as plain numbers: drawn in quadruples, and captioned."""

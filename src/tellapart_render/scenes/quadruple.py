@@ -1,0 +1,303 @@
+"""Draw minimal quadruples: two captions that differ in one phrase, and two scenes that differ in the same thing.
+
+Everything is drawn from `numpy.random.default_rng([stream, seed, aspect, index, attempt])`, so a quadruple depends on
+its own numbers alone, never on the order of work; the streams keep the demo and the training scenes apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from tellapart_render.captions.grammar import (
+    ASPECTS,
+    COUNTS,
+    LOCATIONS,
+    PLACES,
+    SIZES,
+    VERBS,
+    Aspect,
+    Noun,
+    Relation,
+    count_caption,
+    relation_caption,
+)
+from tellapart_render.captions.vocabulary import Vocabulary, vocabulary
+from tellapart_render.meshes.objects import shape
+from tellapart_render.scenes import placement
+from tellapart_render.scenes.scene import Scene, Thing
+
+__all__ = ["STREAMS", "Fact", "Key", "Quadruple", "Surroundings", "draw", "rivals"]
+
+STREAMS: dict[str, int] = {"demo": 101, "train": 202, "test": 303}
+Wording = Literal["minimal", "paper"]
+HeldOut = Literal["yes", "no"]
+Surroundings = Literal["camera", "light", "ground"]
+T = TypeVar("T")
+
+_SIZE_RANGE = {"small": (0.66, 0.80), "large": (1.12, 1.34), "": (0.85, 1.10)}
+
+# Seen from behind, a clock, a laptop or a sofa is not what its name says; end-on, a teapot is a ball.
+_FRONTED = frozenset(
+    {"alarm clock", "laptop", "sofa", "refrigerator", "toaster", "pressure cooker", "keyboard"}
+    | {"bird", "backpack", "gameboy", "storage"}
+)
+_SIDED = frozenset(
+    {"coffee mug", "porcelain teapot", "frypan", "milk frother"} | {"animal", "shoe", "footwear", "gaming mouse"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The numbers and choices that determine a quadruple.
+
+    `held_out="yes"` shows at least one held-out pair of shape and colour, "no" shows none. What `unseen` names is drawn
+    from ranges that no scene without it has; captions and things stay what they were.
+    """
+
+    stream: str
+    seed: int
+    aspect: Aspect
+    index: int
+    attempt: int = 0
+    wording: Wording = "minimal"
+    held_out: HeldOut = "no"
+    vocabulary: str = "demo"
+    unseen: tuple[Surroundings, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The item id of this quadruple."""
+        return f"{self.aspect}-{self.index:03d}"
+
+    def generator(self) -> np.random.Generator:
+        """Return the random generator that belongs to this key alone."""
+        numbers = [STREAMS[self.stream], self.seed, ASPECTS.index(self.aspect), self.index, self.attempt]
+        return np.random.default_rng(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact that a picture must show: the `relation` of thing 0 to thing 1 (or None), and the `count` of things."""
+
+    relation: Relation | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quadruple:
+    """Two scenes, their captions (true pairs by equal index), the facts they state, and the words they are made of.
+
+    `nouns[k]` are the objects of scene k in the order of its things (counting: one noun).
+    """
+
+    key: Key
+    change: str
+    captions: tuple[str, str]
+    scenes: tuple[Scene, Scene]
+    facts: tuple[Fact, Fact]
+    nouns: tuple[tuple[Noun, ...], tuple[Noun, ...]]
+    sizes: tuple[str, str]
+    verb: str
+    place: str
+
+
+def _filter_allowed(group: Iterable[Noun], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
+    """Return the objects that may appear: without held-out pairs none that is held out, else all."""
+    return tuple(each for each in group if key.held_out == "yes" or not words.holds_out(each))
+
+
+def _leading(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
+    """Return those that may be the caption's object, which carries the held-out pair where the key has one."""
+    return tuple(each for each in group if words.holds_out(each) == (key.held_out == "yes"))
+
+
+def _agree(verb: str, each: Noun, wording: Wording) -> str:
+    """Make the verb agree with a plural name; the figure has `is` alone."""
+    return "are" + verb[len("is") :] if each.plural and wording == "minimal" else verb
+
+
+def _pick(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
+    """Pick a category first, then one of its objects, so that rich categories do not crowd out the rest."""
+    names = sorted({each.category for each in group})
+    name = names[int(rng.integers(len(names)))]
+    members = [each for each in group if each.category == name]
+    return members[int(rng.integers(len(members)))]
+
+
+def _thing(each: Noun, size: str, rng: np.random.Generator) -> Thing:
+    """Draw size and turn of an object at the origin."""
+    low, high = _SIZE_RANGE[size]
+    turn = rng.uniform(-np.pi, np.pi)
+    if each.category in _FRONTED:
+        turn = turn / 4.5
+    elif each.category in _SIDED:
+        turn = turn / 3.2 + (np.pi if turn > 0 else 0.0)
+    yaw = (turn + np.pi) % (2 * np.pi) - np.pi
+    scale = round(float(rng.uniform(low, high)), 4)
+    return Thing(each.shape, each.colour, scale, (0.0, 0.0, 0.0), round(float(yaw), 4))
+
+
+def _scenes(
+    first: tuple[Thing, ...], second: tuple[Thing, ...], rng: np.random.Generator, high: bool, key: Key
+) -> tuple[Scene, Scene]:
+    """Give both groups of things the same camera, light and ground."""
+    together = (*first, *second)
+    camera = placement.camera_for(together, rng, high=high, unseen="camera" in key.unseen)
+    light = placement.draw_light(rng, unseen="light" in key.unseen)
+    shared = (camera, light, placement.draw_ground(together, rng, unseen="ground" in key.unseen))
+    return Scene(*shared, first), Scene(*shared, second)
+
+
+def _two(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun]:
+    """Pick object and subject of different categories; the object carries the held-out pair, if there is one."""
+    words = vocabulary(key.vocabulary)
+    pool = _filter_allowed(words.located, key, words)
+    chosen = _pick(_leading(pool, key, words), rng)
+    return chosen, _pick(tuple(each for each in pool if each.category != chosen.category), rng)
+
+
+def _relations(thing: Thing, subject: Thing) -> tuple[Relation, ...]:
+    """Return the relations that physics allows."""
+    flat: tuple[Relation, ...] = ("left", "right", "front", "behind")
+    return (*flat, "top") if placement.can_carry(subject, thing) else flat
+
+
+def _choice(options: tuple[T, ...], rng: np.random.Generator) -> T:
+    """Pick one, all equally likely."""
+    return options[int(rng.integers(len(options)))]
+
+
+def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
+    """Return the objects of the same category whose name is false of this one, and this one's of them."""
+    return tuple(
+        each for each in pool if each.category == one.category and not each.implies(one) and not one.implies(each)
+    )
+
+
+def _attribute(key: Key, rng: np.random.Generator) -> Quadruple:
+    """Swap the object for another one of its category: a change of colour, of kind, or of both."""
+    words = vocabulary(key.vocabulary)
+    pool = _filter_allowed((each for group in words.categories.values() for each in group), key, words)
+    one = _pick(_leading(pool, key, words), rng)
+    mates = rivals(one, pool)
+    alike = tuple(each for each in mates if each.shape == one.shape)
+    other = _choice(alike if alike and rng.random() < 0.75 else mates, rng)
+    if rng.random() < 0.5:
+        one, other = other, one
+    others = tuple(each for each in _filter_allowed(words.objects, key, words) if each.category != one.category)
+    subject_noun = _pick(others, rng)
+    sizes = (_choice(SIZES, rng), _choice(SIZES, rng))
+    thing, subject = _thing(one, sizes[0], rng), _thing(subject_noun, sizes[1], rng)
+    swapped = replace(thing, shape=other.shape, colour=other.colour)
+    relation = _choice(tuple(r for r in _relations(thing, subject) if r in _relations(swapped, subject)), rng)
+    # The wider of the two shapes decides the distance, so both are on the same spot.
+    widest = max((thing, swapped), key=lambda t: shape(t.shape).reach)
+    position = placement.relate(widest, relation, subject, rng).position
+    verb, location = _choice(VERBS, rng), _choice(LOCATIONS[relation], rng)
+    subject_phrase = f"{sizes[1]} {subject_noun.phrase()}"
+    captions = tuple(
+        relation_caption(f"{sizes[0]} {each.phrase()}", _agree(verb, each, key.wording), location, subject_phrase)
+        for each in (one, other)
+    )
+    colour, kind = one.colour != other.colour, one.shape != other.shape
+    return Quadruple(
+        key=key,
+        change="colour and kind" if colour and kind else "kind" if kind else "colour",
+        captions=(captions[0], captions[1]),
+        scenes=_scenes(
+            (replace(thing, position=position), subject),
+            (replace(swapped, position=position), subject),
+            rng,
+            high=relation in ("front", "behind"),
+            key=key,
+        ),
+        facts=(Fact(relation, 2), Fact(relation, 2)),
+        nouns=((one, subject_noun), (other, subject_noun)),
+        sizes=sizes,
+        verb=verb,
+        place=location,
+    )
+
+
+def _location(key: Key, rng: np.random.Generator) -> Quadruple:
+    """Move the object to another place beside, before, behind or on the subject."""
+    one, subject_noun = _two(key, rng)
+    thing, subject = _thing(one, "", rng), _thing(subject_noun, "", rng)
+    options = list(_relations(thing, subject))
+    # "top" is possible for few pairs; where it is, take it half of the time.
+    if "top" in options and rng.random() < 0.5:
+        options.remove("top")
+        relations = ["top", options[int(rng.integers(len(options)))]]
+        rng.shuffle(relations)
+    else:
+        relations = [options[int(k)] for k in rng.permutation(len(options))[:2]]
+    first, second = relations[0], relations[1]
+    verbs = (_choice(VERBS, rng),) * 2
+    if key.wording == "paper":
+        verbs = (verbs[0], _choice(VERBS, rng))
+    words = tuple(_choice(LOCATIONS[r], rng) for r in (first, second))
+    captions = tuple(
+        relation_caption(one.phrase(), _agree(v, one, key.wording), w, subject_noun.phrase())
+        for v, w in zip(verbs, words, strict=True)
+    )
+    return Quadruple(
+        key=key,
+        change="/".join(sorted((first, second))),
+        captions=(captions[0], captions[1]),
+        scenes=_scenes(
+            (placement.relate(thing, first, subject, rng), subject),
+            (placement.relate(thing, second, subject, rng), subject),
+            rng,
+            high=bool({"front", "behind"} & {first, second}),
+            key=key,
+        ),
+        facts=(Fact(first, 2), Fact(second, 2)),
+        nouns=((one, subject_noun), (one, subject_noun)),
+        sizes=("", ""),
+        verb=verbs[0],
+        place="/".join(words),
+    )
+
+
+def _counting(key: Key, rng: np.random.Generator) -> Quadruple:
+    """Add or take away some of several equal objects."""
+    words = vocabulary(key.vocabulary)
+    pool = _filter_allowed((n for n in words.objects if not n.plural), key, words)
+    each = _pick(_leading(pool, key, words), rng)
+    counts = COUNTS if key.wording == "paper" else COUNTS[1:]
+    one, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
+    pattern = _thing(each, "", rng)
+    spots = None
+    while spots is None:
+        spots = placement.scatter(max(one, other), pattern.size, shape(pattern.shape).reach, rng)
+    yaws = [_thing(each, "", rng).yaw for _ in spots]
+    things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
+    where, existential = _choice(PLACES, rng), bool(rng.random() < 0.5)
+    return Quadruple(
+        key=key,
+        change="/".join(str(n) for n in sorted((one, other))),
+        captions=(
+            count_caption(one, each, where, existential=existential),
+            count_caption(other, each, where, existential=existential),
+        ),
+        scenes=_scenes(things[:one], things[:other], rng, high=True, key=key),
+        facts=(Fact(None, one), Fact(None, other)),
+        nouns=((each,), (each,)),
+        sizes=("", ""),
+        verb="are",
+        place=where,
+    )
+
+
+def draw(key: Key) -> Quadruple:
+    """Draw the quadruple that belongs to a key; the same key always gives the same quadruple.
+
+    >>> draw(Key("test", 0, "counting", 0)) == draw(Key("test", 0, "counting", 0))
+    True
+    """
+    makers = {"attribute": _attribute, "counting": _counting, "location": _location}
+    return makers[key.aspect](key, key.generator())

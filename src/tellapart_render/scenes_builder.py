@@ -1,0 +1,112 @@
+"""The builder `scenes`: rendered quadruples after EqBen's Figure 14, each verified by the renderer's own masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Literal
+
+from pydantic import JsonValue
+
+from tellapart.builders.builder import Candidate, Made, Rejected, Start
+from tellapart.errors import DataError
+from tellapart_render.captions.asset_vocabulary import asset_vocabulary
+from tellapart_render.captions.vocabulary import vocabulary
+from tellapart_render.demo import ABOUT, make_item
+from tellapart_render.meshes.assets import Up
+from tellapart_render.recipe import Drawing, Recipe
+from tellapart_render.scene_file import RendererName, load_renderer
+from tellapart_render.scenes.quadruple import Key
+
+__all__ = ["Scenes"]
+
+
+class Scenes:
+    """Render pairs of scenes that differ in one attribute, count or location.
+
+    A candidate is the number of an item; draws that their masks do not confirm are thrown away, and drawn again up to
+    `attempts` times.
+
+    Raises:
+        DataError: the assets cannot be read or do not suffice; `held_out_every` is set for a vocabulary that holds
+            nothing out; Blender's interpreter does not answer.
+        MissingDependencyError: Mitsuba or pyoidn is not installed.
+
+    >>> from pathlib import Path
+    >>> options = Scenes.Options(items={"counting": 2})
+    >>> [candidate.id for candidate in Scenes(Start(options, 1, Path("."))).candidates()]
+    ['counting-000', 'counting-001']
+    """
+
+    class Options(Drawing):
+        """The recipe's `[options]`: those of a `Drawing` and of the objects and the renderer.
+
+        Attributes:
+            vocabulary: `figure-14`: all of its objects; `demo`: those of the shipped set.
+            assets: a folder of scanned objects in place of a vocabulary; none if empty.
+            names: their names, a TOML or CSV file.
+            up: the axis of the assets that points up.
+            renderer: `mitsuba` or `blender`, whose interpreter the user's TELLAPART_BLENDER_PYTHON names.
+        """
+
+        vocabulary: Literal["demo", "figure-14"] = "figure-14"
+        assets: str = ""
+        names: str = ""
+        up: Up = "z"
+        renderer: RendererName = "mitsuba"
+
+    def __init__(self, start: Start) -> None:
+        options: Scenes.Options = start.options
+        self._renderer = load_renderer(options.renderer)
+        self._versions = dict(self._renderer.versions)
+        self._inputs: Mapping[str, str] = {}
+        chosen = options.vocabulary if not options.assets else self._read_assets(start, options)
+        if options.held_out_every and not vocabulary(chosen).held_out:
+            raise DataError(f"held_out_every = {options.held_out_every}: {chosen} holds nothing out; set it to 0")
+        shared = options.model_dump(include=set(Drawing.model_fields))
+        self._recipe = Recipe(name="scenes", seed=start.seed, vocabulary=chosen, **shared)
+
+    def _read_assets(self, start: Start, options: Options) -> str:
+        """Read the assets and return their vocabulary's name."""
+        names = start.home / options.names if options.names else None
+        name, self._inputs = asset_vocabulary(start.home / options.assets, names, options.up)
+        if options.items.get("attribute") and not vocabulary(name).categories:
+            raise DataError(
+                f"{options.assets}: no two assets share a category, so the attribute aspect has nothing to change; "
+                "give them categories in `names`, or ask for no attribute items"
+            )
+        return name
+
+    @property
+    def about(self) -> Mapping[str, JsonValue]:
+        """The card's title, description, licence, source and citation."""
+        if self._inputs:
+            source = "rendered by tellapart from scanned objects of the user's; see inputs"
+            return {**ABOUT, "source": source, "licence": "that of the scanned objects"}
+        return {**ABOUT, "source": "rendered by tellapart; no foreign meshes or pictures"}
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """The assets' meshes with their pictures; without assets no files are read."""
+        return self._inputs
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """The renderer and the denoiser, with their versions."""
+        return self._versions
+
+    def candidates(self) -> Sequence[Candidate]:
+        """Return one candidate for every item that the options ask for, aspect by aspect."""
+        return [Candidate(key.name, asdict(key)) for key in self._recipe.item_keys()]
+
+    def make(self, candidate: Candidate) -> Made | Rejected:
+        """Draw until the masks confirm what the captions say, and render both scenes."""
+        key = Key(**candidate.data)
+        try:
+            item, images, redrawn = make_item(key, self._recipe, self._renderer)
+        except DataError:  # no draw was accepted
+            return Rejected("masks", f"none of {self._recipe.attempts} draws shows what its captions say")
+        provenance = {name: value for name, value in item.provenance.items() if name not in {"recipe", "seed"}}
+        provenance["attempt"] = len(redrawn)
+        provenance["settings"] = {"renderer": self._renderer.name, **asdict(self._recipe.settings(key))}
+        return Made(item.model_copy(update={"provenance": provenance}), images, tuple(redrawn))

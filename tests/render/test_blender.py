@@ -1,0 +1,94 @@
+"""Blender beside Mitsuba: the same scene, the same masks but for edges, the same pixels again; and clear refusals."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tellapart.errors import DataError
+from tellapart_render.renderers.blender import VARIABLE, Blender
+from tellapart_render.renderers.renderer import Settings
+from tellapart_render.scenes.quadruple import Key, draw
+
+SCENE = draw(Key("test", 4, "location", 1, vocabulary="figure-14")).scenes[0]
+MADE = Path(__file__).parents[2] / "scratch" / "blender" / "bin" / "python"
+SMALL = Settings(size=48, samples=4, depth=3, seed=5)
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    found = os.environ.get(VARIABLE) or (str(MADE) if MADE.exists() else "")
+    if not found:
+        pytest.skip(f"needs an interpreter that has bpy, in {VARIABLE}, or: python ci/blender.py scratch/blender")
+    return found
+
+
+@pytest.fixture(scope="module")
+def blender(python: str) -> Blender:
+    """Start the worker, and what the other renderer keeps for the process, before the first test."""
+    if find_spec("mitsuba") and find_spec("pyoidn"):
+        from tellapart_render.renderers.mitsuba import MITSUBA
+
+        MITSUBA.masks(SCENE, 16)
+    blender = Blender(python)
+    blender.masks(SCENE, 16)
+    return blender
+
+
+@pytest.mark.slow
+def test_both_renderers_see_the_same_things_in_the_same_places(blender: Blender) -> None:
+    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    from tellapart_render.renderers.mitsuba import MITSUBA
+
+    (seen, alone), (there, lone) = blender.masks(SCENE, 64), MITSUBA.masks(SCENE, 64)
+    assert seen.shape == there.shape
+    assert (seen == there).mean() > 0.98
+    np.testing.assert_allclose(alone, lone, rtol=0.1)
+
+
+@pytest.mark.slow
+def test_both_renderers_agree_on_light_and_colour(blender: Blender) -> None:
+    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
+    from tellapart_render.renderers.mitsuba import MITSUBA
+
+    ours, theirs = (each.render(SCENE, SMALL).astype(float) for each in (blender, MITSUBA))
+    assert ours.shape == theirs.shape == (48, 48, 3)
+    np.testing.assert_allclose(ours.mean(axis=(0, 1)), theirs.mean(axis=(0, 1)), atol=12)
+    assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.9
+
+
+@pytest.mark.slow
+def test_the_same_scene_gives_the_same_pixels_also_in_another_process(blender: Blender, python: str) -> None:
+    once = blender.render(SCENE, SMALL)
+    blender.masks(SCENE, 16)
+    np.testing.assert_array_equal(blender.render(SCENE, SMALL), once)
+    np.testing.assert_array_equal(Blender(python).render(SCENE, SMALL), once)
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_says_why_and_the_worker_goes_on(blender: Blender) -> None:
+    with pytest.raises(DataError, match=r"(?s)Blender's worker failed: Traceback .*samples"):
+        blender.render(SCENE, Settings(size=16, samples="many"))  # type: ignore[arg-type]
+    assert blender.masks(SCENE, 16)[0].shape == (16, 16)
+    assert set(blender.versions) == {"blender"}
+
+
+def test_a_missing_interpreter_is_an_error_with_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(
+        DataError, match=rf"the renderer 'blender' needs a Python interpreter for Blender; .*{VARIABLE}"
+    ):
+        Blender().masks(SCENE, 16)
+    with pytest.raises(DataError, match=r"/no/such: no such interpreter; name a Python that has bpy"):
+        Blender("/no/such").masks(SCENE, 16)
+    without = tmp_path / "python"
+    without.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    without.chmod(0o755)
+    with pytest.raises(DataError, match=r"python: Blender's worker ended with status 1; name a Python that has bpy"):
+        Blender(str(without)).masks(SCENE, 16)

@@ -1,0 +1,145 @@
+"""The committed demo: complete, within its size, minimal, in agreement with its specs, and renderable again."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.benchmarks.demo import DEMO_FOLDER
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError
+from tellapart_render.captions.grammar import ASPECTS, HELD_OUT
+from tellapart_render.demo import build, encode, pictures
+from tellapart_render.recipe import Recipe, read_recipe
+from tellapart_render.scenes.quadruple import Key, draw
+from tellapart_render.scenes.scene import Scene
+from tellapart_render.verify import check, draw_accepted
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    lines = (DEMO_FOLDER / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def recipe() -> Recipe:
+    return read_recipe(DEMO_FOLDER / "recipe.toml")
+
+
+@pytest.fixture(scope="module")
+def keys(rows: list[Row], recipe: Recipe) -> dict[str, Key]:
+    """Each item's key, with the attempt that was accepted, by its id."""
+    attempts = {row["id"]: row["provenance"]["seed"][2] for row in rows}
+    return {key.name: replace(key, attempt=attempts[key.name]) for key in recipe.item_keys()}
+
+
+def decoded(data: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(data)) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def test_it_holds_a_hundred_items_of_each_aspect(rows: list[Row]) -> None:
+    assert Counter(row["tags"]["aspect"] for row in rows) == dict.fromkeys(ASPECTS, 100)
+    assert Counter(row["tags"]["held_out"] for row in rows) == {"yes": 150, "no": 150}
+    assert len({row["id"] for row in rows}) == len({row["cluster"] for row in rows}) == 300
+
+
+def test_it_reads_as_a_pair_set_of_two_by_two() -> None:
+    pairs = read_pair_set(DEMO_FOLDER)
+    assert {item.shape for item in pairs.items} == {(2, 2)}
+
+
+def test_pictures_are_160_pixels_square_and_all_within_four_megabytes(rows: list[Row]) -> None:
+    files = [DEMO_FOLDER / name for row in rows for name in row["images"]]
+    assert len(set(files)) == 600
+    for file in files:
+        with Image.open(file) as image:
+            assert (image.size, image.format, image.mode) == ((160, 160), "WEBP", "RGB")
+    assert sum(f.stat().st_size for f in files) < 3_900_000
+    assert sum(f.stat().st_size for f in DEMO_FOLDER.rglob("*") if f.is_file()) < 4_200_000
+
+
+def test_no_two_pictures_are_the_same(rows: list[Row]) -> None:
+    contents = {(DEMO_FOLDER / name).read_bytes() for row in rows for name in row["images"]}
+    assert len(contents) == 600
+
+
+def test_every_item_is_what_the_recipe_draws(rows: list[Row], recipe: Recipe, keys: dict[str, Key]) -> None:
+    for row in rows:
+        quadruple = draw(keys[row["id"]])
+        assert row["texts"] == list(quadruple.captions)
+        assert row["tags"]["change"] == quadruple.change
+        provenance = row["provenance"]
+        for scene, things in zip(quadruple.scenes, provenance["things"], strict=True):
+            assert Scene.from_record(provenance | {"things": things}) == scene
+        assert provenance["recipe"] == recipe.fingerprint
+
+
+def test_held_out_tags_are_true(rows: list[Row]) -> None:
+    for row in rows:
+        shown = {(thing[0], thing[1]) for things in row["provenance"]["things"] for thing in things}
+        assert bool(shown & HELD_OUT) == (row["tags"]["held_out"] == "yes")
+
+
+def test_the_card_says_what_is_there(rows: list[Row], recipe: Recipe) -> None:
+    card = json.loads((DEMO_FOLDER / "card.json").read_text())
+    assert card["recipe_fingerprint"] == recipe.fingerprint
+    assert card["counts"]["aspect"] == dict.fromkeys(ASPECTS, 100)
+    assert card["bytes"] == sum((DEMO_FOLDER / name).stat().st_size for row in rows for name in row["images"])
+    rejected = sum(n for reason, n in card["funnel"].items() if reason.startswith("rejected"))
+    assert card["funnel"]["drawn"] == card["funnel"]["accepted"] + rejected
+    assert sum(row["provenance"]["seed"][2] for row in rows) == rejected
+    assert card["reproducible"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["attribute-001", "counting-042", "location-017"])
+def test_a_committed_item_renders_again(name: str, rows: list[Row], recipe: Recipe, keys: dict[str, Key]) -> None:
+    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
+    row = next(row for row in rows if row["id"] == name)
+    quadruple = draw(keys[name])
+    assert check(quadruple, recipe.size) is None
+    for pixels, file in zip(pictures(quadruple, recipe), row["images"], strict=True):
+        again = decoded(encode(pixels, recipe.quality)).astype(int)
+        committed = decoded((DEMO_FOLDER / file).read_bytes()).astype(int)
+        difference = np.abs(again - committed)
+        # Equal bit for bit where it was made; other processors round differently, so a light path in a thousand may
+        # turn another way before the denoiser smooths it.
+        assert difference.mean() < 1.0
+        assert (difference > 16).mean() < 0.005
+
+
+@pytest.mark.slow
+def test_a_small_set_is_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
+    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
+    small = Recipe(name="few", seed=5, size=40, samples=1, depth=2, items={"counting": 2, "location": 1})
+    for folder, workers in (("one", 1), ("two", 2)):
+        build(small, tmp_path / folder, workers=workers)
+    files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
+    assert len(files) == 3 * 2 + 3
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    assert read_recipe(tmp_path / "one" / "recipe.toml") == small
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["one", "two"]
+
+
+def test_a_set_that_cannot_be_drawn_says_why(tmp_path: Path) -> None:
+    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    # At 16 pixels five small things cannot all be seen.
+    tiny = Recipe(name="few", seed=5, size=16, samples=1, attempts=1, items={"counting": 30})
+    with pytest.raises(DataError, match=r"counting-0\d\d: none of 1 draws shows what its captions say \({'.*': 1}\)"):
+        for key in tiny.item_keys():
+            draw_accepted(key, tiny.attempts, tiny.size)

@@ -1,0 +1,199 @@
+"""Laws of drawn quadruples, without rendering: minimal, determined by the key, held-out pairs kept apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellapart.errors import DataError
+from tellapart_render.captions.grammar import ASPECTS, COUNTS, HELD_OUT, LOCATIONS, SIZES
+from tellapart_render.scenes.placement import can_carry
+from tellapart_render.scenes.quadruple import Key, Quadruple, draw
+from tellapart_render.scenes.scene import Scene, corners, project
+
+KEYS = [Key("test", 7, a, i, held_out=h) for a, i, h in product(ASPECTS, range(60), ("yes", "no"))]
+KEYS += [Key("test", 7, "attribute", 119)]  # the first pair of which the kind alone differs
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[Quadruple]:
+    return [draw(key) for key in KEYS]
+
+
+def changed(one: str, other: str) -> tuple[list[str], list[str]]:
+    """The words left when the common beginning and end of two sentences are taken away."""
+    a, b = one.split(), other.split()
+    while a and b and a[0] == b[0]:
+        a, b = a[1:], b[1:]
+    while a and b and a[-1] == b[-1]:
+        a, b = a[:-1], b[:-1]
+    return a, b
+
+
+def test_both_pictures_share_camera_light_and_ground(drawn: list[Quadruple]) -> None:
+    for quadruple in drawn:
+        one, other = quadruple.scenes
+        assert (one.camera, one.light, one.ground) == (other.camera, other.light, other.ground)
+
+
+def test_attribute_pairs_differ_in_the_attribute_words_and_in_what_carries_them(drawn: list[Quadruple]) -> None:
+    for quadruple in (q for q in drawn if q.key.aspect == "attribute"):
+        one, other = (scene.things for scene in quadruple.scenes)
+        assert one[1] == other[1]
+        assert replace(one[0], shape=other[0].shape, colour=other[0].colour) == other[0] != one[0]
+        words = changed(*quadruple.captions)
+        allowed = [set(nouns[0].attribute.split()) for nouns in quadruple.nouns]
+        assert set(words[0]) <= allowed[0]
+        assert set(words[1]) <= allowed[1]
+        assert quadruple.nouns[0][0].category == quadruple.nouns[1][0].category
+        assert words != ([], [])
+
+
+def test_location_pairs_differ_in_the_location_and_where_the_object_stands(drawn: list[Quadruple]) -> None:
+    relation_of = {words: r for r, group in LOCATIONS.items() for words in group}
+    for quadruple in (q for q in drawn if q.key.aspect == "location"):
+        one, other = (scene.things for scene in quadruple.scenes)
+        assert one[1] == other[1]
+        assert replace(one[0], position=other[0].position) == other[0] != one[0]
+        assert {f.relation for f in quadruple.facts} == {relation_of[w] for w in quadruple.place.split("/")}
+        assert quadruple.facts[0].relation != quadruple.facts[1].relation
+        for caption, words in zip(quadruple.captions, quadruple.place.split("/"), strict=True):
+            assert f" {words} the " in caption
+        texts = [c.replace(w, "*") for c, w in zip(quadruple.captions, quadruple.place.split("/"), strict=True)]
+        assert texts[0] == texts[1]
+
+
+def test_counting_pairs_differ_in_the_number_and_share_the_common_objects(drawn: list[Quadruple]) -> None:
+    for quadruple in (q for q in drawn if q.key.aspect == "counting"):
+        few, many = sorted((scene.things for scene in quadruple.scenes), key=len)
+        assert many[: len(few)] == few
+        counts = [len(scene.things) for scene in quadruple.scenes]
+        assert changed(*quadruple.captions) == ([str(counts[0])], [str(counts[1])])
+        assert set(counts) <= set(COUNTS) - {1}
+        assert len({(t.shape, t.colour, t.size) for t in many}) == 1
+
+
+def test_all_counts_relations_sizes_and_kinds_of_change_occur(drawn: list[Quadruple]) -> None:
+    assert {f.relation for q in drawn for f in q.facts} == {None, *LOCATIONS}
+    assert {f.count for q in drawn if q.key.aspect == "counting" for f in q.facts} == {2, 3, 4, 5}
+    assert {size for q in drawn if q.key.aspect == "attribute" for size in q.sizes} == set(SIZES)
+    changes = {q.change for q in drawn if q.key.aspect == "attribute"}
+    assert changes == {"colour", "kind", "colour and kind"}
+
+
+@pytest.mark.parametrize(("pairs", "gap"), [(100, 0.16), pytest.param(700, 0.08, marks=pytest.mark.slow)])
+def test_the_order_of_a_pair_tells_nothing(pairs: int, gap: float) -> None:
+    counting = [draw(Key("test", 7, "counting", i, held_out=h)) for i in range(pairs // 2) for h in ("yes", "no")]
+    more_first = np.mean([q.facts[0].count > q.facts[1].count for q in counting])
+    assert abs(more_first - 0.5) < gap
+
+
+def test_size_words_are_true_of_every_pair_of_things(drawn: list[Quadruple]) -> None:
+    attribute = [q for q in drawn if q.key.aspect == "attribute"]
+    small = [
+        t.size for q in attribute for s in q.scenes for t, w in zip(s.things, q.sizes, strict=True) if w == "small"
+    ]
+    large = [
+        t.size for q in attribute for s in q.scenes for t, w in zip(s.things, q.sizes, strict=True) if w == "large"
+    ]
+    assert max(small) * 1.3 < min(large)
+
+
+def test_held_out_pairs_are_shown_where_wanted_and_nowhere_else(drawn: list[Quadruple]) -> None:
+    for quadruple in drawn:
+        pairs = {(t.shape, t.colour) for scene in quadruple.scenes for t in scene.things}
+        assert bool(pairs & HELD_OUT) == (quadruple.key.held_out == "yes")
+
+
+def test_everything_is_in_view_of_the_camera(drawn: list[Quadruple]) -> None:
+    for quadruple in drawn[::7]:
+        for scene in quadruple.scenes:
+            for thing in scene.things:
+                seen = project(corners(thing), scene.camera)
+                assert np.abs(seen[:, :2]).max() < 1.1
+                assert seen[:, 2].min() > 0
+
+
+def test_things_on_top_rest_on_something_that_carries_them(drawn: list[Quadruple]) -> None:
+    for quadruple in drawn:
+        for scene, fact in zip(quadruple.scenes, quadruple.facts, strict=True):
+            if fact.relation == "top":
+                assert can_carry(scene.things[1], scene.things[0])
+                assert scene.things[0].position[2] > 0
+            else:
+                assert all(thing.position[2] == 0 for thing in scene.things)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**31), index=st.integers(0, 10**6), aspect=st.sampled_from(ASPECTS))
+def test_a_key_determines_its_quadruple(seed: int, index: int, aspect: str) -> None:
+    key = Key("test", seed, aspect, index)  # type: ignore[arg-type]
+    assert draw(key) == draw(key)
+
+
+def test_streams_seeds_indices_and_attempts_give_different_scenes() -> None:
+    key = Key("demo", 1, "location", 0)
+    others = [
+        replace(key, stream="train"),
+        replace(key, seed=2),
+        replace(key, index=1),
+        replace(key, attempt=1),
+    ]
+    assert len({draw(each).scenes for each in (key, *others)}) == 5
+
+
+def test_the_papers_wording_allows_a_count_of_one_and_two_verbs() -> None:
+    loose = [draw(Key("test", 3, "counting", i, wording="paper")) for i in range(30)]
+    ones = [q for q in loose if 1 in {f.count for f in q.facts}]
+    assert ones
+    assert all(" 1 " in f" {' '.join(q.captions)} " for q in ones)
+    places = [draw(Key("test", 3, "location", i, wording="paper")) for i in range(30)]
+    assert any(
+        len({c.split(f" {w} ")[0] for c, w in zip(q.captions, q.place.split("/"), strict=True)}) == 2 for q in places
+    )
+
+
+def test_a_scene_survives_its_record(drawn: list[Quadruple]) -> None:
+    scene = drawn[0].scenes[0]
+    assert Scene.from_record(scene.to_record()) == scene
+    with pytest.raises(DataError, match="not a scene record: missing 'camera'"):
+        Scene.from_record({})
+    short = scene.to_record() | {"light": [0.1]}
+    with pytest.raises(DataError, match=r"not a scene record: .*missing 5 required positional arguments"):
+        Scene.from_record(short)
+
+
+def test_scenes_with_nothing_unseen_are_what_they_were() -> None:
+    keys = [Key("demo", 7, a, i, vocabulary=v) for a, i, v in product(ASPECTS, range(6), ("demo", "figure-14"))]
+    records = [scene.to_record() for key in keys for scene in draw(key).scenes]
+    assert hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16] == "d4ae1d797bc62d40"  # before there was any
+
+
+def test_what_is_unseen_is_drawn_from_other_ranges_and_the_rest_stays() -> None:
+    keys = [Key("demo", 7, a, i) for a, i in product(ASPECTS, range(15))]
+    usual = [draw(key) for key in keys]
+    other = [draw(replace(key, unseen=("camera", "light", "ground"))) for key in keys]
+    for one, new in zip(usual, other, strict=True):
+        assert one.captions == new.captions
+        assert [scene.things for scene in one.scenes] == [scene.things for scene in new.scenes]
+        assert new.scenes[0].camera == new.scenes[1].camera
+
+    def values(drawn: list[Quadruple], part: str, field: str) -> set[float]:
+        return {getattr(getattr(one.scenes[0], part), field) for one in drawn}
+
+    for field in ("elevation", "spread", "strength", "room"):
+        assert max(values(usual, "light", field)) < min(values(other, "light", field))
+    assert max(map(abs, values(usual, "light", "warmth"))) <= 1 < min(map(abs, values(other, "light", "warmth")))
+    assert max(values(usual, "camera", "field")) < min(values(other, "camera", "field"))
+    for field in ("floor", "tile", "wall"):
+        assert not values(usual, "ground", field) & values(other, "ground", field)
+    lit = draw(replace(keys[0], unseen=("light",))).scenes[0]
+    assert (lit.camera, lit.ground) == (usual[0].scenes[0].camera, usual[0].scenes[0].ground)
+    assert lit.light == other[0].scenes[0].light

@@ -1,0 +1,111 @@
+"""Scenes as JSON: read back as they were, rendered to the same bytes as the set's picture, refused by field."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tellapart.data.item import Item
+from tellapart.errors import DataError
+from tellapart_render.demo import encode
+from tellapart_render.renderers.renderer import Settings
+from tellapart_render.scene_file import (
+    SceneFile,
+    load_renderer,
+    main,
+    read_scene_file,
+    scene_of_item,
+    write_scene_file,
+)
+from tellapart_render.scenes.quadruple import Key, draw
+
+CONTENT = SceneFile(draw(Key("test", 0, "location", 1, vocabulary="figure-14")).scenes[0], Settings(24, 1, 2, 3))
+
+
+@pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
+def test_every_scene_is_read_back_as_it_was_written(tmp_path: Path, aspect: Any) -> None:
+    for index in range(5):
+        for scene in draw(Key("test", 1, aspect, index, vocabulary="figure-14")).scenes:
+            content = SceneFile(scene, Settings(32, 2, 3, index), "blender")
+            write_scene_file(tmp_path / "scene.json", content)
+            assert read_scene_file(tmp_path / "scene.json") == content
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("camera", "field"), "wide", r"scene.json: field 'camera.field': input should be a valid number"),
+        (("camera", "zoom"), 2, r"field 'camera.zoom': is unknown"),
+        (("things", 0, "size"), -1, r"field 'things\[0\].size': input should be greater than 0"),
+        (("things", 1, "position"), [0, 1], r"field 'things\[1\].position\[2\]': is missing"),
+        (("things", 1, "shape"), "spoon", r"field 'things\[1\].shape': shape\('spoon'\): no such shape"),
+        (("things", 0, "colour"), "teal", r"field 'things\[0\].colour': no colour 'teal'; there are metallic, red"),
+        (("ground", "floor"), "sand", r"field 'ground.floor': no floor 'sand'; there are oak"),
+        (("ground", "wall"), 99, r"field 'ground.wall': input should be less than 12"),
+        (("format",), 2, r"field 'format': input should be 1"),
+        (("settings", "renderer"), "povray", r"field 'settings.renderer': input should be 'mitsuba' or 'blender'"),
+    ],
+)
+def test_a_wrong_field_is_named(tmp_path: Path, path: tuple[Any, ...], value: Any, message: str) -> None:
+    fields = CONTENT.to_json()
+    part = fields
+    for step in path[:-1]:
+        part = part[step]
+    part[path[-1]] = value
+    (tmp_path / "scene.json").write_text(json.dumps(fields))
+    with pytest.raises(DataError, match=message):
+        read_scene_file(tmp_path / "scene.json")
+
+
+def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"scene.json: no such scene; write one with python -m .*\.scene_file export"):
+        read_scene_file(tmp_path / "scene.json")
+    (tmp_path / "scene.json").write_text("{")
+    with pytest.raises(DataError, match=r"scene.json: is not valid JSON"):
+        read_scene_file(tmp_path / "scene.json")
+    with pytest.raises(DataError, match=r"item 'a': its provenance holds no scene \(missing 'camera'\)"):
+        scene_of_item(Item(id="a", images=("a.png",), texts=("x", "y")), 0)
+
+
+def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path: Path) -> None:
+    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
+    from tellapart.builders.pipeline import build
+
+    (tmp_path / "recipe.toml").write_text(
+        'name = "few"\nbuilder = "scenes"\nseed = 5\n[options]\nsize = 32\nsamples = 1\ndepth = 2\n'
+        "[options.items]\nlocation = 1\n"
+    )
+    made = build(tmp_path / "recipe.toml", tmp_path / "few")
+    for side in (0, 1):
+        assert main(["export", str(made.folder), "location-000", str(side), "--out", str(tmp_path / "s.json")]) == 0
+        assert main(["render", str(tmp_path / "s.json"), "--out", str(tmp_path / "s.png")]) == 0
+        with Image.open(tmp_path / "s.png") as image:
+            pixels = np.asarray(image)
+        assert encode(pixels, 86) == (made.folder / f"images/location-000_{side}.webp").read_bytes()
+    with pytest.raises(DataError, match=r"few: has no item 'nothing'; its items are location-000"):
+        main(["export", str(made.folder), "nothing", "0", "--out", "unused"])
+
+
+def test_a_scene_of_assets_is_rendered_where_their_folder_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
+
+    from scanned import shelf
+
+    from tellapart_render.meshes.assets import read_asset
+
+    name = read_asset(shelf(tmp_path / "scans"), "Brick").shape
+    fields = CONTENT.to_json()
+    fields["things"] = [{"shape": name, "colour": "", "size": 1.0, "position": [0, 0, 0], "yaw": 0.3}]
+    (tmp_path / "scene.json").write_text(json.dumps(fields))
+    arguments = ["render", str(tmp_path / "scene.json"), "--out", str(tmp_path / "s.png")]
+    assert main([*arguments, "--assets", str(tmp_path / "scans")]) == 0
+    with Image.open(tmp_path / "s.png") as image:
+        assert image.size == (24, 24)
+    assert load_renderer("mitsuba").name == "mitsuba"

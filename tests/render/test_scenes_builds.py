@@ -1,0 +1,142 @@
+"""Rendered scenes through the pipeline: verified, the same for any number of workers and after SIGKILL, audited; of
+built-in meshes and of scanned objects."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
+
+from scanned import shelf
+
+from tellapart.audit.audit import audit
+from tellapart.builders.builder import Rejected, Start
+from tellapart.builders.pipeline import build, journal_of
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError
+from tellapart_render.demo import build as build_demo
+from tellapart_render.recipe import Recipe
+from tellapart_render.scene_file import scene_of_item
+from tellapart_render.scenes_builder import Scenes
+
+OPTIONS = "[options]\nsize = 40\nsamples = 1\ndepth = 2\n"
+SLOWLY = """
+import sys, time
+from pathlib import Path
+from tellapart.builders.pipeline import build, journal_of
+from tellapart_render.scenes_builder import Scenes
+make = Scenes.make
+def slowly(self, candidate):
+    made = make(self, candidate)
+    time.sleep(0.3)
+    print(candidate.id, flush=True)
+    return made
+Scenes.make = slowly
+build(Path(sys.argv[1]), Path(sys.argv[2]))
+"""
+DEMO = OPTIONS + 'vocabulary = "demo"\n'
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "recipe.toml"
+    path.write_text(f'name = "few"\nbuilder = "scenes"\nseed = 5\n{text}')
+    return path
+
+
+@pytest.mark.slow
+def test_a_recipe_of_scenes_is_rendered_the_same_by_one_and_by_two(tmp_path: Path) -> None:
+    recipe = written(tmp_path, f"{DEMO}[options.items]\ncounting = 2\nlocation = 1\n")
+    one, two = (build(recipe, tmp_path / str(workers), workers=workers) for workers in (1, 2))
+    files = sorted(path.relative_to(one.folder) for path in one.folder.rglob("*") if path.is_file())
+    assert len(files) == 3 * 2 + 2
+    for file in files:
+        assert (one.folder / file).read_bytes() == (two.folder / file).read_bytes()
+
+    pairs = read_pair_set(one.folder)
+    assert pairs.shape == (2, 2)
+    assert pairs.items[0].provenance["models"] == {
+        name: pairs.items[0].provenance["models"][name] for name in ("mitsuba", "pyoidn")
+    }
+    same = Recipe(
+        name="few", seed=5, size=40, samples=1, depth=2, held_out_every=0, items={"counting": 2, "location": 1}
+    )
+    build_demo(same, tmp_path / "demo")
+    older = read_pair_set(tmp_path / "demo")
+    assert pairs.fingerprint() == older.fingerprint()
+
+
+@pytest.mark.slow
+def test_what_cannot_be_drawn_is_rejected_with_its_reason() -> None:
+    # At 16 pixels five small things cannot all be seen.
+    options = Scenes.Options(size=16, samples=1, attempts=1, items={"counting": 30})
+    scenes = Scenes(Start(options, 5, Path()))
+    outcomes = [scenes.make(candidate) for candidate in scenes.candidates()]
+    assert Rejected("masks", "none of 1 draws shows what its captions say") in outcomes
+
+
+def scanned(tmp_path: Path, items: str) -> Path:
+    shelf(tmp_path / "scans")
+    (tmp_path / "names.toml").write_text(
+        'Crate_Red = "red crate"\nCrate_Blue = "blue crate"\nBrick = { noun = "old brick", category = "stone" }\n'
+    )
+    return written(tmp_path, f'{OPTIONS}assets = "scans"\nnames = "names.toml"\n[options.items]\n{items}\n')
+
+
+def test_scanned_objects_are_built_audited_and_told_in_the_provenance(tmp_path: Path) -> None:
+    recipe = scanned(tmp_path, "attribute = 1\ncounting = 1\nlocation = 1")
+    pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
+    assert [item.tags["aspect"] for item in pairs.items] == ["attribute", "counting", "location"]
+    words = {"crate", "crates", "brick", "bricks"}
+    assert all(words & set(text.strip(".").split()) for item in pairs.items for text in item.texts)
+    assert set(pairs.items[0].provenance["inputs"]) == {"Brick", "Crate_Blue", "Crate_Red"}
+    assert {scene_of_item(pairs.items[0], side).scene.things[0].shape.split("@")[0] for side in (0, 1)} == {
+        "Crate_Blue",
+        "Crate_Red",
+    }
+    found = audit(pairs)
+    assert (found.items, found.images, found.shape) == (3, 6, (2, 2))
+    assert len(found.changes) == 3
+
+
+def test_options_that_cannot_be_met_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scans = shelf(tmp_path / "scans")
+    (scans / "Crate_Blue").rename(tmp_path / "away")
+    start = Start(Scenes.Options(assets="scans", items={"attribute": 1}), 1, tmp_path)
+    with pytest.raises(DataError, match=r"scans: no two assets share a category, so the attribute aspect has nothing"):
+        Scenes(start)
+    with pytest.raises(DataError, match=r"held_out_every = 2: figure-14 holds nothing out; set it to 0"):
+        Scenes(Start(Scenes.Options(held_out_every=2, items={}), 1, tmp_path))
+    monkeypatch.setenv("TELLAPART_BLENDER_PYTHON", "/no/such")
+    with pytest.raises(DataError, match=r"/no/such: no such interpreter"):
+        Scenes(Start(Scenes.Options(renderer="blender", items={}), 1, tmp_path))
+
+
+@pytest.mark.slow
+def test_a_build_killed_in_its_middle_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    recipe = scanned(tmp_path, "counting = 3\nlocation = 3")
+    whole = build(recipe, tmp_path / "whole").folder
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOWLY, str(recipe), str(tmp_path / "killed")], stdout=subprocess.PIPE, text=True
+    )
+    with process, process.stdout or sys.stdin as told:
+        for _ in range(4):  # more than the half second after which outcomes are on the disk
+            assert told.readline()
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "killed").exists()
+    with closing(sqlite3.connect(journal_of(tmp_path / "killed"))) as journal:
+        (kept,) = journal.execute("SELECT count(*) FROM outcome").fetchone()
+    assert 0 < kept < 6
+    resumed = build(recipe, tmp_path / "killed")
+    assert resumed.resumed == kept
+    files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(resumed.folder) for path in resumed.folder.rglob("*") if path.is_file())
+    for file in files:
+        assert (whole / file).read_bytes() == (resumed.folder / file).read_bytes()
