@@ -18,7 +18,11 @@ NEEDS = [
         [f"models/{name}.py" for name in ("flops", "fusion/*", "generative/*", "huggingface/*", "text/*", "torch_*")],
     ),
     ("models", ("torch", "open_clip"), ["models/openclip/*.py"]),
-    ("train", ("torch",), ["api/probe.py", "train/*.py", "train/losses/*.py", "train/mining/*.py"]),
+    (
+        "train",
+        ("torch",),
+        ["api/probe.py", *(f"train/{name}*.py" for name in ("", "data/", "encoders/", "losses/", "mining/", "steps/"))],
+    ),
     ("video", ("av", "cv2"), ["builders/video/*.py"]),
     ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),
     ("diffusion", ("torch", "diffusers"), ["builders/diffusion/*.py"]),

@@ -29,10 +29,10 @@ from tellapart.models.external import read_scores
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch_backend import import_torch
-from tellapart.report.training_curves import log_charts
 from tellapart.train.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from tellapart.train.config import read_config
-from tellapart.train.new_model import write_new_model
+from tellapart.train.encoders.new_model import write_new_model
+from tellapart.train.report.curves import log_charts
 from tellapart.train.run_files import RunFiles
 
 __all__ = ["open_made_doors"]

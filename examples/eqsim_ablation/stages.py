@@ -22,8 +22,8 @@ from tellapart.models.find import find_model
 from tellapart.models.torch_backend import import_torch
 from tellapart.records.machine import this_machine, versions
 from tellapart.train.config import TrainConfig
-from tellapart.train.leaks import find_leaks, refuse_leaks
-from tellapart.train.rows import read_rows
+from tellapart.train.data.leaks import find_leaks, refuse_leaks
+from tellapart.train.data.rows import read_rows
 from tellapart.train.training_run import run_training
 from tellapart_render.training_rows import write_training_rows
 

@@ -9,9 +9,9 @@ import pytest
 from tiny_fusion import blip
 from training_sets import config, logged
 
+from tellapart.api.listing import listing
 from tellapart.catalog import LOSSES
 from tellapart.errors import DataError
-from tellapart.report.listing import listing
 from tellapart.train.config import loss_options
 from tellapart.train.losses.loss import DualLoss, FusionLoss, find_loss
 from tellapart.train.training_run import run_training

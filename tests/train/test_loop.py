@@ -21,17 +21,17 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
-from tellapart.train import openclip_encoder
-from tellapart.train.batch_order import BatchOrder
 from tellapart.train.config import read_config
-from tellapart.train.dual_step import DualStep
-from tellapart.train.load_start import open_dual
+from tellapart.train.data.batch_order import BatchOrder
+from tellapart.train.data.rows import read_rows
+from tellapart.train.encoders import openclip_encoder
+from tellapart.train.encoders.load_start import open_dual
+from tellapart.train.encoders.new_model import write_new_model
+from tellapart.train.encoders.trainable import Encoded
 from tellapart.train.loop import rate
-from tellapart.train.new_model import write_new_model
 from tellapart.train.ranks import open_accelerator
 from tellapart.train.record import read_record
-from tellapart.train.rows import read_rows
-from tellapart.train.trainable import Encoded
+from tellapart.train.steps.dual_step import DualStep
 from tellapart.train.training_run import run_training
 
 torch = import_torch()

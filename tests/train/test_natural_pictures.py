@@ -18,7 +18,7 @@ from tellapart.builders.caption_files import read_captions
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart.train.config import read_config
-from tellapart.train.sources import build_recipes, data_folder, find_sources
+from tellapart.train.data.sources import build_recipes, data_folder, find_sources
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 THINGS = ("dog", "cat", "horse", "bird", "car", "bus")

@@ -14,11 +14,11 @@ from training_sets import config, logged, squares
 
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.report.training_curves import TrainingChart, log_charts, svg, sweep_chart, write_curves
 from tellapart.stats.intervals import wilson
-from tellapart.train.leaks import Leak
+from tellapart.train.data.leaks import Leak
 from tellapart.train.model_card import model_card
 from tellapart.train.record import TrainRecord, read_record, write_record
+from tellapart.train.report.curves import TrainingChart, log_charts, svg, sweep_chart, write_curves
 from tellapart.train.run_files import RunFiles
 from tellapart.train.sweep import Sweep
 from tellapart.train.training_run import FinishedRun, run_training

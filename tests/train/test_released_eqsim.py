@@ -14,10 +14,10 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder
 from tellapart.models.torch_backend import import_torch
-from tellapart.train.batch_order import BatchOrder
 from tellapart.train.config import TrainConfig, read_config
-from tellapart.train.fusion_encoder import open_fusion
-from tellapart.train.rows import read_rows
+from tellapart.train.data.batch_order import BatchOrder
+from tellapart.train.data.rows import read_rows
+from tellapart.train.encoders.fusion_encoder import open_fusion
 from tellapart.train.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")

@@ -17,10 +17,10 @@ from tiny_fusion import MODELS as LIBRARY
 from tiny_native import MAKE, native, released_eqsim
 from training_sets import far, logged, squares, table, toml, weights
 
-from tellapart.train.batch_order import BatchOrder
 from tellapart.train.config import read_config
+from tellapart.train.data.batch_order import BatchOrder
+from tellapart.train.data.rows import read_rows
 from tellapart.train.record import read_record
-from tellapart.train.rows import read_rows
 from tellapart.train.seeds import over_seeds, train_seeds
 from tellapart.train.training_run import run_training
 

@@ -10,8 +10,8 @@ from tellapart.api.arguments import as_path
 from tellapart.api.progress import reporting
 from tellapart.api.training import Trained
 from tellapart.errors import DataError
-from tellapart.report.training_page import write_training_report
 from tellapart.train.config import TrainConfig, read_config
+from tellapart.train.report.page import write_training_report
 from tellapart.train.run_files import RunFiles
 from tellapart.train.seeds import read_seeds, train_seeds
 from tellapart.train.training_run import FinishedRun, run_training

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.api.arguments import as_path
-from tellapart.report.training import print_seeds, print_trained, seeds_json, trained_json
-from tellapart.report.training_page import PAGE, write_training_report
 from tellapart.train.record import RECORD, TrainRecord, read_record
+from tellapart.train.report.page import PAGE, write_training_report
+from tellapart.train.report.results import print_seeds, print_trained, seeds_json, trained_json
 from tellapart.train.seeds import read_seeds
 
 __all__ = ["Trained", "open_training"]

@@ -1,4 +1,7 @@
-"""Print an audit, and write its files: the record, the data card, the metadata, and the card to fill in."""
+"""Print an audit, and write its files: the record, the data card, the metadata, and the card to fill in.
+
+Print a detection, too.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,16 @@ from tellapart.audit.audit import Audit, Options, audit
 from tellapart.audit.card import html, make_card, markdown
 from tellapart.audit.croissant import LISTING, croissant, missing
 from tellapart.audit.datasheet import with_questions
+from tellapart.audit.detectors import Detection
 from tellapart.audit.finding import format_interval, format_value
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.records.run_folder import write_text_file
-from tellapart.report.numbers import plain
+from tellapart.report.numbers import percent, plain
 from tellapart.report.terminal import console, print_lines, table
 
-__all__ = ["audit_folder", "print_audit", "write_audit"]
+__all__ = ["audit_folder", "print_audit", "print_detection", "write_audit"]
 
 #: Items that a line names.
 _NAMED = 5
@@ -106,3 +110,24 @@ def print_audit(record: Audit) -> None:
 
 def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def print_detection(detection: Detection) -> None:
+    """Print how well a detector tells origins apart, and what it gets on the benchmark by that alone.
+
+    >>> from tellapart.audit.detectors import DetectorScore
+    >>> score = DetectorScore(value=0.5, low=0.25, high=0.75, method="wilson")
+    >>> facts = {"pairs": "s", "model": "m", "fingerprint": "f", "trained_on": None, "seed": 0, "penalty": 0.01}
+    >>> scores = {"image_accuracy": score}
+    >>> print_detection(Detection(**facts, folds=5, items=8, clusters=8, scores=scores))  # doctest: +ELLIPSIS
+    s: 8 items, 8 clusters; heads on m, fitted on the other 4 of 5 folds...
+    """
+    folds = detection.folds
+    fitted_on = detection.trained_on if folds is None else f"the other {folds - 1} of {folds} folds"
+    rows = table("detector", "%", "interval", numbers_from=1)
+    for name, score in detection.scores.items():
+        bounds = "" if score.low is None or score.high is None else f"[{percent(score.low)}, {percent(score.high)}]"
+        rows.add_row(name, percent(score.value), bounds)
+    counts = f"{detection.pairs}: {detection.items:,} items, {detection.clusters:,} clusters"
+    print_lines(plain(f"{counts}; heads on {detection.model}, fitted on {fitted_on}"))
+    console().print(rows)

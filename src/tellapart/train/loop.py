@@ -18,8 +18,6 @@ from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError
 from tellapart.models.torch_backend import import_torch
 from tellapart.stats.intervals import wilson_in_clusters
-from tellapart.train.augmentation import find_augmentation
-from tellapart.train.batch_order import BatchOrder
 from tellapart.train.checkpoint import (
     TrainingState,
     latest_checkpoint,
@@ -30,15 +28,17 @@ from tellapart.train.checkpoint import (
     write_folder,
 )
 from tellapart.train.config import TrainConfig
-from tellapart.train.image_loader import ImageLoader
+from tellapart.train.data.augmentation import find_augmentation
+from tellapart.train.data.batch_order import BatchOrder
+from tellapart.train.data.image_loader import ImageLoader
+from tellapart.train.data.rows import TrainingRows
+from tellapart.train.data.validation import better_beyond_doubt, items_right, metric_of
+from tellapart.train.encoders.trainable import Trainable, picture_side
 from tellapart.train.losses.batch import LossParts
-from tellapart.train.numerics import measure_moves
 from tellapart.train.ranks import RankGroup
-from tellapart.train.rows import TrainingRows
 from tellapart.train.run_files import RunFiles
-from tellapart.train.step import TrainingStep
-from tellapart.train.trainable import Trainable, picture_side
-from tellapart.train.validation import better_beyond_doubt, items_right, metric_of
+from tellapart.train.steps.numerics import measure_moves
+from tellapart.train.steps.step import TrainingStep
 
 __all__ = ["Training", "rate", "train"]
 

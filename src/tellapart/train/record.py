@@ -16,7 +16,7 @@ from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
-from tellapart.train.leaks import Leak
+from tellapart.train.data.leaks import Leak
 from tellapart.train.sweep import Sweep
 
 __all__ = ["RECORD", "DataRecord", "TrainRecord", "read_record", "write_record"]

@@ -18,27 +18,27 @@ from tellapart.models.store import EmbeddingStore
 from tellapart.models.torch_backend import import_torch
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
-from tellapart.train.augmentation import warn_of_flips
 from tellapart.train.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
 from tellapart.train.config import TrainConfig
-from tellapart.train.dropout import add_dropout
-from tellapart.train.dual_step import DualStep
-from tellapart.train.fusion_step import FusionStep
-from tellapart.train.leaks import Leak, find_leaks, refuse_leaks
-from tellapart.train.load_start import draw_start, open_start, resolve_name
+from tellapart.train.data.augmentation import warn_of_flips
+from tellapart.train.data.leaks import Leak, find_leaks, refuse_leaks
+from tellapart.train.data.rows import TrainingRows, read_rows
+from tellapart.train.data.sources import build_recipes, data_folder, find_sources
+from tellapart.train.data.validation import left_over, metric_of, validation_set
+from tellapart.train.encoders.dropout import add_dropout
+from tellapart.train.encoders.load_start import draw_start, open_start, resolve_name
+from tellapart.train.encoders.lora import add_updates, save_merged, with_directions
+from tellapart.train.encoders.trainable import Trainable, freeze_images
 from tellapart.train.loop import Training, train
-from tellapart.train.lora import add_updates, save_merged, with_directions
 from tellapart.train.losses.loss import FusionLoss
 from tellapart.train.model_card import model_card
 from tellapart.train.ranks import RankGroup, open_accelerator
 from tellapart.train.record import DataRecord, TrainRecord, write_record
-from tellapart.train.rows import TrainingRows, read_rows
 from tellapart.train.run_files import RunFiles
-from tellapart.train.sources import build_recipes, data_folder, find_sources
+from tellapart.train.steps.dual_step import DualStep
+from tellapart.train.steps.fusion_step import FusionStep
 from tellapart.train.sweep import Sweep, run_sweep
 from tellapart.train.trackers import open_trackers
-from tellapart.train.trainable import Trainable, freeze_images
-from tellapart.train.validation import left_over, metric_of, validation_set
 
 __all__ = ["FinishedRun", "run_training"]
 

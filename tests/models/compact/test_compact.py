@@ -20,7 +20,7 @@ from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.torch_backend import Runtime, import_torch
 from tellapart.train.config import TrainConfig
-from tellapart.train.load_start import open_start
+from tellapart.train.encoders.load_start import open_start
 
 TEXTS = ["the red mug", "the blue mug is left of the bowl", "unheard words"]
 

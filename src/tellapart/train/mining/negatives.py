@@ -26,8 +26,8 @@ from tellapart.models.embeddings import embeddings
 from tellapart.models.protocols import Model
 from tellapart.models.scoring import score
 from tellapart.models.store import EmbeddingStore
+from tellapart.train.data.rows import TrainingRow, TrainingRows
 from tellapart.train.mining.nearest import nearest
-from tellapart.train.rows import TrainingRow, TrainingRows
 
 __all__ = ["MiningSettings", "RowPictures", "coarse_to_fine", "encode_pictures", "hard_rows", "nearest_images"]
 

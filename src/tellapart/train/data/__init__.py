@@ -1,0 +1,1 @@
+"""Training rows: their files, their order, and their pictures, read and changed."""

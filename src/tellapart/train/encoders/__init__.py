@@ -1,0 +1,1 @@
+"""Models with gradients: every library's, new ones, and low-rank updates."""

@@ -1,0 +1,1 @@
+"""Training runs as text, JSON, curves, a page and a model card."""

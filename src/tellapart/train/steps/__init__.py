@@ -1,0 +1,1 @@
+"""Training steps: a batch is encoded, its loss taken, and gradients left in the parameters."""

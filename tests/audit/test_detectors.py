@@ -1,0 +1,204 @@
+"""Heads on frozen features tell origins where there are some, and play the benchmark by them as published."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tellapart.audit.detectors import DetectorSettings, Origins, detect, origins
+from tellapart.data.folder import read_pair_set
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, ModelError
+from tellapart.models.reference import Constant
+from tellapart.models.store import EmbeddingStore
+from tellapart.stats.held_out import fold_of, held_out, in_order
+from tellapart.stats.sigmoid_head import fit_head
+
+PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "bivlc"
+
+#: Accuracy of images and of texts, of the published probabilities.
+ACCURACIES = {"baseline": (0.9995, 0.573), "TROHN-Img": (1.0, 0.613)}
+
+
+class Means:
+    """A dual encoder: an image is its mean colours and spreads, a text how often it has each of eight letters."""
+
+    name, fingerprint, kind = "means", "means-1", "similarity"
+
+    def __init__(self) -> None:
+        self.encoded = 0
+
+    def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        self.encoded += len(images)
+        rows = [np.concatenate([i.reshape(-1, 3).mean(axis=0), i.reshape(-1, 3).std(axis=0)]) for i in images]
+        return np.array(rows, np.float32)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.encoded += len(texts)
+        return np.array([[text.count(letter) for letter in "aebcdort"] for text in texts], np.float32)
+
+    def similarity(self, images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.zeros((len(images), len(texts)), np.float32)
+
+
+@pytest.fixture
+def tinted(made_set: Callable[..., Path]) -> Callable[..., PairSet]:
+    """A set of noise whose second pictures are redder; captions are drawn alike."""
+
+    def make(name: str = "tinted", **options: Any) -> PairSet:
+        from PIL import Image
+
+        folder = made_set(name, **options)
+        for path in (folder / "images").glob("*_1.png"):
+            pixels = np.asarray(Image.open(path)).copy()
+            pixels[..., 0] //= 2
+            Image.fromarray(pixels).save(path)
+        return read_pair_set(folder)
+
+    return make
+
+
+def rows_of(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    path = PUBLISHED / f"BiVLC_Classifier_CORRECT_CLIP_{model}.csv"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+    with path.open(newline="", encoding="utf-8") as stream:
+        rows = [[float(row[column]) for column in ("text_pred", "img_pred", "label")] for row in csv.DictReader(stream)]
+    text, image, label = np.array(rows).T
+    sides = [np.stack([values[label == 0], values[label == 1]], axis=1) for values in (image, text)]
+    return sides[0], sides[1]
+
+
+@pytest.mark.parametrize("model", ACCURACIES)
+def test_the_published_probabilities_give_the_published_accuracies(model: str) -> None:
+    result = Origins(*rows_of(model)).outcomes()
+    image, text = (float(result[f"{side}_accuracy"].mean()) for side in ("image", "text"))
+    assert (round(image, 4), round(text, 3)) == ACCURACIES[model]
+
+
+def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted: Any) -> None:
+    pairs = tinted(n=60)
+    result = detect(pairs, Means(), store=EmbeddingStore(None))
+    assert result.scores["image_accuracy"].value > 0.95
+    text = result.scores["text_accuracy"]
+    assert text.low is not None
+    assert text.low < 0.5 < float(text.high or 0)
+    assert result.scores["group_score"].value < result.scores["text_score"].value + 0.01 < 0.8
+    assert (result.items, result.clusters, result.folds, result.trained_on) == (60, 60, 5, None)
+    assert type(result).model_validate_json(result.model_dump_json()) == result
+
+
+def test_heads_fitted_on_another_set_judge_this_one(tinted: Any) -> None:
+    here, there = tinted("here", n=40, seed=1), tinted("there", n=60, seed=2)
+    result = detect(here, Means(), store=EmbeddingStore(None), trained_on=there)
+    assert (result.trained_on, result.folds) == (there.name, None)
+    assert result.scores["image_accuracy"].value > 0.95
+
+
+def test_what_is_measured_is_not_trained_on(tinted: Any) -> None:
+    here = tinted("here", n=8, seed=1)
+    with pytest.raises(DataError, match="no entries of both kinds that the measured set does not hold"):
+        origins(here, Means(), store=EmbeddingStore(None), trained_on=tinted("again", n=8, seed=1))
+    both = tinted("both", n=30, seed=3)
+    alone = origins(here, Means(), store=EmbeddingStore(None), trained_on=both)
+    mixed = PairSet(
+        "mixed", (*both.items, *(each.model_copy(update={"id": f"x{each.id}"}) for each in both.items)), both.root
+    )
+    assert np.allclose(alone.images, origins(here, Means(), store=EmbeddingStore(None), trained_on=mixed).images)
+
+
+@pytest.mark.slow
+def test_vectors_come_from_the_store_the_second_time(tinted: Any, tmp_path: Path) -> None:
+    pairs = tinted(n=20)
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        model = Means()
+        first = detect(pairs, model, store=store)
+        assert model.encoded > 0
+        again = Means()
+        assert detect(pairs, again, store=store) == first
+        assert again.encoded == 0
+
+
+def test_no_number_depends_on_the_order_of_the_items(tinted: Any) -> None:
+    pairs = tinted(n=30, clusters=12)
+    order = np.random.default_rng(0).permutation(len(pairs))
+    one = origins(pairs, Means(), store=EmbeddingStore(None))
+    other = origins(pairs.select(order.tolist()), Means(), store=EmbeddingStore(None))
+    assert np.array_equal(one.images[order], other.images)
+    assert np.array_equal(one.texts[order], other.texts)
+
+
+def test_the_head_is_logistic_regression_on_standardised_features() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((200, 6)) * [1, 10, 0.1, 3, 1, 1] + 5
+    labels = (features[:, 0] + 0.3 * features[:, 1] + rng.standard_normal(200) > 6.5).astype(np.int64)
+    scaled = (features - features.mean(axis=0)) / features.std(axis=0)
+    for penalty in (1e-3, 1e-1):
+        reference = linear_model.LogisticRegression(C=1 / (penalty * len(labels)), tol=1e-10, max_iter=10_000)
+        expected = reference.fit(scaled, labels).predict_proba(scaled)[:, 1]
+        assert fit_head(features, labels, penalty=penalty).probabilities(features) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_feature_that_never_moves_moves_nothing() -> None:
+    rng = np.random.default_rng(1)
+    features, labels = rng.standard_normal((40, 3)), np.arange(40) % 2
+    with_constant = np.column_stack([features, np.full(40, 0.1) + 1e-15 * rng.standard_normal(40)])
+    result = fit_head(with_constant, labels)
+    assert result.weights[3] == 0
+    assert result.probabilities(with_constant) == pytest.approx(fit_head(features, labels).probabilities(features))
+
+
+@given(st.lists(st.sampled_from("abcdefghij"), min_size=12, max_size=60), st.integers(0, 5))
+def test_folds_hold_whole_clusters_and_differ_by_one_at_most(names: list[str], seed: int) -> None:
+    clusters = [*names, *"abcde"]
+    result = fold_of(clusters, seed=seed)
+    by_cluster = {
+        name: {int(fold) for fold, each in zip(result, clusters, strict=True) if each == name} for name in clusters
+    }
+    assert all(len(folds) == 1 for folds in by_cluster.values())
+    sizes = np.bincount([folds.copy().pop() for folds in by_cluster.values()], minlength=5)
+    assert sizes.max() - sizes.min() <= 1
+
+
+def test_entries_without_a_difference_tie_and_are_half_told() -> None:
+    features = np.repeat(np.random.default_rng(0).standard_normal((30, 1, 4)), 3, axis=1)
+    assert in_order(held_out(features, [str(k) for k in range(30)])).tolist() == [0.5] * 30
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "penalty", "said"),
+    [
+        (np.zeros(3), np.array([0, 1, 1]), 1.0, r"features \(3,\) and labels \(3,\): give \(entry, dimensions\)"),
+        (np.zeros((2, 1)), np.array([0]), 1.0, r"features \(2, 1\) and labels \(1,\)"),
+        (np.array([[0.0], [np.nan]]), np.array([0, 1]), 1.0, "features that are not finite"),
+        (np.zeros((2, 1)), np.array([1, 1]), 1.0, r"labels are \[1\]: give entries of both classes"),
+        (np.zeros((2, 1)), np.array([0, 1]), 0.0, "penalty 0: give a number above 0"),
+    ],
+)
+def test_what_no_head_can_be_fitted_on_is_refused(features: Any, labels: Any, penalty: float, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        fit_head(features, labels, penalty=penalty)
+
+
+def test_sets_and_models_that_no_detector_plays_are_refused(tinted: Any, made_set: Callable[..., Path]) -> None:
+    single = read_pair_set(made_set("single", shape=(1, 2)))
+    pairs = tinted(n=6)
+    with pytest.raises(
+        DataError, match="has items of 1 image and 2 texts; a detector plays sets of 2 images and 2 texts"
+    ):
+        detect(pairs, Means(), store=EmbeddingStore(None), trained_on=single)
+    with pytest.raises(ModelError, match="constant has no vectors of images and texts apart; name a dual encoder"):
+        detect(pairs, Constant(), store=EmbeddingStore(None))
+    with pytest.raises(DataError, match="9 folds of 6 clusters: give at least 2 folds and as many clusters"):
+        detect(pairs, Means(), store=EmbeddingStore(None), settings=DetectorSettings(folds=9))
+    with pytest.raises(DataError, match="the head was fitted on features of 2 dimensions and is given 3"):
+        fit_head(np.eye(2), np.array([0, 1])).probabilities(np.zeros((1, 3)))
