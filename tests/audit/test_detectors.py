@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
 from tellapart.audit.detectors import DetectorSettings, Origins, detect, origins
 from tellapart.data.folder import read_pair_set
@@ -137,13 +138,12 @@ def test_no_number_depends_on_the_order_of_the_items(tinted: Any) -> None:
 
 
 def test_the_head_is_logistic_regression_on_standardised_features() -> None:
-    linear_model = pytest.importorskip("sklearn.linear_model")
     rng = np.random.default_rng(0)
     features = rng.standard_normal((200, 6)) * [1, 10, 0.1, 3, 1, 1] + 5
     labels = (features[:, 0] + 0.3 * features[:, 1] + rng.standard_normal(200) > 6.5).astype(np.int64)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     for penalty in (1e-3, 1e-1):
-        reference = linear_model.LogisticRegression(C=1 / (penalty * len(labels)), tol=1e-10, max_iter=10_000)
+        reference = LogisticRegression(C=1 / (penalty * len(labels)), tol=1e-10, max_iter=10_000)
         expected = reference.fit(scaled, labels).predict_proba(scaled)[:, 1]
         assert fit_head(features, labels, penalty=penalty).probabilities(features) == pytest.approx(expected, abs=1e-5)
 
