@@ -15,7 +15,7 @@ NEEDS = [
     (
         "models",
         ("torch", "transformers"),
-        [f"models/{name}.py" for name in ("flops", "fusion/*", "generative/*", "huggingface/*", "text/*", "torch_*")],
+        [f"models/{name}.py" for name in ("fusion/*", "generative/*", "huggingface/*", "text/*", "torch/*")],
     ),
     ("models", ("torch", "open_clip"), ["models/openclip/*.py"]),
     (

@@ -30,7 +30,7 @@ from tellapart.builders.caption_files import read_captions
 from tellapart.builders.captions.replacing import MaskedLanguageModel, SentenceGap
 from tellapart.builders.captions.tagging import NOUNS, NltkTagger
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.torch_backend import Runtime
+from tellapart.models.torch.backend import Runtime
 
 __all__ = ["main"]
 

@@ -14,7 +14,7 @@ from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.openclip.dual_encoder import OpenClipEncoder
 from tellapart.models.openclip.weights import Parts
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch, runtime
+from tellapart.models.torch.backend import import_torch, runtime
 
 __all__ = ["CHATS", "TINY_DUAL", "make_dual", "make_itm", "make_writer"]
 

@@ -113,7 +113,7 @@ def _expect(tool: str, command: list[str]) -> str:
 
 def _mend_torchvision(tool: str, home: Path, python: Path) -> None:
     """Make torchvision importable beside a torch of another kind (see
-    `tellapart.models.torch_backend.import_torch`).
+    `tellapart.models.torch.backend.import_torch`).
     """
     probe = [str(python), "-c", "import torchvision"]
     if subprocess.run(probe, capture_output=True, check=False).returncode:
@@ -142,7 +142,7 @@ def make_model(architecture: str, seed: int = 0) -> dict[str, str]:
     home = cache() / "models" / f"{architecture}-{seed}"
     file = home / "open_clip_model.safetensors"
     if not file.exists():
-        from tellapart.models.torch_backend import import_torch
+        from tellapart.models.torch.backend import import_torch
 
         torch = import_torch()
         import open_clip

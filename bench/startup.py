@@ -15,7 +15,7 @@ ACTIONS = {
     "import torch": ["-c", "import torch"],
     "open_clip as it is": [
         "-c",
-        "from tellapart.models.torch_backend import import_torch; import_torch(); import open_clip",
+        "from tellapart.models.torch.backend import import_torch; import_torch(); import open_clip",
     ],
     "open_clip as a run": ["-c", "from tellapart.models.openclip.library import import_open_clip; import_open_clip()"],
 }

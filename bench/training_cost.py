@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 from tellapart.models.huggingface.files import import_transformers, quiet
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.config import TrainConfig
 from tellapart.train.data.image_loader import ImageLoader
 from tellapart.train.data.rows import TrainingRows, read_rows

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from gpu_models import CHATS, make_writer
 
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -22,11 +22,11 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import Scores
 from tellapart.evaluation.run import run_record
-from tellapart.models.checkpoint import read_state_dict
-from tellapart.models.external import read_scores, write_scores
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.huggingface.files import read_config
+from tellapart.models.memory.external import read_scores, write_scores
 from tellapart.models.onnx.folder import CONFIG, FILES, read_folder
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.records.imported import read_imported
 from tellapart.records.result import ModelRecord, Result, Sample
 from tellapart.records.run_folder import read_result, read_samples, write_result, write_samples

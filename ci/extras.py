@@ -95,7 +95,7 @@ images = "images"
 CLIP = """
 import sys
 from pathlib import Path
-sys.path.insert(0, "ROOT/tests/models")
+sys.path.insert(0, "ROOT/tests/models/huggingface")
 import tiny_models
 tiny_models.clip(Path("clip"))
 """

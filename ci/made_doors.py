@@ -24,11 +24,11 @@ from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.reading import read_published
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
-from tellapart.models.checkpoint import read_state_dict
-from tellapart.models.external import read_scores
 from tellapart.models.find import find_model
+from tellapart.models.memory.external import read_scores
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.train.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from tellapart.train.config import read_config
 from tellapart.train.encoders.new_model import write_new_model

@@ -48,7 +48,7 @@ from torch import Tensor, nn
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.onnx.folder import FILES
 from tellapart.models.onnx.runtime import import_onnxruntime
-from tellapart.models.torch_backend import refuse_unsafe_pickle
+from tellapart.models.torch.backend import refuse_unsafe_pickle
 
 UNAVAILABLE = 75
 CONTEXT, DIMENSIONS, IMAGE_SIZE, TOP = 64, 384, 224, 10

@@ -36,8 +36,8 @@ from tellapart.data.scores import Scores
 from tellapart.evaluation.measure import measure
 from tellapart.models.protocols import Model, TextScorer
 from tellapart.models.reference import BagOfWords, Blind
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.text.llama2c import read_checkpoint
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.records.result import Metrics, Value

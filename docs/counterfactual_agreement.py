@@ -31,7 +31,7 @@ from tellapart.builders.captions.similarity import MeanPooledEncoder, cosines
 from tellapart.builders.captions.tagging import NOUNS, REPLACEMENTS, NltkTagger, Word
 from tellapart.builders.captions.wordnet import WordNet
 from tellapart.models.text.tinystories import TinyStories
-from tellapart.models.torch_backend import Runtime
+from tellapart.models.torch.backend import Runtime
 
 RECORD = Path(__file__).with_name("counterfactual_agreement.json")
 INPUTS, RELEASED = "input_cap_val_2017.txt", "generated_sim_0.8_0.91.txt"

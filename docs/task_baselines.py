@@ -45,7 +45,7 @@ from tellapart.metrics.ptb import tokenize
 from tellapart.metrics.retrieval import Ranks, Retrieval
 from tellapart.metrics.yes_no import OPTIONS
 from tellapart.models.reference import Blind
-from tellapart.models.scoring import Scored
+from tellapart.models.scoring.score import Scored
 from tellapart.tasks.choice import Chosen
 from tellapart.tasks.classification import Classified, named_classes
 from tellapart.tasks.distinct_retrieval import RankedTwice

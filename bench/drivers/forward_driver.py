@@ -21,7 +21,7 @@ BATCH = 32
 
 def main(job: dict[str, Any]) -> None:
     """Load, prepare, warm up, and time."""
-    from tellapart.models.torch_backend import import_torch
+    from tellapart.models.torch.backend import import_torch
 
     torch = import_torch()
     import open_clip

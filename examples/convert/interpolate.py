@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tellapart.models.checkpoint import describe_misfit, read_state_dict
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import describe_misfit, read_state_dict
 
 
 def interpolate(base: Path, tuned: Path, output: Path, share: float) -> Path:

@@ -20,9 +20,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tellapart.models.checkpoint import read_checkpoint
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_checkpoint
 
 torch, transformers = import_torch(), import_transformers()
 

@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 
 from tellapart.models.huggingface.files import import_transformers, load_processor, load_weights
-from tellapart.models.torch_backend import Runtime
+from tellapart.models.torch.backend import Runtime
 
 transformers = import_transformers()
 

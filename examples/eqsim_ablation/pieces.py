@@ -13,9 +13,9 @@ from tellapart.api.evaluate import evaluate
 from tellapart.benchmarks.find import load_pairs
 from tellapart.data.pairset import PairSet
 from tellapart.metrics.registry import METRICS
-from tellapart.models.embeddings import Embeddings, embeddings
 from tellapart.models.find import find_model
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.embeddings import Embeddings, embeddings
+from tellapart.models.store.embedding_store import EmbeddingStore
 
 __all__ = ["measure", "retrieval", "right_items"]
 

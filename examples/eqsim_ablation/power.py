@@ -28,10 +28,10 @@ from examples.eqsim_ablation.stages import add_units, facts
 from tellapart.benchmarks.find import load_pairs
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.rows import read_object
-from tellapart.models.embeddings import embeddings
 from tellapart.models.find import find_model
-from tellapart.models.store import EmbeddingStore
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.scoring.embeddings import embeddings
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.training_run import run_training
 from tellapart_render.demo import make_item
 from tellapart_render.recipe import Recipe

@@ -19,7 +19,7 @@ from tellapart.data.atomic import atomic_file
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import RunError
 from tellapart.models.find import find_model
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.records.machine import this_machine, versions
 from tellapart.train.config import TrainConfig
 from tellapart.train.data.leaks import find_leaks, refuse_leaks

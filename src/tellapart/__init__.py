@@ -18,7 +18,7 @@ __version__ = "0.2.0"
 # Loaded on first use: `import tellapart` stays light.
 _WHERE = {
     "Benchmark": "benchmarks.benchmark",
-    "EmbeddingStore": "models.store",
+    "EmbeddingStore": "models.store.embedding_store",
     "Item": "data.item",
     "METRICS": "metrics.registry",
     "Metric": "metrics.metric",
@@ -48,7 +48,7 @@ _WHERE = {
     "read_pair_set": "data.folder",
     "read_result": "records.run_folder",
     "read_samples": "records.run_folder",
-    "read_scores": "models.external",
+    "read_scores": "models.memory.external",
     "score": "api.evaluate",
     "text_score": "metrics.pairs",
     "write_pair_set": "data.folder",

@@ -13,7 +13,7 @@ import pytest
 
 import tellapart as ta
 from tellapart.errors import DataError, ModelError, RunError, TellapartError, TellapartWarning, UnknownNameError
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 
 SCENES = Path("examples/eqsim_ablation/smoke_scenes")
 
@@ -105,7 +105,7 @@ def test_with_a_fingerprint_the_store_keeps_what_a_function_computed(made_set: A
 
 
 def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none() -> None:
-    from tellapart.models.function import as_model
+    from tellapart.models.memory.function import as_model
 
     with pytest.warns(TellapartWarning):
         one, same, other = (as_model(f) for f in (lambda i, t: 1.0, lambda i, t: 1.0, lambda i, t: len(t)))

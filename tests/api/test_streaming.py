@@ -101,7 +101,7 @@ def test_other_shapes_clusters_and_kinds_are_refused() -> None:
 @pytest.fixture
 def torchmetrics() -> Any:
     pytest.importorskip("torch")
-    from tellapart.models.torch_backend import import_torch
+    from tellapart.models.torch.backend import import_torch
 
     import_torch()  # first: torchmetrics imports the torchvision beside it
     return pytest.importorskip("torchmetrics")

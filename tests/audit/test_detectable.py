@@ -32,9 +32,9 @@ from tellapart.audit.picture_statistics import (
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
-from tellapart.models.embeddings import embeddings
 from tellapart.models.find import find_model
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.embeddings import embeddings
+from tellapart.models.store.embedding_store import EmbeddingStore
 
 Made = Callable[..., PairSet]
 Pixels = NDArray[np.uint8]

@@ -19,7 +19,7 @@ from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
 from tellapart.models.reference import Constant
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.held_out import fold_of, held_out, in_order
 from tellapart.stats.sigmoid_head import fit_head
 

@@ -18,7 +18,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.tabulate import Tabulated, tabulate_units
-from tellapart.models.scoring import Scored
+from tellapart.models.scoring.score import Scored
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 At = Callable[..., Benchmark]

@@ -29,8 +29,8 @@ from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.evaluation.measure import measure
 from tellapart.metrics.pairs import image_score
 from tellapart.models.reference import Oracle
-from tellapart.models.scoring import Scored
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.score import Scored
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import lay_out

@@ -25,7 +25,7 @@ from tellapart.cli.main import app
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.evaluation.tabulate import tabulate_units
-from tellapart.models.scoring import Scored
+from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.records.run_folder import write_result, write_samples
 from tellapart.tasks.pairs import ListedPairs, measure_pairs

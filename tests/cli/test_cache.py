@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from tellapart.cli.cache import cache_app
 from tellapart.errors import StoreError
-from tellapart.models.prepared import PreparedPictures
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.prepared import PreparedPictures
 
 A, B = "aa" * 32, "bb" * 32
 

@@ -236,7 +236,7 @@ def test_an_error_in_the_store_is_one_line(command, made_set, monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise StoreError("it is full; name another --cache")
 
-    monkeypatch.setattr("tellapart.models.store.EmbeddingStore.put_pair_scores", refuse)
+    monkeypatch.setattr("tellapart.models.store.embedding_store.EmbeddingStore.put_pair_scores", refuse)
     ran = command("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", "r")
     assert (ran.code, ran.out, ran.err) == (2, "", "error: it is full; name another --cache\n")
 

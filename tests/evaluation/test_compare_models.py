@@ -15,7 +15,7 @@ from tellapart.evaluation.compare import compare
 from tellapart.evaluation.compare_models import compare_models
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import read_result, read_samples
 from tellapart.records.systems import System
 from tellapart.stats.multiple import holm

@@ -28,8 +28,8 @@ from tellapart.evaluation.distributed import (
     run_in_ranks,
 )
 from tellapart.evaluation.run import Settings, run
-from tellapart.models.shard import Shard
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.shard import Shard
 from tellapart.records.run_folder import find_runs, read_result
 
 Make = Callable[..., Path]
@@ -264,7 +264,7 @@ def test_two_ranks_give_the_numbers_of_one_process_bit_for_bit(
     pytest.importorskip("transformers", reason="the model is of the extra 'models'")
     import tiny_models
 
-    from tellapart.models.torch_backend import import_torch
+    from tellapart.models.torch.backend import import_torch
 
     torch = import_torch()
     model = f"hf:{tiny_models.clip(tmp_path / 'clip')}"

@@ -12,7 +12,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import prepare
 from tellapart.evaluation.export import export
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 
 
 def test_pairs_and_tasks_are_written_alike(command, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tellapart.evaluation.run import Settings, run
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 
 ITEMS, BATCH = 12, 4
 

@@ -17,7 +17,7 @@ from tellapart.errors import RunError
 from tellapart.evaluation.resume import take_up
 from tellapart.evaluation.run import Settings, run, run_record
 from tellapart.evaluation.score_files import run_scores
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord
 from tellapart.records.run_folder import beside, read_result
 
@@ -115,7 +115,7 @@ import sys, time
 from pathlib import Path
 from tellapart.evaluation.run import Settings, run
 from tellapart.errors import RunError
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 settings = Settings(models=(sys.argv[2],), limit="40")
 sys.stdin.readline()
 try:

@@ -16,7 +16,7 @@ from tellapart.evaluation.compare import compare
 from tellapart.evaluation.regression_gate import regression_gate
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.report.gate import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
 

@@ -15,7 +15,7 @@ from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Result, Sample
 from tellapart.records.run_folder import read_result, read_samples
 

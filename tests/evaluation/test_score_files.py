@@ -12,7 +12,7 @@ import pytest
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
 from tellapart.evaluation.score_files import run_scores
-from tellapart.models.external import write_scores
+from tellapart.models.memory.external import write_scores
 from tellapart.records.run_folder import read_result
 
 Make = Callable[..., Path]

@@ -19,7 +19,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.export import export
-from tellapart.models.external import read_scores
+from tellapart.models.memory.external import read_scores
 
 Command = Callable[..., Any]
 

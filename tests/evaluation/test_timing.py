@@ -156,7 +156,7 @@ def test_weights_are_counted_however_a_shape_is_written(dims: bytes, kind: int, 
 def torch() -> Iterator[Any]:
     pytest.importorskip("torch", reason="its models need the extra 'models'")
     pytest.importorskip("transformers", reason="its models need the extra 'models'")
-    from tellapart.models.torch_backend import import_torch
+    from tellapart.models.torch.backend import import_torch
 
     torch = import_torch()
     threads = torch.get_num_threads()

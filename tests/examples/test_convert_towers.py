@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.protocols import DualEncoder
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch, transformers = import_torch(), import_transformers()
 

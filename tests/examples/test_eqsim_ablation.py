@@ -29,8 +29,8 @@ from tellapart.benchmarks.demo import DEMO_FOLDER
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
-from tellapart.models.embeddings import Embeddings
 from tellapart.models.find import find_model
+from tellapart.models.scoring.embeddings import Embeddings
 from tellapart.train.config import ReportConfig, read_config
 from tellapart.train.training_run import run_training
 

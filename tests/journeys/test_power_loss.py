@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from power_loss import Image, build_library, images_of, restore
 
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytestmark = pytest.mark.slow
 

@@ -136,8 +136,8 @@ def test_the_reference_models_load_no_heavy_library() -> None:
     import subprocess
 
     code = (
-        "import sys, tellapart.models.reference, tellapart.models.scoring, tellapart.models.onnx.dual_encoder, "
-        "tellapart.models.external; "
+        "import sys, tellapart.models.reference, tellapart.models.scoring.score, tellapart.models.onnx.dual_encoder, "
+        "tellapart.models.memory.external; "
         "print([m for m in ('torch', 'PIL', 'onnxruntime', 'tokenizers', 'scipy', 'onnx') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

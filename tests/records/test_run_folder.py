@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tellapart.errors import RunError
 from tellapart.evaluation.run import Settings, run, run_record
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample
 from tellapart.records.run_folder import (
     beside,

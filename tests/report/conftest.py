@@ -15,7 +15,7 @@ from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import DataError
 from tellapart.evaluation.tabulate import tabulate_units
-from tellapart.models.scoring import Scored
+from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.report.sections import ReportRun
 from tellapart.tasks.pairs import ListedPairs, measure_pairs

@@ -21,7 +21,7 @@ from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.boxes import from_centres
 from tellapart.models.generative.prompts import GROUNDING_SENTENCE
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.boxes import GROUNDING, measure_boxes
 from tellapart.tasks.task import Session
 

@@ -22,7 +22,7 @@ from tellapart.errors import DataError, MetricError, ScoreError
 from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.captions import caption_scores
 from tellapart.models.generative.prompts import CAPTION
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.captions import CAPTIONS, measure_captions
 from tellapart.tasks.task import Session
 

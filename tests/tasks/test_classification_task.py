@@ -21,7 +21,7 @@ from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.classification import rank_labels
 from tellapart.models.find import find_model
 from tellapart.models.protocols import PairScorer
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.classification import CLASSIFICATION, Classified, class_vectors, measure_classes, read_classes
 from tellapart.tasks.task import Session
 
@@ -71,7 +71,7 @@ def values(records: ClassificationSet, found: Classified) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def torch() -> Iterator[Any]:
     pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-    from tellapart.models.torch_backend import import_torch
+    from tellapart.models.torch.backend import import_torch
 
     torch = import_torch()
     threads = torch.get_num_threads()

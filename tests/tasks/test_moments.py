@@ -21,7 +21,7 @@ from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.moments import PREDICTION_COUNTS, TOLERANCES, frame_times, random_accuracy
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import dot_products, normalise
 from tellapart.tasks.moments import MOMENTS, FrameScores, measure_moments, read_frame_scores
 

@@ -22,7 +22,7 @@ from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.metrics.vqa import soft_accuracy
 from tellapart.models.generative.prompts import SHORT_ANSWER
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.questions import VQA, VQA2, measure_one_answer, measure_people
 from tellapart.tasks.task import Units
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tellapart.data.task_records import Statement, StatementSet
 from tellapart.errors import ScoreError
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.registry import TASKS
 from tellapart.tasks.statements import measure_statements
 from tellapart.tasks.task import Session

@@ -20,7 +20,7 @@ from tellapart.errors import DataError
 from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.tabulate import tabulate_units
 from tellapart.models.find import find_model
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import read_result
 from tellapart.tasks.task import Session
 from tellapart.tasks.true_texts import TRUE_TEXTS, tot, tot_one_sided

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tellapart.errors import ModelError, RunError
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.checkpoint import (
     TrainingState,
     copy_weights,

@@ -16,11 +16,11 @@ from training_sets import architecture, config, far, logged, squares, table, tom
 
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError, RunError
-from tellapart.models.checkpoint import read_state_dict
 from tellapart.models.find import find_model
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.train.config import read_config
 from tellapart.train.data.batch_order import BatchOrder
 from tellapart.train.data.rows import read_rows

@@ -13,7 +13,7 @@ from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.config import TrainConfig, read_config
 from tellapart.train.data.batch_order import BatchOrder
 from tellapart.train.data.rows import read_rows

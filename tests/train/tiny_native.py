@@ -14,7 +14,7 @@ from training_sets import squares
 
 from tellapart.models.native.load import open_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch, runtime
+from tellapart.models.torch.backend import import_torch, runtime
 from tellapart.train.data.rows import TrainingRows, read_rows, write_rows
 
 MAKE = {"meter": meter_state, "fiber": fiber_state}

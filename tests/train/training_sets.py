@@ -12,7 +12,7 @@ from PIL import Image
 
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
-from tellapart.models.checkpoint import read_state_dict
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.train.config import TrainConfig
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "grey": (120, 120, 120)}

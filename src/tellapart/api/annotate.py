@@ -19,7 +19,7 @@ from tellapart.annotate.surveys import SURVEYS, find_survey
 from tellapart.api.arguments import as_path, as_tuple
 from tellapart.api.evaluate import load_pairs
 from tellapart.errors import DataError
-from tellapart.models.external import write_scores
+from tellapart.models.memory.external import write_scores
 
 __all__ = [
     "ImportedAnswers",

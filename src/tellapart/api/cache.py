@@ -9,8 +9,8 @@ from typing import Any
 
 from tellapart.api.arguments import as_names, as_path
 from tellapart.errors import StoreError, quote
-from tellapart.models.prepared import kept_preparations, prepared_path
-from tellapart.models.store import EmbeddingStore, default_store_path
+from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
+from tellapart.models.store.prepared import kept_preparations, prepared_path
 
 __all__ = ["list_cache", "prune_cache"]
 

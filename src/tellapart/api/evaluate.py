@@ -25,9 +25,9 @@ from tellapart.errors import RunError, ScoreError, quote
 from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.run import Settings
 from tellapart.evaluation.score_files import run_scores
-from tellapart.models.external import write_scores
-from tellapart.models.function import as_model
-from tellapart.models.store import EmbeddingStore, default_store_path
+from tellapart.models.memory.external import write_scores
+from tellapart.models.memory.function import as_model
+from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs, read_result
 
 __all__ = ["describe_kept", "evaluate", "load_pairs", "open_store", "score"]

@@ -14,9 +14,9 @@ from tellapart.api.plugins import open_model
 from tellapart.api.progress import reporting
 from tellapart.audit.detectors import Detection, DetectorSettings
 from tellapart.audit.detectors import detect as fit_and_measure
-from tellapart.models.deferred import find_deferred
 from tellapart.models.options import ModelOptions
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.deferred import find_deferred
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import write_text_file
 from tellapart.train.data.rows import images_root, read_rows, write_rows
 from tellapart.train.mining.negatives import MiningSettings, coarse_to_fine, nearest_images

@@ -18,7 +18,7 @@ from tellapart.api.streaming import class_name, metric_class
 from tellapart.errors import ModelError, RunError, quote, require
 from tellapart.evaluation.evaluate import chosen
 from tellapart.metrics.registry import defined_for
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.records.result import Value
 from tellapart.tasks.registry import headline
 

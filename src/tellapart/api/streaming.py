@@ -15,7 +15,7 @@ from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.records.result import Value
 
 __all__ = ["StreamingMetric", "class_name", "metric_class"]

@@ -22,9 +22,9 @@ from tellapart.audit.finding import MARGIN, MOST_EXAMPLES, Finding, NotDone, mea
 from tellapart.audit.picture_statistics import FILE_STATISTICS, PIXEL_STATISTICS, file_statistics, pixel_statistics
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.models.embeddings import embeddings
 from tellapart.models.find import find_model
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.embeddings import embeddings
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.held_out import held_out, in_order
 
 __all__ = ["LARGEST_P", "MOST_ITEMS", "SWAPS", "Evidence", "detectability", "detectable", "word_counts"]

@@ -21,10 +21,10 @@ from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
-from tellapart.models.deferred import Deferred
-from tellapart.models.embeddings import Embeddings, embeddings
 from tellapart.models.protocols import Model
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.scoring.embeddings import Embeddings, embeddings
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.held_out import FOLDS, held_out
 from tellapart.stats.intervals import interval_for

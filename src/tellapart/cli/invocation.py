@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from tellapart.api.progress import CommandProgress
-    from tellapart.models.store import EmbeddingStore
+    from tellapart.models.store.embedding_store import EmbeddingStore
 
 __all__ = ["command_line", "interruptible", "kept_embeddings", "new_run_folder", "open_store"]
 

@@ -24,8 +24,8 @@ from tellapart.errors import ModelError, ScoreError
 from tellapart.evaluation.measure import measure
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Value
 
 __all__ = ["Gate", "check_model", "check_references"]

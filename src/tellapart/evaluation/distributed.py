@@ -24,11 +24,11 @@ from tellapart.data.progress import Progress
 from tellapart.errors import RunError, StoreError, TellapartError, first_line
 from tellapart.evaluation.evaluate import plan, prepare
 from tellapart.evaluation.run import Settings, resolve, run
-from tellapart.models.deferred import Deferred
-from tellapart.models.function import is_stored
-from tellapart.models.shard import Shard
-from tellapart.models.store import EmbeddingStore
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.memory.function import is_stored
+from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.shard import Shard
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["Rank", "merge_shards", "run_in_ranks"]
 

@@ -18,10 +18,10 @@ from tellapart.data.progress import Progress
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
 from tellapart.evaluation.tabulate import tabulate_units
-from tellapart.models.deferred import Deferred
-from tellapart.models.function import is_stored
+from tellapart.models.memory.function import is_stored
 from tellapart.models.protocols import Model, NoteTaker
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.tasks.registry import find_task
 from tellapart.tasks.task import Runner, Session, Task, Units

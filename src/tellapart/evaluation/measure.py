@@ -12,7 +12,7 @@ from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
 from tellapart.evaluation.tabulate import Tabulated, tabulate_units
-from tellapart.models.scoring import Scored
+from tellapart.models.scoring.score import Scored
 from tellapart.records.run_folder import file_name, read_result, read_samples
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 from tellapart.tasks.registry import TASKS

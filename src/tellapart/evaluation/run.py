@@ -25,11 +25,11 @@ from tellapart.data.progress import Progress
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
 from tellapart.evaluation.resume import keep, take_up
-from tellapart.models.deferred import Deferred, find_deferred
-from tellapart.models.function import as_model, is_stored
+from tellapart.models.memory.function import as_model, is_stored
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.deferred import Deferred, find_deferred
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import beside, locate
 

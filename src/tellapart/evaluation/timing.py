@@ -30,7 +30,6 @@ from tellapart.errors import DataError, ModelError, RunError
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.run import distinct_names, expect_distinct
 from tellapart.models.find import find_model
-from tellapart.models.flops import count_flops
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import (
@@ -44,7 +43,8 @@ from tellapart.models.protocols import (
     TextScorer,
     Weighed,
 )
-from tellapart.models.torch_backend import exact_batches
+from tellapart.models.torch.backend import exact_batches
+from tellapart.models.torch.flops import count_flops
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory, this_machine, versions
 from tellapart.records.result import ModelRecord
 from tellapart.records.timing_record import PARTS, Duration, Throughput, Timing, Timings

@@ -7,7 +7,7 @@ from pathlib import Path
 from tellapart.models.onnx.folder import FILES as ONNX_FILES
 from tellapart.models.openclip.fitting import explain_weights
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
-from tellapart.models.peft_adapter import find_adapter
+from tellapart.models.torch.peft_adapter import find_adapter
 
 __all__ = ["explain_path"]
 

@@ -34,7 +34,7 @@ def compute_batches(
     Raises:
         DataError: an image is not there or cannot be decoded.
 
-    >>> from tellapart.models.store import EmbeddingStore
+    >>> from tellapart.models.store.embedding_store import EmbeddingStore
     >>> session = Session(pictures=lambda reference: b"", store=EmbeddingStore(None), batch_size=2)
     >>> compute_batches([(), (), ()], session, lambda part, pictures: [part.start] * len(pictures))
     [0, 0, 2]
@@ -68,7 +68,7 @@ def ask(
         DataError: an image is not there or cannot be decoded.
         ModelError: images or prompt do not fit the model.
 
-    >>> from tellapart.models.store import EmbeddingStore
+    >>> from tellapart.models.store.embedding_store import EmbeddingStore
     >>> ask(None, [], [], Session(pictures=lambda reference: b"", store=EmbeddingStore(None)))
     []
     """

@@ -23,12 +23,12 @@ from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import tied_comparisons
-from tellapart.models.content_hash import image_hashes
-from tellapart.models.deferred import Deferred
-from tellapart.models.external import created_ties, read_raw_scores, round_scores
+from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import MatrixScorer, Model
-from tellapart.models.scoring import Scored, score
-from tellapart.models.shard import own_part
+from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.scoring.score import Scored, score
+from tellapart.models.store.content_hash import image_hashes
+from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.tasks.task import SCORERS, Session, Task, Unit, Units
 

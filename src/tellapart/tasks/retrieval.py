@@ -154,7 +154,7 @@ def score_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.find import find_model
-    >>> from tellapart.models.store import EmbeddingStore
+    >>> from tellapart.models.store.embedding_store import EmbeddingStore
     >>> demo = load_pairs("demo")
     >>> records = RetrievalSet.of("two", demo.items[0].images, [[text] for text in demo.items[0].texts])
     >>> session = Session(pictures=demo.read_bytes, store=EmbeddingStore(None))

@@ -20,7 +20,7 @@ from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, Pixels, TextScorer
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.hiding import Hiding
 
 __all__ = ["SCORERS", "Output", "Runner", "Session", "Task", "Unit", "Units", "by_field"]

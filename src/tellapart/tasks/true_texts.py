@@ -19,11 +19,11 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.metrics.metric import Metric, read_scores
 from tellapart.metrics.per_item import PerItem
-from tellapart.models.deferred import Deferred
-from tellapart.models.embeddings import embeddings
-from tellapart.models.external import created_ties, read_raw_scores, round_scores
+from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import DualEncoder
-from tellapart.models.scoring import Scored
+from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.scoring.embeddings import embeddings
+from tellapart.models.scoring.score import Scored
 from tellapart.tasks.task import Session, Task, Unit, Units
 
 __all__ = ["TRUE_TEXTS", "tot", "tot_one_sided"]

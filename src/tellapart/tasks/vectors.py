@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.models.compute import stack_vectors
-from tellapart.models.content_hash import image_hashes, text_hash
 from tellapart.models.protocols import DualEncoder, Model, Vectors
-from tellapart.models.scoring import score
+from tellapart.models.scoring.compute import stack_vectors
+from tellapart.models.scoring.score import score
+from tellapart.models.store.content_hash import image_hashes, text_hash
 from tellapart.tasks.task import Session
 
 __all__ = ["encode", "score_items", "similarity_table"]
@@ -36,7 +36,7 @@ def score_items(
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.reference import Constant
-    >>> from tellapart.models.store import EmbeddingStore
+    >>> from tellapart.models.store.embedding_store import EmbeddingStore
     >>> demo = load_pairs("demo")
     >>> session = Session(pictures=demo.read_bytes, store=EmbeddingStore(None))
     >>> score_items(Constant(), "demo", demo.items[:1], session).tolist()
@@ -59,7 +59,7 @@ def encode(
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.find import find_model
-    >>> from tellapart.models.store import EmbeddingStore
+    >>> from tellapart.models.store.embedding_store import EmbeddingStore
     >>> demo = load_pairs("demo")
     >>> session = Session(pictures=demo.read_bytes, store=EmbeddingStore(None))
     >>> images, texts = encode(find_model("demo-encoder"), "demo", demo.items[0].images, ["a red cup"], session)

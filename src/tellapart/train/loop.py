@@ -16,7 +16,7 @@ from typing import Any
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.stats.intervals import wilson_in_clusters
 from tellapart.train.checkpoint import (
     TrainingState,

@@ -14,8 +14,8 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress, Progress
 from tellapart.evaluation.compare import Comparison, compare
 from tellapart.evaluation.run import Settings, run
-from tellapart.models.store import EmbeddingStore
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
 from tellapart.train.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of

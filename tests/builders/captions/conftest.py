@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 WORDS = [
     "a",

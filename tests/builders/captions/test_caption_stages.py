@@ -16,7 +16,7 @@ from tellapart.builders.captions.wordnet import WordNet
 from tellapart.errors import ModelError
 from tellapart.models.text.causal_likelihood import CausalLikelihood
 from tellapart.models.text.text_model import TextModel
-from tellapart.models.torch_backend import Runtime
+from tellapart.models.torch.backend import Runtime
 
 CPU = Runtime("cpu")
 TEXTS = [

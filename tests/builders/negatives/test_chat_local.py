@@ -15,7 +15,7 @@ from tellapart.builders.negatives.open_chat import open_chat
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import ModelError
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 CAPTION = "A dog sits on a red chair."
 ANSWER = "CHANGE: dog -> cat\nCAPTION: A cat sits on a red chair."

@@ -25,8 +25,8 @@ from tellapart.models.api.completion import Completion
 from tellapart.models.api.connection import HOST, KEY
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 
 
 @pytest.fixture(autouse=True)

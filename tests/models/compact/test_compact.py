@@ -18,7 +18,7 @@ from tellapart.models.compact.dual_encoder import CompactEncoder, open_parts
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
-from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime, import_torch
 from tellapart.train.config import TrainConfig
 from tellapart.train.encoders.load_start import open_start
 

@@ -15,7 +15,7 @@ from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncode
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.protocols import DualEncoder, PairScorer
-from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime, import_torch
 
 pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")

@@ -15,7 +15,7 @@ from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.huggingface.load import FUSION
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")

@@ -17,8 +17,8 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.fusion.scoring import FusionScorer, image_key
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 
 SIZE = 100
 

@@ -20,7 +20,7 @@ from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch, transformers = import_torch(), import_transformers()
 

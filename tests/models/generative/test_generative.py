@@ -15,7 +15,7 @@ from tellapart.models.generative import chat as generative_chat
 from tellapart.models.generative.reader import PromptedAnswer
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Generator, PairScorer
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")

@@ -15,7 +15,7 @@ from tellapart.models.generative.choice import Chooser, pad_to_square, side_by_s
 from tellapart.models.generative.prompts import EQBEN_CHOICE
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")

@@ -18,7 +18,7 @@ from tiny_generative import CLOSE, IMAGES, PAIRS, both, load, read_as, save_blip
 from tellapart.errors import ModelError
 from tellapart.models.generative.encoder_decoder import FORMATS, EncoderDecoderModel
 from tellapart.models.huggingface.files import quiet
-from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime, import_torch
 
 torch = import_torch()
 

@@ -15,7 +15,7 @@ from tellapart.models.find import find_model
 from tellapart.models.generative.chat_format import ChatFormat
 from tellapart.models.huggingface.files import import_transformers, load_processor
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")

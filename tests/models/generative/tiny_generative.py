@@ -13,7 +13,7 @@ from PIL import Image
 from tellapart.models.generative.load import load_generative
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 transformers = import_transformers()

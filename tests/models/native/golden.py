@@ -15,7 +15,7 @@ import pytest
 
 from tellapart.models.native.family import Layout, NativeFamily, Reading
 from tellapart.models.native_prefixes import find_native
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 GOLDEN = Path(__file__).parents[3].parent / "shared" / "data" / "native"
 needs_golden = pytest.mark.skipif(

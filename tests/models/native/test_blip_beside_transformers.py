@@ -14,7 +14,7 @@ from tellapart.errors import require
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import PairScorer
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytestmark = pytest.mark.slow
 

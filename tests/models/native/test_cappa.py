@@ -19,7 +19,7 @@ from tellapart.models.native.cappa import Attention, Cappa, resize_linearly, rot
 from tellapart.models.native.family import Layout
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.records.run_folder import read_result
 
 torch = import_torch()

@@ -17,7 +17,7 @@ from tiny_files import PICTURES
 from tiny_heads import PlainBert, gelu, split
 
 from tellapart.models.find import find_model
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 

@@ -27,7 +27,7 @@ from tellapart.models.native.ofa_layers import cell_distances, token_buckets
 from tellapart.models.native.save import convert_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.records.run_folder import read_samples
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.native.save import convert_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from golden import CASES, GOLDEN, check_pixels, distance, needs_golden, open_golden, score
 
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 

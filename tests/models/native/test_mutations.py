@@ -23,7 +23,7 @@ from tellapart.models.native.fiber import GatedLayer
 from tellapart.models.native.swin import SwinBlock
 from tellapart.models.native.vlt5 import Vlt5
 from tellapart.models.native_prefixes import NATIVE
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytestmark = pytest.mark.slow
 

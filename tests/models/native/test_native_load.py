@@ -16,7 +16,7 @@ from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.records.run_folder import read_result
 
 torch = import_torch()

@@ -8,7 +8,7 @@ import pytest
 from golden import build_published, distance, every_published, inputs, open_golden, score
 
 from tellapart.models.native_prefixes import find_native
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 
 @pytest.mark.parametrize("name", ["uniter", "uniter_pretrain", "vilbert", "vlt5"])

@@ -37,7 +37,7 @@ from tellapart.models.huggingface.tokens import leave_out_end
 from tellapart.models.native.save import convert_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.records.run_folder import read_result, read_samples
 
 pytestmark = pytest.mark.slow

@@ -32,7 +32,7 @@ from tellapart.cli.main import app
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.native_prefixes import find_native
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.records.run_folder import read_result, read_samples
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from tiny_meter_fiber import SETTINGS as FIBER_SETTINGS
 from tiny_meter_fiber import WIDTH, fiber_state
 
 from tellapart.errors import require
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 

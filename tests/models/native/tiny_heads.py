@@ -15,7 +15,7 @@ from tiny_fusion_encoders import roberta
 from tiny_meter_fiber import SETTINGS as PAIR_SETTINGS
 from tiny_meter_fiber import fiber_state, meter_state
 
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 

@@ -10,7 +10,7 @@ import numpy as np
 from tiny_files import PICTURES, bert_embeddings, bert_layer, draw, linear, norm, save_tokenizer
 
 from tellapart.data.images import pixel_hash
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 

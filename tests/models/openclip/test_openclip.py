@@ -17,9 +17,9 @@ from tellapart.models.find import find_model
 from tellapart.models.openclip.dual_encoder import OpenClipEncoder
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.options import ModelOptions
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 

@@ -12,7 +12,7 @@ from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model
 from tellapart.models.openclip.building import without_initialisation
 from tellapart.models.openclip.fitting import fitting_architectures
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 

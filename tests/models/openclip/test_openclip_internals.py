@@ -21,7 +21,7 @@ from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import resolve
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.openclip.weights import assemble
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 import_torch()

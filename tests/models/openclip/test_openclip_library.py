@@ -47,7 +47,7 @@ def test_open_clip_comes_alone_and_is_the_same_module_again() -> None:
     )
     assert run(alone) == ["[] True False"]
     assert run(
-        "from tellapart.models.torch_backend import import_torch; import_torch()",
+        "from tellapart.models.torch.backend import import_torch; import_torch()",
         "import transformers, timm",
         alone,
         "print(a.hf_model.transformers is transformers)",

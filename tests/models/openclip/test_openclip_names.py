@@ -13,7 +13,7 @@ import pytest
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 

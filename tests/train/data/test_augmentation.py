@@ -11,7 +11,7 @@ import pytest
 from training_sets import config, logged, squares
 
 from tellapart.errors import TellapartWarning
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.data import augmentation
 from tellapart.train.data.augmentation import find_augmentation, warn_of_flips
 from tellapart.train.data.rows import read_rows

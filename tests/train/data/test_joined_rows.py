@@ -11,7 +11,7 @@ from training_sets import config, logged, weights
 
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
-from tellapart.models.checkpoint import read_state_dict
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.train.config import TrainConfig
 from tellapart.train.data.image_loader import ImageLoader
 from tellapart.train.data.joined_rows import draw_joined, join_captions

@@ -10,7 +10,7 @@ import pytest
 from training_sets import architecture, config, logged
 
 from tellapart.errors import DataError, ModelError
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.encoders.load_start import open_dual
 from tellapart.train.encoders.new_model import write_new_model
 from tellapart.train.encoders.trainable import Encoded, TrainableDual

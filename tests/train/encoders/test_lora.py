@@ -14,11 +14,11 @@ from training_sets import config, logged, squares
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import ModelError
 from tellapart.metrics.pairs import group_score
-from tellapart.models.checkpoint import read_state_dict
 from tellapart.models.find import find_model
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.train.config import LoraConfig
 from tellapart.train.encoders.load_start import open_dual
 from tellapart.train.encoders.lora import add_updates, linear_layers, merge_updates, save_merged

@@ -12,7 +12,7 @@ from training_sets import config, far, logged, squares, weights
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.encoders.fusion_encoder import open_fusion
 from tellapart.train.encoders.load_start import resolve_name
 from tellapart.train.training_run import run_training

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tellapart.errors import DataError, ModelError
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.train.data.rows import TrainingRows, read_rows, write_rows
 from tellapart.train.mining.nearest import nearest
 from tellapart.train.mining.negatives import MiningSettings, coarse_to_fine, nearest_images

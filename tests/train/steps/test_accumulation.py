@@ -9,7 +9,7 @@ import pytest
 from training_sets import config, far, logged, weights
 
 from tellapart.errors import DataError
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.data.batch_order import BatchOrder
 from tellapart.train.data.rows import read_rows
 from tellapart.train.encoders.load_start import draw_start

@@ -13,12 +13,12 @@ from training_sets import config, far, logged, table, weights
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError
 from tellapart.metrics.pairs import group_score
-from tellapart.models.checkpoint import read_state_dict
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.train.data.rows import read_rows
 from tellapart.train.encoders.fusion_encoder import open_fusion
 from tellapart.train.losses.equations import EqSim

@@ -18,7 +18,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_object
 from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, ScoreError, TellapartError, first_line
-from tellapart.models.external import read_scores
+from tellapart.models.memory.external import read_scores
 
 __all__ = ["read_published", "read_sent"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.text.text_model import ROWS, TextModel
-from tellapart.models.torch_backend import Runtime, forward, import_torch
+from tellapart.models.torch.backend import Runtime, forward, import_torch
 
 __all__ = ["MaskedLanguageModel", "Proposal", "SentenceGap"]
 

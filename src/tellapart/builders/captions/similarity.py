@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.models.text.text_model import ROWS, TextModel
-from tellapart.models.torch_backend import Runtime, forward
+from tellapart.models.torch.backend import Runtime, forward
 from tellapart.models.vectors import normalise
 
 __all__ = ["MeanPooledEncoder", "cosines"]

@@ -20,7 +20,7 @@ from tellapart.models.protocols import TextScorer
 from tellapart.models.text.causal_likelihood import CausalLikelihood
 from tellapart.models.text.text_model import ROWS
 from tellapart.models.text.tinystories import TinyStories
-from tellapart.models.torch_backend import runtime
+from tellapart.models.torch.backend import runtime
 
 __all__ = ["OFF", "CaptionOptions", "Stages", "open_stages"]
 

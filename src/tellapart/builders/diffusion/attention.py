@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import ModelError
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["Sharing", "TokenMap", "sharing_attention", "token_map"]
 

@@ -25,7 +25,7 @@ from tellapart.errors import DataError, ModelError, first_line, require
 from tellapart.models.hub import reach_hub
 from tellapart.models.huggingface.files import quiet, silent
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import guard_torch_load, import_torch, runtime
+from tellapart.models.torch.backend import guard_torch_load, import_torch, runtime
 
 __all__ = ["PIPELINES", "DiffusionCheckpoint", "DiffusionModel", "open_checkpoint", "quiet_diffusion"]
 

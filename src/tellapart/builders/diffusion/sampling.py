@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tellapart.builders.diffusion.attention import Sharing, sharing_attention, token_map
 from tellapart.builders.diffusion.loading import quiet_diffusion
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import fixed_batches, import_torch
+from tellapart.models.torch.backend import fixed_batches, import_torch
 
 __all__ = ["Draw", "Schedule", "random_numbers", "room_for", "sample_images", "sample_pairs", "words_of"]
 

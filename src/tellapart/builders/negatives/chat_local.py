@@ -10,7 +10,7 @@ from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import config_facts, import_transformers, load_tokenizer, load_weights, quiet
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch_backend import forward, import_torch, runtime, weights_fingerprint
+from tellapart.models.torch.backend import forward, import_torch, runtime, weights_fingerprint
 
 __all__ = ["LocalChat"]
 

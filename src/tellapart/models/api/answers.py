@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError
 from tellapart.models.api.completion import Completion
-from tellapart.models.store_rows import checksum
+from tellapart.models.store.rows import checksum
 
 __all__ = ["Answers"]
 

@@ -15,12 +15,12 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.api.completion import Completion
 from tellapart.models.api.server import LISTED, Question, Server
-from tellapart.models.frames import list_frames
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Task
 from tellapart.models.protocols import Pixels
+from tellapart.models.scoring.frames import list_frames
 
 __all__ = ["Served", "ServedChoice", "ServedYes"]
 

@@ -17,7 +17,7 @@ from tellapart.models.compact.towers import build_encoder
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Pixels, Vectors
-from tellapart.models.torch_backend import (
+from tellapart.models.torch.backend import (
     Runtime,
     fixed_batches,
     forward,

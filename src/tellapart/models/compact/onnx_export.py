@@ -19,7 +19,7 @@ from tellapart.models.compact.dual_encoder import PREFIX, CompactParts, open_par
 from tellapart.models.compact.towers import fold_norms
 from tellapart.models.onnx.folder import CONFIG, FILES
 from tellapart.models.onnx.runtime import import_onnxruntime
-from tellapart.models.torch_backend import import_torch, parameter_count
+from tellapart.models.torch.backend import import_torch, parameter_count
 
 __all__ = ["TOLERANCE", "convert_to_onnx", "round_weights"]
 

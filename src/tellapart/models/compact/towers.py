@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from tellapart.models.compact.config import CompactConfig
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["build_encoder", "fold_norms"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.models.fusion.family import Contrast, FusionFamily, Halves, Tensors, from_transformers
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["BLIP", "BLIP_2", "Blip", "Blip2"]
 

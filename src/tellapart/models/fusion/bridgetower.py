@@ -6,7 +6,7 @@ from typing import Any
 
 from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["BRIDGETOWER", "BridgeTower"]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from tellapart.models.huggingface.files import config_facts, load_weights
 from tellapart.models.huggingface.tokens import text_config
-from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime, import_torch
 
 __all__ = ["Contrast", "FusionFamily", "Halves", "Loader", "Tensors", "from_transformers", "pad_tokens"]
 

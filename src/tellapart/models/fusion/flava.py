@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["FLAVA", "Flava"]
 

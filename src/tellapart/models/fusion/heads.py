@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
-from tellapart.models.content_hash import text_hash
 from tellapart.models.fusion.heat import heat_box
 from tellapart.models.fusion.scoring import CACHE_BYTES, StateCache
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder, TorchState
 from tellapart.models.protocols import Pixels, Sides
+from tellapart.models.store.content_hash import text_hash
 
 __all__ = ["FusionAnswers", "FusionBoxes", "FusionHead", "FusionHeat", "FusionTwoImages"]
 

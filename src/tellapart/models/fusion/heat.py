@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.models.protocols import Sides
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["heat_box"]
 

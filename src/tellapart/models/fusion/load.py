@@ -16,7 +16,7 @@ from tellapart.models.huggingface.files import load_processor, load_tokenizer, p
 from tellapart.models.huggingface.images import check_images, image_inputs
 from tellapart.models.huggingface.load import FUSION
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
-from tellapart.models.torch_backend import runtime
+from tellapart.models.torch.backend import runtime
 
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions

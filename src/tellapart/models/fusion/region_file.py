@@ -17,7 +17,7 @@ from tellapart.data.npz import open_arrays
 from tellapart.errors import DataError, MissingDependencyError, ModelError, first_sentence, quote, require
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import bucket
+from tellapart.models.torch.backend import bucket
 
 __all__ = ["LEFT_OUT", "RegionFile", "find_regions"]
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.content_hash import text_hash
 from tellapart.models.fusion.torch_encoder import TorchState
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Pixels
+from tellapart.models.store.content_hash import text_hash
 
 __all__ = ["CACHE_BYTES", "FusionScorer", "HalfEncoder", "StateCache", "image_key"]
 

@@ -15,7 +15,7 @@ from tellapart.models.fusion.family import Halves, Tensors
 from tellapart.models.huggingface.images import ImageInputs, Prepared
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import (
+from tellapart.models.torch.backend import (
     Runtime,
     fixed_batches,
     forward,

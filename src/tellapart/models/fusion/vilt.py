@@ -7,7 +7,7 @@ from typing import Any
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, pad_tokens
 from tellapart.models.huggingface.files import import_transformers, load_weights, read_config
-from tellapart.models.torch_backend import Runtime, bucket, import_torch
+from tellapart.models.torch.backend import Runtime, bucket, import_torch
 
 __all__ = ["VILT", "Vilt"]
 

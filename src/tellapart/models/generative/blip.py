@@ -15,9 +15,9 @@ from tellapart.errors import ModelError
 from tellapart.models.generative.prompts import BLIP_CAPTION, QUESTION, Prompt
 from tellapart.models.generative.reader import Ask, Task, fit, new_tokens, too_long
 from tellapart.models.huggingface.images import image_inputs
-from tellapart.models.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
 
 __all__ = ["BlipAnswerer", "BlipCaptioner"]
 

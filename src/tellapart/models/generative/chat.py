@@ -18,7 +18,6 @@ import numpy as np
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
-from tellapart.models.frames import list_frames
 from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.chat_format import ChatFormat, TokenizedAnswer
@@ -26,9 +25,10 @@ from tellapart.models.generative.greedy import ReadPrompt, write_answers
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Task, new_tokens, too_long
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, import_torch
+from tellapart.models.scoring.frames import list_frames
+from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
 
 __all__ = ["BOXES", "ChatModel"]
 

@@ -18,12 +18,12 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError, ModelError
 from tellapart.metrics.order_bias import OrderBias, order_bias
-from tellapart.models.frames import list_frames
 from tellapart.models.generative.answers_grammar import parse_pairing
 from tellapart.models.generative.prompts import EQBEN_CHOICE
 from tellapart.models.generative.reader import Reader
 from tellapart.models.generative.readings import Generative
 from tellapart.models.protocols import Model, Pixels
+from tellapart.models.scoring.frames import list_frames
 
 __all__ = [
     "ANSWER_TOKENS",

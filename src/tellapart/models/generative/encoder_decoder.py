@@ -16,9 +16,9 @@ from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Task, fit, too_long
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.likelihood import LogProbability, read_batches
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, import_torch, positions_by_key
+from tellapart.models.torch.backend import Runtime, import_torch, positions_by_key
+from tellapart.models.torch.likelihood import LogProbability, read_batches
 
 __all__ = ["FORMATS", "EncoderDecoderModel"]
 

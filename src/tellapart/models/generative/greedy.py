@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.models.torch_backend import fixed_batches, import_torch, positions_by_key
+from tellapart.models.torch.backend import fixed_batches, import_torch, positions_by_key
 
 __all__ = ["ReadPrompt", "write_answers"]
 

@@ -18,7 +18,7 @@ from tellapart.models.huggingface.files import (
     load_weights,
     read_config,
 )
-from tellapart.models.torch_backend import runtime
+from tellapart.models.torch.backend import runtime
 
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions

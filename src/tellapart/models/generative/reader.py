@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from tellapart.errors import ModelError
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.likelihood import LogProbability
 from tellapart.models.protocols import Pixels
+from tellapart.models.torch.likelihood import LogProbability
 
 __all__ = ["Ask", "PromptedAnswer", "Reader", "Task", "fit", "new_tokens", "too_long"]
 

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.frames import list_frames
 from tellapart.models.generative.answers_grammar import Corners, parse_box
 from tellapart.models.generative.chat import BOXES, ChatModel
 from tellapart.models.generative.prompts import VQASCORE, Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task
 from tellapart.models.huggingface.files import config_facts, processor_facts
 from tellapart.models.protocols import Model, Pixels
-from tellapart.models.torch_backend import parameter_count, positions_by_key, weights_fingerprint
+from tellapart.models.scoring.frames import list_frames
+from tellapart.models.torch.backend import parameter_count, positions_by_key, weights_fingerprint
 
 __all__ = ["Answerer", "CaptionLikelihood", "Generative", "YesProbability"]
 

@@ -23,7 +23,7 @@ from tellapart.models.huggingface.images import Prepared, check_images, image_in
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.huggingface.towers import TOWERS, Tower, Towers, context_length, find_towers, fit_towers
 from tellapart.models.protocols import Pixels, Vectors
-from tellapart.models.torch_backend import (
+from tellapart.models.torch.backend import (
     Runtime,
     fixed_batches,
     forward,

@@ -16,8 +16,8 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.hub import fetch_file, reach_hub
-from tellapart.models.peft_adapter import find_adapter, merge_adapter
-from tellapart.models.torch_backend import Runtime, guard_torch_load, import_torch
+from tellapart.models.torch.backend import Runtime, guard_torch_load, import_torch
+from tellapart.models.torch.peft_adapter import find_adapter, merge_adapter
 
 __all__ = [
     "base_of",

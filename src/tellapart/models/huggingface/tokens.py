@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tellapart.errors import ModelError, require
-from tellapart.models.torch_backend import bucket
+from tellapart.models.torch.backend import bucket
 
 __all__ = ["TokenReader", "check_tokenizer", "leave_out_end", "text_config"]
 

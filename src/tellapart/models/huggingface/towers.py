@@ -14,7 +14,7 @@ from typing import Any
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.huggingface.tokens import check_tokenizer, text_config
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["TOWERS", "Tower", "Towers", "context_length", "find_towers", "fit_towers"]
 

@@ -15,7 +15,7 @@ from tellapart.models.native.module import NativeConfig, unit
 from tellapart.models.native.positions import resize_grid
 from tellapart.models.native.two_images import AlternatingImages, share_sources
 from tellapart.models.native.vit import build_vit
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -15,7 +15,7 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.native.bert import BertEmbeddings, BertEncoder, BertLayer
 from tellapart.models.native.decoding import Past, read_before
 from tellapart.models.native.family import Layout, NativeHalves
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.models.native.family import Layout
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

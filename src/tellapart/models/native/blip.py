@@ -17,7 +17,7 @@ from tellapart.models.native.images import CLIP_COLOURS, square
 from tellapart.models.native.module import NativeConfig, unit
 from tellapart.models.native.positions import resize_grid
 from tellapart.models.native.vit import build_vit
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -16,7 +16,7 @@ from tellapart.models.native.decoding import Likelihood, Past
 from tellapart.models.native.family import Layout, NativeFamily, Reading
 from tellapart.models.native.images import HALF_COLOURS, square
 from tellapart.models.native.module import NativeConfig
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -17,7 +17,7 @@ from tellapart.models.huggingface.images import Prepared
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.native.decoding import Writer
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import forward
+from tellapart.models.torch.backend import forward
 
 __all__ = ["NativeCaptioner", "NativeWriter", "check_ends"]
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.native.family import NativeHalves
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 

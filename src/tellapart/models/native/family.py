@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tellapart.errors import ModelError
-from tellapart.models.checkpoint import describe_misfit
 from tellapart.models.fusion.family import Contrast, Halves
 from tellapart.models.huggingface.images import ImageInputs
+from tellapart.models.torch.checkpoint import describe_misfit
 
 __all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading"]
 

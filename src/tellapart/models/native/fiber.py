@@ -17,7 +17,7 @@ from tellapart.models.native.module import NativeConfig, unit
 from tellapart.models.native.roberta import EPSILON, build_roberta, read_context
 from tellapart.models.native.swin import Merging, WindowAttention, build_swin, resize_bias_tables
 from tellapart.models.native.two_images import PooledImages
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
-from tellapart.models.checkpoint import Checkpoint, read_checkpoint
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
@@ -18,7 +17,8 @@ from tellapart.models.native.captioner import check_ends
 from tellapart.models.native.family import Layout, NativeFamily, Reading
 from tellapart.models.native.readings import NativeModel, make_model, take_words
 from tellapart.models.native_prefixes import TOKENIZER_FILES, find_native
-from tellapart.models.torch_backend import Runtime, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
+from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint
 
 if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions

@@ -15,7 +15,7 @@ from tellapart.models.native.positions import resize_grid
 from tellapart.models.native.roberta import build_roberta, read_context
 from tellapart.models.native.swin import build_swin, resize_bias_tables
 from tellapart.models.native.two_images import PooledImages
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -19,7 +19,7 @@ from tellapart.models.native.images import HALF_COLOURS, IMAGENET_COLOURS, squar
 from tellapart.models.native.module import NativeConfig
 from tellapart.models.native.ofa_layers import Decoder, Encoder, hide
 from tellapart.models.native.resnet import Resnet
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -11,7 +11,7 @@ from typing import Any
 
 from tellapart.models.native.decoding import Past, read_before
 from tellapart.models.native.family import Layout
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["resize_grid", "resize_window_biases"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from tellapart.errors import ModelError
 from tellapart.models.native.bert import BertEmbeddings, BertEncoder, BertLayer
 from tellapart.models.native.family import Layout
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 nn = import_torch().nn
 

@@ -13,7 +13,7 @@ from tellapart.models.huggingface.files import quiet
 from tellapart.models.native.answers import ANSWERS_FILE
 from tellapart.models.native.load import WEIGHTS, load_vocabulary, open_model
 from tellapart.models.native_prefixes import split_name
-from tellapart.models.torch_backend import Runtime, parameter_count
+from tellapart.models.torch.backend import Runtime, parameter_count
 
 __all__ = ["convert_model", "save_native"]
 

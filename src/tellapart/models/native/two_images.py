@@ -9,7 +9,7 @@ from typing import Any
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.native.family import NativeHalves
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 

@@ -8,7 +8,7 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.native.bert import BertEmbeddings, BertEncoder, BertLayer, Pooler
 from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart.models.native.module import NativeConfig
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -11,7 +11,7 @@ from tellapart.models.native.family import Layout, NativeFamily, NativeHalves, R
 from tellapart.models.native.images import HALF_COLOURS, shorter_side
 from tellapart.models.native.module import NativeConfig
 from tellapart.models.native.vit import build_vit
-from tellapart.models.torch_backend import bucket, import_torch
+from tellapart.models.torch.backend import bucket, import_torch
 
 torch = import_torch()
 nn = torch.nn

@@ -7,7 +7,7 @@ from typing import Any
 
 from tellapart.errors import require
 from tellapart.models.native.family import Layout
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["build_vit"]
 

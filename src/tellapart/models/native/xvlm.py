@@ -17,7 +17,7 @@ from tellapart.models.native.module import NativeConfig, build_head, unit
 from tellapart.models.native.positions import resize_window_biases
 from tellapart.models.native.swin import build_swin
 from tellapart.models.native.two_images import AlternatingImages
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 nn = torch.nn

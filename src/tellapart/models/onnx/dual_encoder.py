@@ -17,9 +17,9 @@ from tellapart.models.onnx.file_format import weight_count
 from tellapart.models.onnx.folder import ModelFolder, OnnxConfig, read_folder
 from tellapart.models.onnx.runtime import import_onnxruntime
 from tellapart.models.options import ModelOptions
-from tellapart.models.prefetch import available_cores
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
+from tellapart.models.store.prefetch import available_cores
 from tellapart.models.vectors import dot_products, normalise
 
 __all__ = ["ONNX", "OnnxDualEncoder", "preprocess"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["quiet_open_clip", "without_initialisation"]
 

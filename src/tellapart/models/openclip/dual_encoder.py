@@ -22,7 +22,7 @@ from tellapart.models.openclip.weights import Parts, assemble
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Pixels, Vectors
-from tellapart.models.torch_backend import (
+from tellapart.models.torch.backend import (
     Runtime,
     fixed_batches,
     import_torch,
@@ -32,7 +32,7 @@ from tellapart.models.torch_backend import (
     runtime,
     weights_fingerprint,
 )
-from tellapart.models.torch_backend import forward as compute
+from tellapart.models.torch.backend import forward as compute
 from tellapart.models.vectors import dot_products, normalise
 
 __all__ = ["HF_HUB", "LOCAL_DIR", "OPEN_CLIP", "OpenClipEncoder", "load"]

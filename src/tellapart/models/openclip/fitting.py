@@ -11,11 +11,11 @@ from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError
-from tellapart.models.checkpoint import read_state_dict
 from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
 from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.source import TAG, name_forms
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
 
 __all__ = ["Fit", "Shapes", "explain_weights", "fitting_architectures", "odd"]
 

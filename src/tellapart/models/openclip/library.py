@@ -18,7 +18,7 @@ from typing import Any
 
 from tellapart.errors import MissingDependencyError, require
 from tellapart.models.openclip.internals import internal_module, internal_name
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 __all__ = ["import_open_clip", "import_towers"]
 

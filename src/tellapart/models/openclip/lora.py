@@ -13,7 +13,7 @@ from typing import Any
 
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
-from tellapart.models.peft_adapter import ADAPTER_CONFIG
+from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG
 
 __all__ = ["merge_updates"]
 

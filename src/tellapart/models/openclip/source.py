@@ -13,7 +13,7 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.hub import fetch_file
 from tellapart.models.openclip.library import import_open_clip
-from tellapart.models.peft_adapter import PeftAdapter, find_adapter
+from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter
 
 __all__ = ["CONFIG", "FOLDER", "HUB", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
 

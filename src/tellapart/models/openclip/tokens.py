@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from tellapart.models.openclip.internals import read_attribute
-from tellapart.models.torch_backend import bucket, import_torch
+from tellapart.models.torch.backend import bucket, import_torch
 
 __all__ = ["TextTower", "Tokens"]
 

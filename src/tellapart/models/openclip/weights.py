@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tellapart.errors import MissingDependencyError, ModelError, first_line, require
-from tellapart.models.checkpoint import describe_misfit, read_state_dict
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
@@ -16,8 +15,9 @@ from tellapart.models.openclip.internals import internal_name, read_attribute
 from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.lora import merge_updates
 from tellapart.models.openclip.source import FOLDER, HUB, Source
-from tellapart.models.peft_adapter import merge_adapter
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import describe_misfit, read_state_dict
+from tellapart.models.torch.peft_adapter import merge_adapter
 
 __all__ = ["Parts", "assemble"]
 

@@ -12,7 +12,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.protocols import Pixels
 from tellapart.models.sentence_transformers.library import Library, as_picture, as_text
-from tellapart.models.torch_backend import parameter_count
+from tellapart.models.torch.backend import parameter_count
 
 __all__ = ["CrossEncoderScorer"]
 

@@ -12,7 +12,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.sentence_transformers.library import Features, Library, as_picture, as_text
-from tellapart.models.torch_backend import parameter_count
+from tellapart.models.torch.backend import parameter_count
 from tellapart.models.vectors import dot_products, normalise
 
 __all__ = ["SentenceTransformerDual", "roles"]

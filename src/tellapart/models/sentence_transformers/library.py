@@ -10,7 +10,7 @@ from typing import Any
 from tellapart.errors import ModelError, first_sentence
 from tellapart.models.huggingface.files import config_facts, processor_facts, quiet, tokenizer_facts
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import (
+from tellapart.models.torch.backend import (
     Runtime,
     fixed_batches,
     forward,

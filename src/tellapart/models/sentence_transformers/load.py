@@ -21,7 +21,7 @@ from tellapart.models.sentence_transformers.cross_encoder import CrossEncoderSco
 from tellapart.models.sentence_transformers.dual_encoder import SentenceTransformerDual
 from tellapart.models.sentence_transformers.library import Library, as_picture, as_text
 from tellapart.models.sentence_transformers.multi_vector import MultiVectors
-from tellapart.models.torch_backend import Runtime, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
 
 __all__ = ["ST", "load"]
 

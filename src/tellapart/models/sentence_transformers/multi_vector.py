@@ -14,7 +14,7 @@ from tellapart.models.fusion.torch_encoder import TorchState
 from tellapart.models.protocols import Pixels
 from tellapart.models.sentence_transformers.dual_encoder import roles
 from tellapart.models.sentence_transformers.library import Features, Library, as_picture, as_text
-from tellapart.models.torch_backend import parameter_count
+from tellapart.models.torch.backend import parameter_count
 
 __all__ = ["MultiVectors"]
 

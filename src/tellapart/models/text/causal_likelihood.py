@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.likelihood import read_batches
 from tellapart.models.options import ModelOptions
 from tellapart.models.text.text_model import TextModel
-from tellapart.models.torch_backend import Runtime, forward, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, forward, import_torch, runtime
+from tellapart.models.torch.likelihood import read_batches
 
 __all__ = ["CausalLikelihood"]
 

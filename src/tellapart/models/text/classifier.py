@@ -14,7 +14,7 @@ from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.options import ModelOptions
 from tellapart.models.text.text_model import TextModel
-from tellapart.models.torch_backend import forward, runtime
+from tellapart.models.torch.backend import forward, runtime
 
 __all__ = ["TextClassifier"]
 

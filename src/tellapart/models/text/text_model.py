@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import config_facts, load_tokenizer, load_weights
-from tellapart.models.torch_backend import (
+from tellapart.models.torch.backend import (
     Runtime,
     bucket,
     fixed_batches,

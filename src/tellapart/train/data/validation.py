@@ -15,8 +15,8 @@ from tellapart.data.pairset import PairSet, describe
 from tellapart.errors import DataError
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.models.protocols import Model
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.paired import paired_difference
 from tellapart.train.config import TrainConfig
 from tellapart.train.data.rows import TrainingRows

@@ -18,7 +18,7 @@ from tellapart.models.compact.dual_encoder import (
 )
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.train.encoders.trainable import Inputs, TrainableDual
 
 __all__ = ["TrainableCompact", "open_compact", "write_parts"]

@@ -20,7 +20,7 @@ from tellapart.models.huggingface.files import load_processor, quiet, read_confi
 from tellapart.models.native_prefixes import NATIVE
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.train.encoders.trainable import Inputs, unit
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.huggingface.towers import Towers, context_length, find_towers
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import Runtime, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.train.encoders.trainable import Inputs, TrainableDual
 
 __all__ = ["TrainableHuggingFace", "open_huggingface"]

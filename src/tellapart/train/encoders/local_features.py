@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError, require
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.checkpoint import Weights
 from tellapart.train.config import LoraConfig
 from tellapart.train.encoders.trainable import Trainable

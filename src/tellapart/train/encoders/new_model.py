@@ -16,7 +16,7 @@ from tellapart.models.compact.towers import build_encoder
 from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
 from tellapart.models.openclip.building import quiet_open_clip
 from tellapart.models.openclip.library import import_open_clip
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.checkpoint import replace_folder
 from tellapart.train.encoders.compact_encoder import write_parts
 

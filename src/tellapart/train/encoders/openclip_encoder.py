@@ -18,7 +18,7 @@ from tellapart.models.openclip.tokens import TextTower, Tokens
 from tellapart.models.openclip.weights import Parts, assemble
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch_backend import import_torch, runtime
+from tellapart.models.torch.backend import import_torch, runtime
 from tellapart.train.encoders.local_features import LocalFeatures, LocalTower
 from tellapart.train.encoders.trainable import Inputs, TrainableDual
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tellapart.errors import ModelError
 from tellapart.models.protocols import Model, Pixels
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.encoders.local_features import LocalFeatures
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from tellapart.data.annotations import make_item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError, quote
-from tellapart.models.deferred import Deferred
-from tellapart.models.embeddings import embeddings
 from tellapart.models.protocols import Model
-from tellapart.models.scoring import score
-from tellapart.models.store import EmbeddingStore
+from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.scoring.embeddings import embeddings
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.train.data.rows import TrainingRow, TrainingRows
 from tellapart.train.mining.nearest import nearest
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.models.torch_backend import import_torch
+from tellapart.models.torch.backend import import_torch
 from tellapart.train.config import TrainConfig
 from tellapart.train.data.rows import TrainingRows
 from tellapart.train.encoders.trainable import Inputs, Trainable

@@ -1,0 +1,108 @@
+"""Models that are loaded only when something must be computed: a run that finds all in the store starts at once.
+
+Importing torch and a model's library takes seconds, and so does building the model. If every score is stored, a run
+needs only the fingerprint that the store filed them under. The store remembers it under a key of all that makes the
+model: the contents of its files, the options, this package's code and the versions of its libraries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import get_args
+
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model, find_prefix
+from tellapart.models.options import ModelOptions
+from tellapart.models.prefix import files_below
+from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
+from tellapart.models.store.embedding_store import EmbeddingStore
+
+__all__ = ["Deferred", "find_deferred", "source_key"]
+
+#: This package's code of all model families: a number may change with any of it.
+_CODE = Path(__file__).parents[1]
+_SCORERS = (TextScorer, DualEncoder, PairScorer, Generator)
+_LIBRARIES = ("numpy", "pillow", "torch", "torchvision", "open_clip_torch", "transformers", "tokenizers", "timm")
+
+
+class Deferred:
+    """The identity of a model that is not loaded yet, and how to load it."""
+
+    def __init__(self, name: str, fingerprint: str, kind: ScoreKind, load: Callable[[], Model]) -> None:
+        self.name, self.fingerprint, self.kind = name, fingerprint, kind
+        self._load = load
+        self._loaded: Model | None = None
+
+    @property
+    def truncated(self) -> int:
+        """Texts that lost their end, as the model counts them; 0 while it has read none."""
+        return int(getattr(self._loaded, "truncated", 0))
+
+    def load(self) -> Model:
+        """Load the model, once.
+
+        Raises:
+            ModelError: its files changed since the store was asked, or it cannot be loaded.
+        """
+        if self._loaded is None:
+            model = self._load()
+            if (model.name, model.fingerprint, model.kind) != (self.name, self.fingerprint, self.kind):
+                raise ModelError(f"model {self.name!r} changed while it was being loaded; run it again")
+            self._loaded = model
+        return self._loaded
+
+
+def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Model | Deferred:
+    """Return the model of that name: deferred if the store remembers one made of exactly the same, else loaded.
+
+    Raises:
+        TellapartError: as `find_model`; or the store is damaged or cannot be written.
+    """
+    key = source_key(name, options)
+    if key is None:
+        return find_model(name, options)
+    facts = store.model_of(key)
+    if facts is not None and facts["kind"] in get_args(ScoreKind):
+        kind: ScoreKind = facts["kind"]  # type: ignore[assignment]
+        return Deferred(facts["name"], facts["fingerprint"], kind, partial(find_model, name, options))
+    model = find_model(name, options)
+    # Not of a model that only answers, which is asked anew each time, nor of one whose prompt every record names.
+    if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
+        store.put_model(key, {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind})
+    return model
+
+
+def source_key(name: str, options: ModelOptions) -> str | None:
+    """Return the SHA-256 of all that a model is made of; None if some of its files may not lie here."""
+    prefix = find_prefix(name)
+    files = None if prefix is None else prefix.files(name)
+    if files is None:
+        return None
+    if options.regions is not None:
+        files = [*files, options.regions.expanduser()]
+    if options.tokenizer is not None:
+        files = [*files, *(files_below(str(options.tokenizer)) or ())]
+    facts = [name, repr(options), *(f"{library} {_version(library)}" for library in _LIBRARIES)]
+    facts += [f"{path.relative_to(_CODE)} {_content_hash(path)}" for path in sorted(_CODE.rglob("*.py"))]
+    facts += [f"{path.name} {_content_hash(path)}" for path in files]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def _content_hash(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,251 @@
+"""Content hashes, under which the store files numbers: of an image's decoded pixels, of a text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tellapart.data.images import pixel_hash
+from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
+from tellapart.errors import DataError
+from tellapart.models.protocols import KeptPreparer, Model, Pixels
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.prefetch import Prefetch, bytes_held
+from tellapart.models.store.prepared import PreparedPictures, prepared_path
+
+__all__ = ["HashedImage", "ImageReader", "KeptPictures", "PixelFilter", "image_hashes", "text_hash"]
+
+#: Images that a thread reads before it comes back: their hashes are looked up in the store together.
+_BLOCK = 8
+
+#: Hashes that are written to the store together when nothing else is done with the images.
+_WRITE = 256
+
+#: Says of images, given as (reference, hash) each, whose pixels are needed. Called in several threads.
+PixelFilter = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
+
+
+def text_hash(text: str) -> str:
+    """Return the SHA-256 of a text, exactly as written."""
+    # Marked as text, so that no text shares the key of an image; a lone surrogate is a text, too.
+    return hashlib.sha256(b"text\0" + text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HashedImage:
+    """One image of a pair set, with its hashes.
+
+    Attributes:
+        reference: as in the item.
+        hash: of the decoded pixels: the same picture in two files, or in two formats, has one hash. Empty for the first
+            unknown image, if only known ones are read.
+        pixels: RGB uint8 `(height, width, 3)`, or what was prepared of them; None if they are not needed.
+        file: hash of the file's bytes, if its pixels' hash was not in the store.
+    """
+
+    reference: str
+    hash: str
+    pixels: Any = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPictures:
+    """Pictures that a model's preprocessing made before, and the model, which packs and unpacks them."""
+
+    model: KeptPreparer
+    pictures: PreparedPictures
+
+    @classmethod
+    def of(cls, model: Model, store: EmbeddingStore) -> KeptPictures | None:
+        """Return those beside a store; None of a model whose prepared images are not kept, or a store in memory."""
+        if store.path is None or not isinstance(model, KeptPreparer):
+            return None
+        return cls(model, PreparedPictures(prepared_path(store.path), model.preparation))
+
+
+class ImageReader:
+    """Reads images of a pair set in threads, ahead of the loop over them, each distinct reference once and in order.
+
+    It decodes images whose pixels are needed, and images whose hash the store does not know by the file's.
+
+    Args:
+        pairset: whose images to read.
+        store: where the hashes of decoded pixels are looked up; `take_new_hashes` returns those that it lacks.
+        references: of the images.
+        needs_pixels: which pixels are needed; none if not given.
+        prepare: applied to needed pixels in the threads, such as a model's preprocessing.
+        hashes: reference -> hash of pixels of images that this process read before; those read here are added.
+        kept: pictures that were prepared in the same way before; those prepared here are added. None are if not given.
+        known_only: stop at the first image whose hash the store does not know, in place of decoding it.
+        workers: threads; one for each core if not given. Their number changes nothing.
+
+    Raises:
+        DataError: in the loop, at the image that is missing, cannot be decoded, or changed since its hash was taken.
+        StoreError: the store cannot be read.
+    """
+
+    def __init__(
+        self,
+        pairset: PairSet,
+        store: EmbeddingStore,
+        references: Sequence[str],
+        *,
+        needs_pixels: PixelFilter | None = None,
+        prepare: Callable[[Pixels], Any] | None = None,
+        hashes: MutableMapping[str, str] | None = None,
+        kept: KeptPictures | None = None,
+        known_only: bool = False,
+        workers: int | None = None,
+    ) -> None:
+        self._pairset, self._store, self._needs_pixels, self._known_only = pairset, store, needs_pixels, known_only
+        self._prepare = prepare or (lambda pixels: pixels)
+        self._kept = kept
+        self._hashes = {} if hashes is None else hashes
+        self._new_hashes: dict[str, str] = {}
+        distinct = list(dict.fromkeys(references))
+        blocks = [distinct[start : start + _BLOCK] for start in range(0, len(distinct), _BLOCK)]
+        self._ahead = Prefetch(self._read, blocks, workers=workers, size=_size)
+
+    def __enter__(self) -> Self:
+        self._ahead.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ahead.__exit__(*error)
+        if self._kept is not None:
+            self._kept.pictures.close()
+
+    def __iter__(self) -> Iterator[HashedImage]:
+        for block, error in self._ahead:
+            for image in block:
+                if not image.hash:
+                    return
+                self._hashes[image.reference] = image.hash
+                if image.file is not None:
+                    self._new_hashes[image.file] = image.hash
+                yield image
+            if error is not None:
+                raise error
+
+    def take_new_hashes(self) -> dict[str, str]:
+        """Return what `EmbeddingStore.put_pixel_hashes` should keep of the images yielded since the last call."""
+        new_hashes, self._new_hashes = self._new_hashes, {}
+        return new_hashes
+
+    def _read(self, references: Sequence[str]) -> tuple[list[HashedImage], Exception | None]:
+        """Read a block of images in any thread: those before the first that cannot be read, and why it cannot."""
+        try:
+            return self._read_block(references), None
+        except Exception as error:
+            if len(references) == 1:
+                return [], error
+        images: list[HashedImage] = []
+        for reference in references:
+            block, failure = self._read([reference])
+            images += block
+            if failure is not None:
+                return images, failure
+        return images, None
+
+    def _read_block(self, references: Sequence[str]) -> list[HashedImage]:
+        known = [(reference, self._hashes[reference]) for reference in references if reference in self._hashes]
+        # Of an image whose hash is known, and whose pixels are not needed, not even the file is read.
+        idle = {reference: name for (reference, name), needed in self._which(known).items() if not needed}
+        files = {reference: self._pairset.read_bytes(reference) for reference in references if reference not in idle}
+        keys = {reference: self._pairset.content_key(reference, data) for reference, data in files.items()}
+        stored = self._store.pixel_hashes(keys.values()) if keys else {}
+        needed = self._which([(reference, stored[key]) for reference, key in keys.items() if key in stored])
+        images = []
+        for reference in references:
+            if reference in idle:
+                images.append(HashedImage(reference, idle[reference]))
+            elif (name := stored.get(key := keys[reference])) is None:
+                images.append(self._discover(reference, files[reference], key))
+            else:
+                self._expect(reference, name)
+                pixels = self._prepare_known(reference, name, files[reference]) if needed[reference, name] else None
+                images.append(HashedImage(reference, name, pixels))
+        return images
+
+    def _discover(self, reference: str, data: bytes, key: str) -> HashedImage:
+        """Decode an image whose pixels' hash the store does not know; drop the pixels if they are not needed."""
+        if self._known_only:
+            return HashedImage(reference, "")
+        pixels = self._decode(reference, data)
+        name = pixel_hash(pixels)
+        self._expect(reference, name)
+        needed = self._which([(reference, name)])[reference, name]
+        return HashedImage(reference, name, self._prepare_new(name, pixels) if needed else None, key)
+
+    def _prepare_known(self, reference: str, name: str, data: bytes) -> Any:
+        """Return a prepared image: as it was kept, or of the file's bytes.
+
+        The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
+        """
+        kept = None if self._kept is None else self._kept.pictures.get(name)
+        if self._kept is None or kept is None:
+            return self._prepare_new(name, self._decode(reference, data))
+        return self._kept.model.unpack_image(kept)
+
+    def _prepare_new(self, name: str, pixels: Pixels) -> Any:
+        prepared = self._prepare(pixels)
+        if self._kept is not None and pixels.ndim == 3:  # frames of a video are not kept
+            self._kept.pictures.put(name, self._kept.model.pack_image(prepared))
+        return prepared
+
+    def _which(self, images: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
+        if not images or self._needs_pixels is None:
+            return dict.fromkeys(images, False)
+        return dict(zip(images, self._needs_pixels(images), strict=True))
+
+    def _expect(self, reference: str, name: str) -> None:
+        if self._hashes.get(reference, name) != name:
+            raise DataError(f"{self._pairset.where(reference)}: {reference} changed during the run; start it again")
+
+    def _decode(self, reference: str, data: bytes) -> Pixels:
+        try:
+            return self._pairset.decode(reference, data)
+        except DataError as error:
+            raise DataError(f"{self._pairset.where(reference)}: {error}") from error
+
+
+def _size(block: tuple[list[HashedImage], Exception | None]) -> int:
+    return sum(bytes_held(image.pixels) for image in block[0])
+
+
+def image_hashes(
+    pairset: PairSet,
+    *,
+    store: EmbeddingStore,
+    hashes: MutableMapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> MutableMapping[str, str]:
+    """Return the hash of every image's pixels: reference -> hash; for `PairSet.fingerprint` and the ledger.
+
+    Args:
+        pairset: whose images to read.
+        store: keeps the hashes.
+        hashes: those known already, as `score` gathers them: such an image is not read again. The others are added.
+        progress: called with the stage ("reading images"), how many are read, and the total.
+
+    Raises:
+        DataError: an image is missing or cannot be decoded.
+        StoreError: the store cannot be read or written.
+    """
+    hashes = {} if hashes is None else hashes
+    every = dict.fromkeys(reference for item in pairset.items for reference in item.images)
+    references = [reference for reference in every if reference not in hashes]
+    with ImageReader(pairset, store, references, hashes=hashes) as reader:
+        try:
+            for done, _ in enumerate(reader, 1):
+                if done % _WRITE == 0:
+                    store.put_pixel_hashes(reader.take_new_hashes())
+                if progress and (done % _BLOCK == 0 or done == len(references)):
+                    progress("reading images", done, len(references))
+        finally:
+            store.put_pixel_hashes(reader.take_new_hashes())  # after an error, too: these need not be decoded again
+    return hashes

@@ -1,0 +1,344 @@
+"""The embedding store: the vectors, scores and pixel hashes of images, texts and pairs, in one SQLite file.
+
+Numbers are filed under the model's fingerprint and the content's hash, so they serve every benchmark and every later
+run. Nothing stored is ever changed: of two writers of one key the first wins, and both wrote the same. Each row has a
+checksum: one that is not what was written is deleted when it is read, as if it had never been stored.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import StoreError
+from tellapart.models.store.file import MERGE, REMEDY, explain, open_store
+from tellapart.models.store.rows import PAIRS, PICTURES, SOURCES, VECTORS, Table, checksum
+
+__all__ = ["EmbeddingStore", "StoreCounts", "StoredModel", "default_store_path"]
+
+Key = TypeVar("Key", bound=tuple[str, ...])
+
+#: Vectors that are read at once to see whether they are whole: all of a benchmark's may not fit into memory.
+_BLOCK = 256
+
+_log = logging.getLogger(__name__)
+
+
+def default_store_path() -> Path:
+    """Return the store's file: in `TELLAPART_CACHE`, or else in the user's cache folder."""
+    if folder := os.environ.get("TELLAPART_CACHE"):
+        return Path(folder).expanduser() / "store.sqlite"
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "tellapart" / "store.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """How many models, vectors, scores of pairs and hashes of pictures a store holds."""
+
+    models: int
+    vectors: int
+    pairs: int
+    pictures: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """What a store holds of a model. Its name is that of the files it was last loaded from; empty if none is known."""
+
+    fingerprint: str
+    name: str
+    vectors: int
+    scores: int
+
+
+class EmbeddingStore:
+    """Vectors, pair scores and pixel hashes, kept between runs. Several processes may use one file at once.
+
+    Each `put_...` is one transaction: a process that is killed loses the current batch and nothing else. Threads may
+    share a store; their calls wait for each other. The file is in write-ahead mode, which needs a local disk, not a
+    network one. A content key is a SHA-256 in hexadecimal.
+
+    Args:
+        path: the file, made if it does not exist; None keeps everything in memory.
+
+    Attributes:
+        where: the store's name in messages.
+
+    Raises:
+        StoreError: the file is no store, is damaged, was written by a newer version, or cannot be written. Every
+            method raises it for a file that SQLite cannot read, and those that write for one that cannot be written.
+            A row that is damaged alone is no error: the log says it once, and the row counts as never stored.
+
+    >>> with EmbeddingStore(None) as store:
+    ...     store.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
+    ...     store.vectors("model-a", ["00" * 32, "11" * 32])
+    {'0000000000000000000000000000000000000000000000000000000000000000': array([1., 1., 1.], dtype=float32)}
+    """
+
+    def __init__(self, path: Path | str | None) -> None:
+        self.path = None if path is None else Path(path)
+        self.where = "the store in memory" if self.path is None else str(self.path)
+        self._models: dict[str, int] = {}
+        self._warned = False
+        self._turn = Lock()
+        with self._explain_errors():
+            self._connection = open_store(self.path, self.where)
+        # A store in memory is often just dropped; newer Pythons warn of a connection that is not closed.
+        weakref.finalize(self, self._connection.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a store in memory is gone."""
+        self._connection.close()
+
+    def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors that are stored: content -> float32 `(dimensions,)`."""
+        return {content: _vector(data) for content, data in self._vector_data(model, contents).items()}
+
+    def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
+        """Return the contents that have no vector yet, or a damaged one, in the order given."""
+        contents, missing = list(contents), []
+        for start in range(0, len(contents), _BLOCK):
+            block = contents[start : start + _BLOCK]
+            stored = self._vector_data(model, block)
+            missing += [content for content in block if content not in stored]
+        return missing
+
+    def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
+        """Keep vectors, float32 `(dimensions,)` each, in one transaction.
+
+        Raises:
+            StoreError: the file cannot be written, or a vector is not finite.
+        """
+        for content, vector in vectors.items():
+            self._check_finite(model, content, vector)
+        rows = ((bytes.fromhex(key), vector.size, vector.astype("<f4").tobytes()) for key, vector in vectors.items())
+        self._insert(VECTORS, model, rows)
+
+    def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
+        """Return the scores that are stored: (image, text) -> float32."""
+        return {pair: np.float32(score) for pair, (score,) in self._select(PAIRS, model, pairs).items()}
+
+    def put_pair_scores(self, model: str, scores: Mapping[tuple[str, str], np.float32]) -> None:
+        """Keep the scores of (image, text) pairs, in one transaction.
+
+        Raises:
+            StoreError: the file cannot be written, or a score is not finite.
+        """
+        for (image, _), score in scores.items():
+            self._check_finite(model, image, score)
+        rows = ((*map(bytes.fromhex, pair), float(score)) for pair, score in scores.items())
+        self._insert(PAIRS, model, rows)
+
+    def has_pair_scores(self, model: str) -> bool:
+        """Return whether any score of a pair is stored."""
+        with self._transaction("DEFERRED") as connection:
+            query = "SELECT 1 FROM pair WHERE model = ? LIMIT 1"
+            return connection.execute(query, (self._model(model),)).fetchone() is not None
+
+    def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
+        """Return the hashes of decoded pixels that are stored: hash of a file's bytes -> hash of its pixels."""
+        hashes = self._select(PICTURES, None, ((file,) for file in files))
+        return {file: pixels.hex() for (file,), (pixels,) in hashes.items()}
+
+    def put_pixel_hashes(self, hashes: Mapping[str, str]) -> None:
+        """Keep which file's bytes decode to which pixels, so that a later run need not decode them."""
+        self._insert(PICTURES, None, (tuple(map(bytes.fromhex, pair)) for pair in hashes.items()))
+
+    def model_of(self, source: str) -> dict[str, str] | None:
+        """Return what `put_model` kept under a key, or None."""
+        facts = self._select(SOURCES, None, [(source,)]).get((source,))
+        if facts is None:
+            return None
+        try:
+            return dict(json.loads(facts[0]))
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"{self.where} is damaged: its entry of a model is {facts[0]!r:.80}; {REMEDY}") from error
+
+    def put_model(self, source: str, facts: Mapping[str, str]) -> None:
+        """Keep a model's name, fingerprint and kind under the key of the files that it is made of."""
+        self._insert(SOURCES, None, [(source, json.dumps(facts, sort_keys=True))])
+
+    def counts(self) -> StoreCounts:
+        """Count what is stored, over all models."""
+        with self._transaction("DEFERRED") as connection:
+            tables = ("model", "vector", "pair", "picture")
+            counts = (connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables)  # noqa: S608
+            return StoreCounts(*counts)
+
+    def models(self) -> list[StoredModel]:
+        """Return what is stored of each model, in the order in which they came."""
+        with self._transaction("DEFERRED") as connection:
+            entries = connection.execute(
+                "SELECT json_extract(facts, '$.fingerprint'), json_extract(facts, '$.name') FROM source "
+                "WHERE json_valid(facts)"  # what is damaged is found where it is used
+            ).fetchall()
+            counts = [
+                dict(connection.execute(f"SELECT model, count(*) FROM {table} GROUP BY model").fetchall())  # noqa: S608
+                for table in ("vector", "pair")
+            ]
+            rows = connection.execute("SELECT id, fingerprint FROM model ORDER BY id").fetchall()
+        names = dict(entries)
+        return [
+            StoredModel(key.decode(), (names.get(key) or b"").decode(), *(each.get(number, 0) for each in counts))
+            for number, key in rows
+        ]
+
+    def forget(self, models: Iterable[str] | None) -> None:
+        """Delete all that is stored of these fingerprints, or of all models and pictures, and make the file smaller."""
+        with self._transaction("IMMEDIATE") as connection:
+            self._models.clear()
+            if models is None:
+                for table in ("vector", "pair", "picture", "source", "model"):
+                    connection.execute(f"DELETE FROM {table}")  # noqa: S608
+            for fingerprint in models or ():
+                for table in ("vector", "pair"):
+                    condition = "model = (SELECT id FROM model WHERE fingerprint = ?)"
+                    connection.execute(f"DELETE FROM {table} WHERE {condition}", (fingerprint,))  # noqa: S608
+                its = "CASE WHEN json_valid(facts) THEN json_extract(facts, '$.fingerprint') END"
+                connection.execute(f"DELETE FROM source WHERE {its} = ?", (fingerprint,))  # noqa: S608
+                connection.execute("DELETE FROM model WHERE fingerprint = ?", (fingerprint,))
+        with self._turn, self._explain_errors():
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def merge(self, other: Path) -> None:
+        """Take over all that another store's file holds, in one transaction; of what both hold, this one's stays."""
+        EmbeddingStore(other).close()  # an error if it is no store
+        with self._turn, self._explain_errors():
+            self._connection.execute("ATTACH DATABASE ? AS other", (str(other),))
+        try:
+            with self._transaction("IMMEDIATE") as connection:
+                for statement in MERGE:
+                    connection.execute(statement)
+        finally:
+            with self._turn, self._explain_errors():
+                self._connection.execute("DETACH DATABASE other")
+
+    def _vector_data(self, model: str, contents: Iterable[str]) -> dict[str, bytes]:
+        rows = self._select(VECTORS, model, ((content,) for content in contents))
+        return {content: data for (content,), (_, data) in rows.items()}
+
+    def _select(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
+        """Read the values of the rows of keys that are stored, in one transaction; damaged rows are deleted.
+
+        Args:
+            table: the rows'.
+            model: fingerprint, if rows belong to models.
+            keys: each one or more hashes, in hexadecimal; of models' sources as text.
+        """
+        query, values, damaged = table.select, {}, []
+        with self._transaction("DEFERRED") as connection:
+            scope = () if model is None else (self._model(model),)
+            for key in keys:
+                columns = _columns(table, key)
+                row = connection.execute(query, (*scope, *columns)).fetchone()
+                if row is None:
+                    continue
+                if _is_whole(model, columns, row):
+                    values[key] = row[:-1]
+                else:
+                    damaged.append(columns)
+        if damaged:
+            self._delete_damaged(table, model, damaged)
+        return values
+
+    def _delete_damaged(self, table: Table, model: str | None, keys: Iterable[tuple[bytes | str, ...]]) -> None:
+        """Delete the rows of these keys that are damaged still: another process may have replaced them by now."""
+        first: bytes | str | None = None
+        with self._transaction("IMMEDIATE") as connection:
+            scope = () if model is None else (self._model(model),)
+            for key in keys:
+                row = connection.execute(table.select, (*scope, *key)).fetchone()
+                if row is not None and not _is_whole(model, key, row):
+                    connection.execute(table.delete, (*scope, *key))
+                    first = first or key[0]
+        if first is not None and not self._warned:
+            self._warned = True
+            name = first.hex() if isinstance(first, bytes) else first
+            _log.warning(
+                "%s is damaged: its %s of %s%s is not what was written; it and others like it are made again",
+                self.where,
+                table.what,
+                name[:12],
+                "" if model is None else f" for model {model[:12]!r}",
+            )
+
+    def _insert(self, table: Table, model: str | None, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Write rows in one transaction, each behind the model's number, if there is a model."""
+        start = () if model is None else (model,)
+        with self._transaction("IMMEDIATE") as connection:
+            scope = () if model is None else (self._model(model, add=True),)
+            connection.executemany(table.insert, ((*scope, *row, checksum(*start, *row)) for row in rows))
+
+    @contextmanager
+    def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
+        with self._turn, self._explain_errors():
+            self._connection.execute(f"BEGIN {mode}")
+            try:
+                yield self._connection
+            except BaseException:
+                self._models.clear()  # a number given in this transaction is void
+                # A full disk rolls back by itself, and a second rollback would hide why.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.where} {explain(error)}") from error
+        except UnicodeDecodeError as error:  # a message of SQLite's that quotes what stands in a damaged file
+            raise StoreError(f"{self.where} is damaged ({error.reason}); {REMEDY}") from error
+
+    def _model(self, fingerprint: str, *, add: bool = False) -> int:
+        """Return a model's number; 0, which no model has, if it is not stored."""
+        if fingerprint not in self._models:
+            if add:
+                self._connection.execute("INSERT OR IGNORE INTO model (fingerprint) VALUES (?)", (fingerprint,))
+            row = self._connection.execute("SELECT id FROM model WHERE fingerprint = ?", (fingerprint,)).fetchone()
+            if row is None:
+                return 0
+            self._models[fingerprint] = row[0]
+        return self._models[fingerprint]
+
+    def _check_finite(self, model: str, content: str, numbers: NDArray[np.float32] | np.float32) -> None:
+        if not np.isfinite(numbers).all():
+            raise StoreError(
+                f"{self.where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
+            )
+
+
+def _columns(table: Table, key: tuple[str, ...]) -> tuple[bytes | str, ...]:
+    return key if table is SOURCES else tuple(map(bytes.fromhex, key))
+
+
+def _is_whole(model: str | None, key: tuple[bytes | str, ...], row: tuple[Any, ...]) -> bool:
+    """Return whether a row's checksum, its last column, is that of its key and its values."""
+    start = () if model is None else (model,)
+    return row[-1] is not None and row[-1] == checksum(*start, *key, *row[:-1])
+
+
+def _vector(data: bytes) -> NDArray[np.float32]:
+    return np.frombuffer(data, "<f4").astype(np.float32, copy=False)

@@ -1,0 +1,84 @@
+"""The part of a run that one of several processes computes, and the store's file that it writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.models.protocols import DualEncoder, KeyReader, MatrixScorer, Model, TextScorer
+from tellapart.models.store.embedding_store import EmbeddingStore, Key
+from tellapart.models.store.rows import Table
+
+__all__ = ["Shard", "own_part"]
+
+
+class Shard(EmbeddingStore):
+    """A store that one process writes, and that reads what another store holds as if it were its own.
+
+    Args:
+        path: its own file, made if it does not exist.
+        main: the other store; read, and written only to delete what is damaged there.
+
+    Raises:
+        StoreError: as `EmbeddingStore`.
+    """
+
+    def __init__(self, path: Path | None, main: EmbeddingStore) -> None:
+        super().__init__(path)
+        self._main = main
+
+    def _select(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
+        keys = list(keys)
+        own = super()._select(table, model, keys)
+        return own | self._main._select(table, model, [key for key in keys if key not in own])
+
+
+@dataclass(frozen=True, slots=True)
+class _Part(PairSet):
+    """Pairs of another set, whose messages name that set's items."""
+
+    whole: PairSet | None = None
+
+    def where(self, reference: str) -> str:
+        return PairSet.where(self, reference) if self.whole is None else self.whole.where(reference)
+
+
+def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | None:
+    """Return what process `rank` (from 0) of `ranks` computes, as pairs of one image and one text; None if nothing.
+
+    An image belongs to a process by the hash of its reference, a text by its own hash: neither order nor `--limit`
+    moves it. For a dual encoder each image and each text is computed by one process, paired with any other; for a model
+    that reads both together, each pair is computed by the process of its image.
+    """
+    if isinstance(model, KeyReader | MatrixScorer):
+        return None  # no store keeps its scores
+    if isinstance(model, TextScorer | DualEncoder):
+        texts = [text for text in _distinct(pairs, "texts") if _owner(text, ranks) == rank]
+        images = [image for image in _distinct(pairs, "images") if _owner(image, ranks) == rank]
+        if isinstance(model, TextScorer):
+            images = []
+        first = pairs.items[0]
+        filled = zip(cycle(images or first.images[:1]), cycle(texts or first.texts[:1]), strict=False)
+        own = list(islice(filled, max(len(images), len(texts))))
+    else:
+        every = dict.fromkeys((image, text) for item in pairs.items for image in item.images for text in item.texts)
+        own = [(image, text) for image, text in every if _owner(image, ranks) == rank]
+    if not own:
+        return None
+    items = tuple(Item(id=str(k), images=(image,), texts=(text,)) for k, (image, text) in enumerate(own))
+    return _Part(pairs.name, items, pairs.root, read=pairs.read, whole=pairs)
+
+
+def _distinct(pairs: PairSet, side: str) -> Sequence[str]:
+    return list(dict.fromkeys(each for item in pairs.items for each in getattr(item, side)))
+
+
+def _owner(content: str, ranks: int) -> int:
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    return int(digest[:8], 16) % ranks

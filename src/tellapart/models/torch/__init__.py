@@ -1,0 +1,1 @@
+"""Models that compute with torch: devices and dtypes, checkpoints, adapters, likelihoods, counts of operations."""

@@ -1,0 +1,341 @@
+"""A file of `torch.save`, read without running it: tensors are made here, every other class becomes an inert object.
+
+With `weights_only`, `torch.load` refuses a file that names a class it does not know, and training frameworks write such
+files: Lightning keys callbacks by their class, fairseq keeps an argparse namespace. Here nothing that a file names is
+imported or called; the few functions that describe a tensor are this module's own.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import pickletools
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+
+from tellapart.data.scores import join_names
+from tellapart.data.strict_json import first_repeated
+from tellapart.errors import ModelError, first_line, quote, require
+from tellapart.models.torch.backend import import_torch
+
+__all__ = ["Checkpoint", "InertObject", "describe_misfit", "read_checkpoint", "read_state_dict"]
+
+#: Names that hold the state dict among a training checkpoint's other entries.
+_NESTINGS = ("state_dict", "model_state_dict", "model")
+
+#: Storage classes of torch and the dtype of their numbers.
+_STORAGES = {
+    "FloatStorage": "float32",
+    "DoubleStorage": "float64",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+}
+
+#: First number of a file that torch wrote before 1.6.
+_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+_LEGACY_PROTOCOL = 1001
+
+#: A pickle beside the numbers: keys, shapes and settings. Real ones have a few hundred kilobytes.
+_MOST_PICKLE_BYTES = 64 * 2**20
+
+
+class InertObject(dict[Any, Any]):
+    """Stands for an object of a class that is not read: it takes any arguments and state, and does nothing.
+
+    What the file says of the object is kept as a dictionary where it is one.
+    """
+
+    def __init__(self, *_arguments: Any, **_options: Any) -> None:
+        super().__init__()
+
+    def __setstate__(self, state: Any) -> None:
+        if isinstance(state, Mapping):
+            dict.update(self, state)
+
+    def append(self, _value: Any) -> None:
+        """Take a list's element, and drop it."""
+
+    def extend(self, _values: Any) -> None:
+        """Take a list's elements, and drop them."""
+
+    def add(self, _value: Any) -> None:
+        """Take a set's element, and drop it."""
+
+    #: A file may use such an object as a key.
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint's tensors by name, and what stands beside them.
+
+    Attributes:
+        path: the file.
+        tensors: `torch.Tensor` by name, without `module.` before every name.
+        beside: the entries beside the state dict (epoch, hyper-parameters, configuration); empty if there are none.
+    """
+
+    path: Path
+    tensors: dict[str, Any]
+    beside: Mapping[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Storage:
+    """A block of numbers in the file, not read yet."""
+
+    dtype: str
+    key: str
+    count: int
+
+
+def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoint:
+    """Read a checkpoint: `.safetensors`, or a file of `torch.save` of any age. Nothing in it runs.
+
+    A training checkpoint's nesting is undone: `state_dict`, `model_state_dict` or `model` beside epoch and optimiser,
+    and the `module.` that a data-parallel wrapper puts before every name.
+
+    Args:
+        path: the file.
+        shapes_only: read no numbers; the tensors lie on torch's device `meta`.
+
+    Raises:
+        ModelError: the file is missing, damaged, or holds no state dict.
+        MissingDependencyError: torch or safetensors is not installed.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
+    if path.suffix == ".safetensors":
+        return _unnest(path, _read_safetensors(path, shapes_only))
+    try:
+        with path.open("rb") as file:
+            content = _read_archive(path, shapes_only) if zipfile.is_zipfile(file) else _read_legacy(file, shapes_only)
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged pickle or archive fails anywhere, with any exception
+        raise ModelError(
+            f"{path} is no checkpoint of torch.save: {first_line(error) or type(error).__name__}"
+        ) from error
+    return _unnest(path, content)
+
+
+def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str, Any]:
+    """Read a checkpoint's tensors by name, as `read_checkpoint` does."""
+    return read_checkpoint(path, shapes_only=shapes_only).tensors
+
+
+def _read_safetensors(path: Path, shapes_only: bool) -> Any:
+    torch, load_file = import_torch(), require("safetensors.torch", extra="models").load_file
+    try:
+        if not shapes_only:
+            return load_file(path)
+        with require("safetensors", extra="models").safe_open(path, "pt") as file:
+            return {name: torch.empty(file.get_slice(name).get_shape(), device="meta") for name in file.keys()}  # noqa: SIM118
+    except Exception as error:  # the library raises its own bare Exception
+        raise ModelError(f"{path} is no safetensors file: {first_line(error)}") from error
+
+
+def _unnest(path: Path, content: Any) -> Checkpoint:
+    """Find the state dict, and what stands beside it."""
+    torch = import_torch()
+    if not isinstance(content, Mapping):
+        raise ModelError(f"{path} holds no state dict; it holds {type(content).__name__}")
+    name = next((name for name in _NESTINGS if isinstance(content.get(name), Mapping)), None)
+    entries = content if name is None else content[name]
+    beside = {} if name is None else {key: value for key, value in content.items() if key != name}
+    tensors = {key: value for key, value in entries.items() if isinstance(value, torch.Tensor)}
+    odd = [key for key in entries if not (isinstance(key, str) and key in tensors)]
+    if odd or not tensors:
+        first = f": {len(odd)} of its {len(entries)} entries are no tensors, first {odd[0]!r:.60}" if odd else ""
+        raise ModelError(f"{path} holds no state dict{first}")
+    if all(key.startswith("module.") for key in tensors):
+        tensors = {key.removeprefix("module."): tensor for key, tensor in tensors.items()}
+    return Checkpoint(path, tensors, beside)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes plain data, and tensors by `load_storage`; imports nothing."""
+
+    def __init__(self, file: BinaryIO, load_storage: Callable[[_Storage], Any]) -> None:
+        super().__init__(file, encoding="utf-8", errors="surrogateescape")
+        self._load_storage = load_storage
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if module in ("torch._utils", "torch._tensor") and name in ("_rebuild_tensor_v2", "_rebuild_tensor"):
+            return self._rebuild_tensor
+        if (module, name) == ("torch._utils", "_rebuild_parameter"):
+            return lambda tensor, *_: tensor
+        if (module, name) == ("torch", "Size"):
+            return tuple
+        if module == "torch" and name in _STORAGES:
+            return _StorageKind(_STORAGES[name])
+        return InertObject
+
+    def persistent_load(self, reference: Any) -> _Storage:
+        kind, storage, key, _location, count, *_view = reference
+        if kind != "storage" or not isinstance(storage, _StorageKind):
+            raise pickle.UnpicklingError(f"a reference to {kind!r:.40}, which is no storage of numbers")
+        return _Storage(storage.dtype, str(key), int(count))
+
+    def _rebuild_tensor(self, storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> Any:
+        if not isinstance(storage, _Storage):
+            raise pickle.UnpicklingError("a tensor without a storage of numbers")
+        size, stride, offset = tuple(map(int, size)), tuple(map(int, stride)), int(offset)
+        last = offset + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+        if min((offset, *size, *stride)) < 0 or (0 not in size and last >= storage.count):
+            raise pickle.UnpicklingError(f"a tensor of shape {size} reaches beyond its {storage.count} numbers")
+        torch = import_torch()
+        numbers = self._load_storage(storage)
+        if numbers is None:
+            return torch.empty(size, dtype=getattr(torch, storage.dtype), device="meta")
+        return numbers.as_strided(size, stride, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class _StorageKind:
+    """What a file calls a storage class: the dtype of its numbers."""
+
+    dtype: str
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise pickle.UnpicklingError("a storage that is no block of the file")
+
+
+def _unpickle(file: BinaryIO, load_storage: Callable[[_Storage], Any]) -> Any:
+    """Read the pickle at the file's position; the file is left behind it.
+
+    The standard reader reserves memory up to the highest place that a pickle names, so the places are looked at first.
+    """
+    start = file.tell()
+    for operation, argument, _ in pickletools.genops(file):
+        if operation.name in ("PUT", "LONG_BINPUT") and int(argument or 0) > _MOST_PICKLE_BYTES:
+            raise pickle.UnpicklingError(f"a place {argument}, further than any real file's")
+    if file.tell() - start > _MOST_PICKLE_BYTES:
+        raise ValueError(f"its pickle has more than {_MOST_PICKLE_BYTES // 2**20} MB")
+    file.seek(start)
+    return _Unpickler(file, load_storage).load()
+
+
+def _as_numbers(data: bytes | bytearray, dtype: str, count: int) -> Any:
+    """View bytes as a tensor `(count,)`; the file must hold as many as it says."""
+    torch = import_torch()
+    kind = getattr(torch, dtype)
+    needed = count * kind.itemsize
+    if count < 0 or len(data) < needed:
+        raise ValueError(f"{count} numbers of {dtype} need {needed} bytes; there are {len(data)}")
+    numbers = torch.empty(count, dtype=kind)
+    if count:
+        numbers.view(torch.uint8).numpy()[:] = np.frombuffer(data, np.uint8, needed)
+    return numbers
+
+
+def _read_archive(path: Path, shapes_only: bool) -> Any:
+    """Read what torch 1.6 and later write: a zip archive of one pickle, and a file for each storage."""
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        if (twice := first_repeated(names)) is not None:
+            raise ModelError(f"{path} holds two members of one name, {quote(twice)}; torch would take either")
+        if any(name.endswith("/constants.pkl") for name in names):
+            raise ModelError(
+                f"{path} is a TorchScript archive, a program with weights in it; save its state dict: "
+                "torch.save(torch.jit.load(path, 'cpu').state_dict(), 'weights.pt')"
+            )
+        pickled = [name for name in names if name.endswith("/data.pkl") or name == "data.pkl"]
+        if len(pickled) != 1:
+            raise ValueError("it has no one data.pkl")
+        folder = pickled[0].removesuffix("data.pkl")
+        if f"{folder}byteorder" in names and archive.read(f"{folder}byteorder") != b"little":
+            raise ValueError("its numbers are big-endian")
+        if archive.getinfo(pickled[0]).file_size > _MOST_PICKLE_BYTES:
+            raise ValueError(f"its pickle has more than {_MOST_PICKLE_BYTES // 2**20} MB")
+        loaded: dict[str, Any] = {}
+
+        def load_storage(storage: _Storage) -> Any:
+            if shapes_only:
+                return None
+            if storage.key not in loaded:
+                info = archive.getinfo(f"{folder}data/{storage.key}")
+                if info.compress_type != zipfile.ZIP_STORED:
+                    raise ValueError("its numbers are compressed, which torch never does")
+                loaded[storage.key] = _as_numbers(archive.read(info), storage.dtype, storage.count)
+            return loaded[storage.key]
+
+        return _unpickle(io.BytesIO(archive.read(pickled[0])), load_storage)
+
+
+def _read_legacy(file: BinaryIO, shapes_only: bool) -> Any:
+    """Read what torch before 1.6 wrote: five pickles after one another, then the storages' numbers.
+
+    The numbers come last, so the pickle is read twice: for the storages it names, and for the tensors.
+    """
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    if _load_next(file) != _LEGACY_MAGIC or _load_next(file) != _LEGACY_PROTOCOL:
+        raise ValueError("it has neither an archive nor the number that older files begin with")
+    if _load_next(file).get("little_endian") is not True:
+        raise ValueError("its numbers are big-endian")
+    start = file.tell()
+    named: dict[str, _Storage] = {}
+
+    def name_storage(storage: _Storage) -> None:
+        named[storage.key] = storage
+
+    content = _unpickle(file, name_storage)
+    if shapes_only:
+        return content
+    keys = list(map(str, _load_next(file)))
+    numbers = {key: _read_numbers(file, named[key], size) for key in keys}
+    file.seek(start)
+    return _unpickle(file, lambda storage: numbers[storage.key])
+
+
+def _load_next(file: BinaryIO) -> Any:
+    def refuse(_storage: _Storage) -> NoReturn:
+        raise pickle.UnpicklingError("a tensor before the tensors")
+
+    return _unpickle(file, refuse)
+
+
+def _read_numbers(file: BinaryIO, storage: _Storage, size: int) -> Any:
+    count = int.from_bytes(file.read(8), "little", signed=True)
+    length = storage.count * getattr(import_torch(), storage.dtype).itemsize
+    if count != storage.count or not 0 <= length <= size - file.tell():
+        raise ValueError(f"storage {storage.key} has {count} numbers, not {storage.count}, or the file ends in it")
+    return _as_numbers(file.read(length), storage.dtype, storage.count)
+
+
+def describe_misfit(
+    expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]], *, strange: str = "unknown"
+) -> str:
+    """Say in one line how a checkpoint's tensors differ from a module's; nothing where they fit.
+
+    Args:
+        expected: shapes of the module's tensors, by name.
+        actual: shapes of the checkpoint's.
+        strange: what tensors are called that the module does not have.
+
+    >>> describe_misfit({"a": (2,), "b": (3,)}, {"a": (4,), "c": (1,)})
+    '1 missing (b); 1 unknown (c); 1 of another shape (a (4,), not (2,))'
+    """
+    differing = [name for name in expected if actual.get(name, expected[name]) != expected[name]]
+    problems = {
+        "missing": [name for name in expected if name not in actual],
+        strange: [name for name in actual if name not in expected],
+        "of another shape": [f"{name} {actual[name]}, not {expected[name]}" for name in differing],
+    }
+    return "; ".join(f"{len(names)} {problem} ({join_names(names, 3)})" for problem, names in problems.items() if names)

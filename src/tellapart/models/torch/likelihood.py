@@ -1,0 +1,54 @@
+"""Log-probabilities of given tokens under a causal model, in batches of fixed shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tellapart.models.torch.backend import bucket, fixed_batches, positions_by_key
+
+__all__ = ["LogProbability", "log_probability_of", "read_batches"]
+
+#: Texts in one forward pass. Part of what a model is: every pass has this many rows.
+_ROWS = 4
+#: Text lengths are rounded up to a multiple of this.
+_STEP = 16
+
+
+class LogProbability(NamedTuple):
+    """The log-probability of an answer, in nats, and the number of tokens that it sums over."""
+
+    total: float
+    tokens: int
+
+
+def log_probability_of(logits: Any, tokens: Sequence[int]) -> LogProbability:
+    """Sum the log-probabilities of tokens, in nats: log-softmax in float32, the sum in float64.
+
+    The logits, `(token, vocabulary)`, are the model's prediction for the place of each token.
+    """
+    logs = logits.float().log_softmax(-1)
+    return LogProbability(float(logs[range(len(tokens)), list(tokens)].double().sum()), len(tokens))
+
+
+def read_batches(
+    read: Sequence[list[int]], answers: Sequence[list[int]], limit: int | None, logits: Callable[[list[list[int]]], Any]
+) -> list[LogProbability]:
+    """Return the log-probability of each answer, whose tokens are predicted at the end of a row.
+
+    Rows are padded on the right, where a causal model cannot look, to a length that follows from the row alone.
+
+    Args:
+        read: the ids of each row, without the last one, after which nothing is predicted.
+        answers: the ids expected at the last places of each row.
+        limit: the longest that a row may be padded to.
+        logits: computes the predictions after each token of four rows of one length: `(row, token, vocabulary)`.
+    """
+    values = [LogProbability(0.0, 0)] * len(read)
+    for length, rows in positions_by_key(bucket(len(ids), limit, step=_STEP) for ids in read).items():
+        for batch, real in fixed_batches(rows, _ROWS):
+            predictions = logits([read[row] + read[row][-1:] * (length - len(read[row])) for row in batch])
+            for position, row in enumerate(batch[:real]):
+                end, answer = len(read[row]), answers[row]
+                values[row] = log_probability_of(predictions[position, end - len(answer) : end], answer)
+    return values

@@ -1,0 +1,213 @@
+"""LoRA adapters in peft's own folders, merged into the weights of their base model when it is loaded.
+
+Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1 (W + alpha / r * B A);
+Kalajdzievski 2023 for the scale alpha / sqrt(r) (`use_rslora`). peft itself is not needed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tellapart.data.scores import join_names
+from tellapart.data.strict_json import load_json
+from tellapart.errors import ModelError
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
+
+__all__ = ["ADAPTER_CONFIG", "PeftAdapter", "find_adapter", "merge_adapter"]
+
+#: What no tensor says: rank, scale, method.
+ADAPTER_CONFIG = "adapter_config.json"
+
+_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+
+#: Weights that LLaVA's trainer saved beside an adapter, and that belong to it.
+_MORE_WEIGHTS = "non_lora_trainables.bin"
+
+#: Settings that change no merged weight, or that are read here. Any other one that is set is refused: peft's next
+#: version may bring one that changes the product.
+_READ = frozenset({"alpha_pattern", "base_model_name_or_path", "bias", "init_lora_weights", "lora_alpha", "peft_type"})
+_READ |= {"r", "rank_pattern", "target_modules", "use_rslora", "layers_to_transform", "layers_pattern"}
+_READ |= {"exclude_modules", "fan_in_fan_out"}  # the kind of a layer says how its weight lies, as peft decides
+_READ |= {"auto_mapping", "eva_config", "inference_mode", "lora_dropout", "megatron_core", "peft_version"}
+_READ |= {"qalora_group_size", "revision", "runtime_config", "task_type", "loftq_config"}
+
+#: Beginnings of training that leave the base as it is. The others (PiSSA, OLoRA, LoftQ, ...) change it.
+_PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")
+
+#: The second projection of torch's MultiheadAttention, and the last version of peft known to update it twice, in
+#: training as in merging (huggingface/peft, pull request 3774).
+_TWICE, _TWICE_UNTIL = ".base_layer.out_proj", (0, 21, 2)
+
+_KEY = re.compile(r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?:embedding_)?(?P<half>[AB])(?:\.weight)?")
+
+
+@dataclass(frozen=True, slots=True)
+class PeftAdapter:
+    """A folder with `adapter_config.json` and the matrices; `settings` is the content of the first."""
+
+    folder: Path
+    settings: Mapping[str, Any]
+
+    @property
+    def base(self) -> str:
+        """The model that the matrices change.
+
+        Raises:
+            ModelError: adapter_config.json names none.
+        """
+        base = self.settings.get("base_model_name_or_path")
+        if not isinstance(base, str) or not base.strip():
+            raise ModelError(
+                f"{self.folder / ADAPTER_CONFIG} names no base model; write it there as 'base_model_name_or_path', or "
+                "for open_clip name it before the folder: open_clip:ARCH/TAG@FOLDER"
+            )
+        return base
+
+
+def find_adapter(source: str | Path) -> PeftAdapter | None:
+    """Return the adapter in a folder; None if there is none.
+
+    Raises:
+        ModelError: adapter_config.json is no configuration of a LoRA that can be merged.
+    """
+    folder = Path(source).expanduser()
+    if not (folder / ADAPTER_CONFIG).is_file() or not any((folder / name).is_file() for name in _WEIGHTS):
+        return None
+    settings = load_json(folder / ADAPTER_CONFIG, error=ModelError)
+    if not isinstance(settings, dict):
+        raise ModelError(f"{folder / ADAPTER_CONFIG} is no JSON object; expected the configuration that peft saves")
+    _check(folder, settings)
+    return PeftAdapter(folder, settings)
+
+
+def merge_adapter(name: str, model: Any, adapter: PeftAdapter, *, unused: Sequence[str] = ()) -> None:
+    """Add an adapter's updates to a model's weights, in place; a sum is taken in float64 and rounded once.
+
+    Args:
+        name: of the model, for errors.
+        model: a `torch.nn.Module` with the weights of the adapter's base.
+        adapter: its names of modules are the model's.
+        unused: names of parts that the model may lack.
+
+    Raises:
+        ModelError: a matrix lacks its other half or its layer, a shape does not fit, or a layer that adapter_config
+            names has no matrices.
+    """
+    file = next(adapter.folder / each for each in _WEIGHTS if (adapter.folder / each).is_file())
+    where, modules, updated = f"{name}: {file.name}", dict(model.named_modules()), set()
+    left_out = tuple(f"{part}." for part in unused)
+    for module, a, b in _pairs(where, read_state_dict(file)):
+        if module.startswith(left_out) and module not in modules:
+            continue
+        layer = modules.get(module.replace(".base_layer", ""))
+        if layer is None:
+            raise ModelError(
+                f"{where} changes {module}, which {type(model).__name__} does not have; its names may be those of "
+                "another class or version: merge it where it was trained (merge_and_unload), and name the merged model"
+            )
+        weight = layer.in_proj_weight if type(layer).__name__ == "MultiheadAttention" else layer.weight
+        scale = _scale(where, adapter.settings, module, len(a)) * _times(where, adapter.settings, module)
+        with import_torch().no_grad():
+            weight.copy_(weight.double() + scale * _update(f"{where}: {module}", layer, weight, (a, b)))
+        updated.add(module)
+    _check_targets(where, adapter.settings, modules, updated)
+
+
+def _check(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse another method than LoRA's plain product, and weights beside it."""
+    where = folder / ADAPTER_CONFIG
+    method = settings.get("peft_type")
+    if method != "LORA":
+        raise ModelError(f"{where}: 'peft_type' is {method!r}, and only 'LORA' is merged here; {_ELSEWHERE}")
+    others = sorted(key for key, value in settings.items() if value and key not in _READ)
+    start = settings.get("init_lora_weights", True)
+    if settings.get("bias", "none") != "none":
+        others.append("bias")
+    if not any(start is plain or (isinstance(plain, str) and start == plain) for plain in _PLAIN_STARTS):
+        others.append("init_lora_weights")
+    if others:
+        stated = ", ".join(f"{key!r}: {settings[key]!r}" for key in others)
+        raise ModelError(f"{where} sets {stated}; only W + alpha / r * B A is merged here; {_ELSEWHERE}")
+    if (folder / _MORE_WEIGHTS).is_file():
+        raise ModelError(f"{folder} has weights beside its matrices, {_MORE_WEIGHTS}, not merged here; {_ELSEWHERE}")
+
+
+_ELSEWHERE = "merge it with peft (merge_and_unload), and name the merged model"
+
+
+def _pairs(where: str, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name of a module with its matrices A and B."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, tensor in sorted(tensors.items()):
+        match = _KEY.fullmatch(key)
+        if match is None:
+            raise ModelError(f"{where} holds {key}, which is no LoRA matrix; {_ELSEWHERE}")
+        found.setdefault(match["module"], {})[match["half"]] = tensor
+    for module, halves in found.items():
+        if len(halves) < 2:
+            raise ModelError(f"{where} holds lora_{min(halves)} of {module} alone; expected lora_A and lora_B")
+        yield module, halves["A"], halves["B"]
+
+
+def _scale(where: str, settings: Mapping[str, Any], module: str, rows: int) -> float:
+    """Return what B A is multiplied by: alpha / r, or alpha / sqrt(r), of the module's own pattern if it has one."""
+    rank, alpha = (
+        _of_pattern(settings.get(pattern) or {}, module, settings.get(plain))
+        for pattern, plain in (("rank_pattern", "r"), ("alpha_pattern", "lora_alpha"))
+    )
+    if not (type(rank) is int and rank >= 1 and type(alpha) in {int, float} and math.isfinite(alpha)):
+        raise ModelError(f"{where}: {ADAPTER_CONFIG} gives {module} r {rank!r} and lora_alpha {alpha!r}; need numbers")
+    if rows != rank:
+        raise ModelError(f"{where}: lora_A of {module} has {rows} rows, and {ADAPTER_CONFIG} says r {rank}")
+    return float(alpha) / (math.sqrt(rank) if settings.get("use_rslora") else rank)
+
+
+def _times(where: str, settings: Mapping[str, Any], module: str) -> int:
+    """Return how often the peft that trained a module added its update; older ones did not write their version."""
+    if not module.endswith(_TWICE):
+        return 1
+    version = str(settings.get("peft_version") or "")
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) > _TWICE_UNTIL:
+        raise ModelError(
+            f"{where} changes {module}, which peft up to {'.'.join(map(str, _TWICE_UNTIL))} updated twice; what peft "
+            f"{version} does is not known here; {_ELSEWHERE}"
+        )
+    return 2
+
+
+def _of_pattern(patterns: Mapping[str, Any], module: str, plain: Any) -> Any:
+    """Return the value of the first pattern that the end of a module's name matches, as peft has it."""
+    return next((value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)), plain)
+
+
+def _update(where: str, layer: Any, weight: Any, halves: tuple[Any, Any]) -> Any:
+    """Return B A in float64, as the layer's weight lies: turned for embeddings and for transformers' Conv1D."""
+    a, b = (half.to(weight.device).double().flatten(1) for half in halves)
+    turned = type(layer).__name__ in {"Conv1D", "Embedding"}
+    rows, columns = weight.shape[::-1] if turned else (weight.shape[0], weight[0].numel())
+    if a.shape[1] != columns or tuple(b.shape) != (rows, len(a)):
+        raise ModelError(
+            f"{where} has matrices of shapes {tuple(halves[0].shape)} and {tuple(halves[1].shape)}, which do not fit a "
+            f"{type(layer).__name__} with a weight of {tuple(weight.shape)}; the base is another model"
+        )
+    return (b @ a).T if turned else (b @ a).reshape(weight.shape)
+
+
+def _check_targets(where: str, settings: Mapping[str, Any], modules: Mapping[str, Any], updated: set[str]) -> None:
+    """Refuse a file in which a layer that the configuration lists has no matrices."""
+    targets, chosen = settings.get("target_modules"), ("layers_to_transform", "layers_pattern", "exclude_modules")
+    if not isinstance(targets, list) or any(settings.get(key) not in (None, []) for key in chosen):
+        return
+    names = tuple(f".{target}" for target in targets)
+    listed = {name for name in modules if f".{name}".endswith(names)}
+    if bare := sorted(listed - {name.replace(".base_layer", "") for name in updated}):
+        raise ModelError(
+            f"{where} has no matrices for {join_names(bare, 3)}, which 'target_modules' of {ADAPTER_CONFIG} lists; the "
+            "file is not whole, or the base is another model"
+        )

@@ -1,0 +1,323 @@
+"""The family that reads a model of transformers, and the errors where its files are missing or do not fit."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
+pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
+
+import tiny_models
+
+from tellapart.errors import ModelError
+from tellapart.models.fusion.family import FusionFamily
+from tellapart.models.huggingface.files import load_weights
+from tellapart.models.huggingface.images import check_images
+from tellapart.models.huggingface.load import FAMILIES, FUSION, GENERATIVE, import_target, load, readings_of
+from tellapart.models.huggingface.towers import TOWERS, context_length
+from tellapart.models.options import ModelOptions
+from tellapart.models.torch.backend import Runtime
+
+SOURCE = Path(__file__).parents[3] / "src"
+
+
+def written(folder: Path, **config: Any) -> str:
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+@pytest.fixture
+def loaders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note which function would have loaded the model, and for which reading; load nothing."""
+    loaders: list[str] = []
+
+    def import_target(target: str) -> Any:
+        return lambda source, options: loaders.append(f"{target.partition(':')[2]} {options.reading}")
+
+    monkeypatch.setattr("tellapart.models.huggingface.load.import_target", import_target)
+    return loaders
+
+
+@pytest.mark.parametrize(
+    ("family", "architecture", "loader"),
+    [
+        ("clip", "CLIPModel", "load_dual itc"),
+        ("siglip2", None, "load_dual itc"),
+        ("blip", "BlipForImageTextRetrieval", "load_itm itm"),
+        ("blip", "BlipModel", "load_dual itc"),
+        ("blip", "BlipForConditionalGeneration", "load_generative likelihood"),
+        ("blip", "BlipForQuestionAnswering", "load_generative vqa"),
+        ("blip-2", "Blip2ForImageTextRetrieval", "load_itm itm"),
+        ("blip-2", "Blip2ForConditionalGeneration", "load_generative vqa"),
+        ("flava", "FlavaForPreTraining", "load_dual itc"),
+        ("bridgetower", "BridgeTowerForContrastiveLearning", "load_dual itc"),
+        ("bridgetower", "BridgeTowerForImageAndTextRetrieval", "load_itm itm"),
+        ("vilt", "ViltForImageAndTextRetrieval", "load_itm itm"),
+        ("lxmert", "LxmertForPreTraining", "load_itm itm"),
+        ("instructblip", "InstructBlipForConditionalGeneration", "load_generative vqa"),
+        ("llava", "LlavaForConditionalGeneration", "load_generative vqa"),
+        ("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "load_generative vqa"),
+        ("phi4_multimodal", "Phi4MultimodalForCausalLM", "load_generative vqa"),  # it hears, too
+    ],
+)
+def test_the_architecture_chooses_the_reading(
+    family: str, architecture: str | None, loader: str, tmp_path: Path, loaders: list[str]
+) -> None:
+    load(written(tmp_path, model_type=family, architectures=architecture and [architecture]), ModelOptions())
+    assert loaders == [loader]
+
+
+def test_a_reading_can_be_asked_for(tmp_path: Path, loaders: list[str]) -> None:
+    name = written(tmp_path, model_type="blip", architectures=["BlipForImageTextRetrieval"])
+    load(f"hf:{name}", ModelOptions(reading="itc"))
+    assert loaders == ["load_dual itc"]
+
+
+@pytest.mark.parametrize("target", sorted({t for f in (*FAMILIES.values(), GENERATIVE) for t in f.values()}))
+def test_every_loader_can_be_imported(target: str) -> None:
+    assert callable(import_target(target))
+
+
+@pytest.mark.parametrize("model_type", FUSION)
+def test_every_fusion_family_is_declared_and_has_a_matching_head(model_type: str) -> None:
+    assert isinstance(import_target(FUSION[model_type]), FusionFamily)
+    assert {"itm", "itm_logit"} <= FAMILIES[model_type].keys()
+
+
+def test_a_family_of_no_reading_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="names the model type 'bert', which is read by no family here"):
+        load(written(tmp_path, model_type="bert"), ModelOptions())
+    assert readings_of({"model_type": "llava"}, "x") is GENERATIVE
+
+
+def test_a_reading_that_the_family_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="a model of type 'siglip' has no reading 'itm'; it has itc"):
+        load(written(tmp_path, model_type="siglip"), ModelOptions(reading="itm"))
+
+
+def test_an_architecture_without_contrastive_heads_is_refused(tmp_path: Path) -> None:
+    name = written(tmp_path, model_type="blip", architectures=["BlipForConditionalGeneration"])
+    with pytest.raises(
+        ModelError, match=r"BlipForConditionalGeneration has no contrastive heads, so .* no reading 'itc'"
+    ):
+        load(name, ModelOptions(reading="itc"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "config.json: is not valid JSON"),
+        ("[" * 100_000, r"config.json: is not valid JSON \(it nests more than 100 levels\)"),
+        ("[1]", "names no model_type"),
+        ('{"hidden_size": 3}', "names no model_type"),
+    ],
+)
+def test_a_configuration_that_is_none_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ModelError, match=message):
+        load(str(tmp_path), ModelOptions())
+
+
+def test_a_name_that_is_no_folder_and_no_hub_id_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"nowhere/at/all .*is no id of the hub; expected OWNER/NAME"):
+        load("nowhere/at/all", ModelOptions())
+
+
+def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no config.json; expected the folder of a model of transformers"):
+        load(str(tmp_path), ModelOptions())
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture
+def copy(clip: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(clip, tmp_path / "copy"))
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.slow
+def test_a_weight_that_is_missing_is_named(copy: Path) -> None:
+    rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
+    with pytest.raises(
+        ModelError,
+        match=r"not those of CLIPModel: 1 missing \(visual_projection.weight\); it was saved as CLIPModel: check that",
+    ):
+        load(str(copy), ModelOptions())
+
+
+def test_a_weight_that_the_class_lacks_is_named(copy: Path) -> None:
+    rewrite(copy, lambda tensors: tensors.update(adapter=tensors["logit_scale"] + 1))
+    with pytest.raises(ModelError, match=r"1 unexpected \(adapter\)"):
+        load(str(copy), ModelOptions())
+
+
+def test_a_weight_of_another_shape_is_named(copy: Path) -> None:
+    rewrite(
+        copy, lambda tensors: tensors.update({"visual_projection.weight": tensors["visual_projection.weight"][:5] + 0})
+    )
+    with pytest.raises(ModelError, match=r"1 of another shape \(visual_projection.weight \(5, 32\), not \(24, 32\)\)"):
+        load(str(copy), ModelOptions())
+
+
+def test_counters_that_older_versions_saved_are_no_weights(copy: Path, clip: Path) -> None:
+    import torch
+
+    positions = {"text_model.embeddings.position_ids": torch.arange(24)[None]}
+    rewrite(copy, lambda tensors: tensors.update(positions))
+    assert load(str(copy), ModelOptions()).fingerprint == load(str(clip), ModelOptions()).fingerprint
+
+
+def test_a_head_of_another_reading_may_stand_beside_the_contrastive_ones(tmp_path: Path) -> None:
+    import torch
+
+    folder = tiny_models.bridgetower(tmp_path)
+    rewrite(folder, lambda tensors: tensors.update({"itm_score.fc.bias": torch.zeros(2)}))
+    assert load(str(folder), ModelOptions()).kind == "similarity"
+
+
+def test_weights_are_loaded_into_a_class_or_into_one_named(clip: Path) -> None:
+    import transformers
+
+    by_name, by_class = (
+        load_weights(kind, str(clip), Runtime("cpu")) for kind in ("CLIPModel", transformers.CLIPModel)
+    )
+    assert type(by_name) is type(by_class) is transformers.CLIPModel
+    assert not by_name.training and not any(parameter.requires_grad for parameter in by_name.parameters())
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_a_part_that_is_not_used_is_dropped_whether_the_checkpoint_holds_it_or_not(copy: Path, present: bool) -> None:
+    if not present:
+        rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
+    model = load_weights("CLIPModel", str(copy), Runtime("cpu"), unused=("visual_projection", "absent_head"))
+    assert model.visual_projection is None and model.text_projection is not None
+
+
+def test_a_part_is_dropped_by_its_whole_name(copy: Path) -> None:
+    rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
+    with pytest.raises(ModelError, match="1 missing"):
+        load_weights("CLIPModel", str(copy), Runtime("cpu"), unused=("visual",))
+
+
+def test_a_folder_without_weights_is_refused_in_one_line(copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(
+        ModelError, match=r"cannot be loaded as CLIPModel \(Error no file .*\); expected model.safetensors"
+    ) as refusal:
+        load(str(copy), ModelOptions())
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        ("clip", "has no vocabulary: expected tokenizer.json, or vocab.json with merges.txt; copy it from"),
+        ("chinese_clip", "has no vocabulary: expected tokenizer.json, or vocab.txt; copy it from"),
+        ("siglip", "has no processor that can be read (Either model_file or model_proto must be specified.); copy"),
+    ],
+)
+def test_a_model_without_its_vocabulary_is_refused(family: str, message: str, tmp_path: Path) -> None:
+    folder = tiny_models.FAMILIES[family](tmp_path)
+    for name in ("tokenizer.json", "spiece.model"):
+        (folder / name).unlink(missing_ok=True)
+    with pytest.raises(ModelError, match=re.escape(message)):
+        load(str(folder), ModelOptions())
+
+
+def test_a_model_without_its_image_processor_is_refused_in_one_line(copy: Path) -> None:
+    (copy / "processor_config.json").unlink()
+    with pytest.raises(
+        ModelError, match=r"\(Can't load image processor .*\); copy preprocessor_config.json and"
+    ) as refusal:
+        load(str(copy), ModelOptions())
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_image_processor_of_another_size_is_refused(copy: Path) -> None:
+    path = copy / "processor_config.json"
+    content = json.loads(path.read_text())
+    content["image_processor"]["crop_size"] = {"height": 24, "width": 24}
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelError, match="makes 24 x 24 pixels, and its image tower reads 32 x 32"):
+        load(str(copy), ModelOptions())
+    content["image_processor"]["do_center_crop"] = False
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=r"makes images of several shapes \(\(3, 32, 42\) and \(3, 42, 32\)\)"):
+        load(str(copy), ModelOptions())
+
+
+def test_an_image_tower_of_any_size_takes_what_its_processor_makes() -> None:
+    tower = SimpleNamespace(model_type="align", vision_config=SimpleNamespace(image_size=600))
+    check_images("m", tower, lambda pixels: {"pixel_values": np.zeros((3, 289, 289))})
+
+
+def tokenizer(**changes: Any) -> SimpleNamespace:
+    facts = {"vocab_size": 9, "model_max_length": 77, "pad_token_id": 1, "eos_token_id": 8, "padding_side": "right"}
+    return SimpleNamespace(**facts | changes)
+
+
+def text_tower(**changes: Any) -> SimpleNamespace:
+    facts = {"vocab_size": 9, "max_position_embeddings": 514, "pad_token_id": 1, "eos_token_id": 8}
+    return SimpleNamespace(text_config=SimpleNamespace(**facts | changes))
+
+
+def test_the_context_is_the_shortest_of_what_tokenizer_tower_and_processor_say() -> None:
+    assert context_length("m", text_tower(), tokenizer(), TOWERS["CLIPModel"]) == 77
+    assert context_length("m", text_tower(), tokenizer(), TOWERS["AlignModel"]) == 64
+    assert context_length("m", text_tower(), tokenizer(model_max_length=10**30), TOWERS["CLIPModel"]) == 514
+    assert context_length("m", text_tower(), tokenizer(model_max_length=10**30), TOWERS["AltCLIPModel"]) == 512
+
+
+@pytest.mark.parametrize(
+    ("architecture", "tokens", "tower", "message"),
+    [
+        ("CLIPModel", {"vocab_size": 10}, {}, "its tokenizer knows 10 tokens and its text encoder 9"),
+        ("CLIPModel", {"pad_token_id": None}, {}, "m: its tokenizer has no token to pad with"),
+        ("AltCLIPModel", {"pad_token_id": 0}, {}, "its tokenizer pads with token 0, its text encoder expects 1"),
+        ("CLIPModel", {"padding_side": "left"}, {}, "its tokenizer pads on the left"),
+        ("CLIPModel", {}, {"eos_token_id": 7}, "ends a text with token 8, and its text encoder looks for 7"),
+    ],
+)
+def test_a_tokenizer_of_another_model_is_refused(
+    architecture: str, tokens: dict[str, Any], tower: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        context_length("m", text_tower(**tower), tokenizer(**tokens), TOWERS[architecture])
+
+
+def test_a_tower_that_gives_no_direction_is_refused(copy: Path) -> None:
+    rewrite(copy, lambda tensors: tensors["text_projection.weight"].zero_())
+    with pytest.raises(ModelError, match="1 of 1 vectors have length zero"):
+        load(str(copy), ModelOptions()).encode_texts(["a cup"])  # type: ignore[attr-defined]
+
+
+def test_a_picture_that_the_processor_cannot_take_is_refused(tmp_path: Path) -> None:
+    model: Any = load(str(tiny_models.bridgetower(tmp_path)), ModelOptions())
+    with pytest.raises(ModelError, match="BridgeTowerImageProcessorPil fails on 400 x 4 pixels"):
+        model.encode_images([np.zeros((4, 400, 3), np.uint8)])
+
+
+def test_towers_of_different_widths_are_refused(clip: Path) -> None:
+    model: Any = load(str(clip), ModelOptions())
+    with pytest.raises(ModelError, match="images are encoded to 5 dimensions and texts to 3"):
+        model.similarity(np.zeros((1, 5), np.float32), np.zeros((1, 3), np.float32))

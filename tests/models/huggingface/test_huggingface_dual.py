@@ -1,0 +1,466 @@
+"""Dual encoders of transformers: their numbers are the library's own in any batch, and no file is guessed."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
+pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
+
+import tiny_models
+from tiny_models import FAMILIES, TEXTS, pictures
+
+from tellapart.data.pairset import PairSet
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
+from tellapart.models.huggingface.files import load_processor
+from tellapart.models.huggingface.load import load
+from tellapart.models.huggingface.towers import Towers
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch, runtime
+
+torch = import_torch()
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Save a family's tiny model once."""
+    folders: dict[str, Path] = {}
+
+    def make(family: str) -> Path:
+        if family not in folders:
+            folders[family] = FAMILIES[family](tmp_path_factory.mktemp(family))
+        return folders[family]
+
+    return make
+
+
+def loaded(folder: Path, **options: Any) -> HuggingFaceDual:
+    model = load(str(folder), ModelOptions(reading="itc", **options))
+    assert isinstance(model, HuggingFaceDual)
+    return model
+
+
+@pytest.fixture(scope="module")
+def encoders(saved: Callable[[str], Path]) -> Callable[[str], HuggingFaceDual]:
+    """Load a family's tiny model once."""
+    models: dict[str, HuggingFaceDual] = {}
+
+    def make(family: str) -> HuggingFaceDual:
+        if family not in models:
+            models[family] = loaded(saved(family))
+        return models[family]
+
+    return make
+
+
+@functools.cache
+def the_library_s(folder: Path) -> tuple[Any, Any, Any]:
+    """Model, image processor and tokenizer as transformers loads them."""
+    t = tiny_models.transformers()
+    config = json.loads((folder / "config.json").read_text())
+    images = t.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    model = getattr(t, config["architectures"][0]).from_pretrained(folder).eval()
+    return model, images, t.AutoTokenizer.from_pretrained(folder)
+
+
+def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
+    """One pair's cosine as transformers itself gives it: one forward of the whole model on this pair alone."""
+    from PIL import Image
+
+    model, images, tokenizer = the_library_s(folder)
+    kind = type(model).__name__
+    whole = kind in {"SiglipModel", "Siglip2Model"}
+    limit = 18 if kind in {"AltCLIPModel", "VisionTextDualEncoderModel"} else tokenizer.model_max_length
+    tokens = tokenizer(
+        [text], truncation=True, max_length=limit, padding="max_length" if whole else False, return_tensors="pt"
+    )
+    if kind == "Aimv2Model":  # reads a text without padding in both directions
+        tokens = tokenizer.pad(tokens, padding="max_length", max_length=32, return_tensors="pt")
+    if kind.startswith("Blip"):
+        tokens.pop("token_type_ids")
+    picture = images(Image.fromarray(image), input_data_format="channels_last", return_tensors="pt")
+    options: dict[str, Any] = {
+        "BlipForImageTextRetrieval": {"use_itm_head": False},
+        "FlavaForPreTraining": {"return_loss": False},
+    }.get(kind, {})
+    with torch.no_grad():
+        if kind == "FlavaModel":
+            outputs = model(**tokens, **picture)
+            a = model.image_projection(outputs.image_embeddings[:, 0])
+            b = model.text_projection(outputs.text_embeddings[:, 0])
+            return torch.nn.functional.cosine_similarity(a, b).item()
+        outputs = model(**tokens, **picture, **options)
+    if kind == "BridgeTowerForContrastiveLearning":
+        return (outputs.image_embeds @ outputs.text_embeds.T).item()
+    if kind == "BlipForImageTextRetrieval":
+        return outputs.itm_score.item()
+    if kind == "Blip2ForImageTextRetrieval":
+        return outputs.logits_per_image.item()
+    if kind == "AlignModel":
+        return (outputs.logits_per_image * model.temperature).item()
+    if kind == "FlavaForPreTraining":
+        return (outputs.contrastive_logits_per_image / model.flava.logit_scale.exp()).item()
+    return ((outputs.logits_per_image - getattr(model, "logit_bias", 0)) / model.logit_scale.exp()).item()
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_pair_gets_the_library_s_own_number(
+    family: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual]
+) -> None:
+    model, images = encoders(family), pictures()
+    scores = model.similarity(model.encode_images(images), model.encode_texts(TEXTS))
+    expected = [[by_the_library(saved(family), image, text) for text in TEXTS] for image in images]
+    # Another shape of batch, another order of summation: float32's last digits.
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=2e-6)
+    # The weights are drawn so that inputs differ: equal numbers would prove nothing.
+    assert np.ptp(scores, axis=0).min() > 1e-3
+    assert np.ptp(scores, axis=1).min() > 1e-3
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(
+    family: str, encoders: Callable[[str], HuggingFaceDual]
+) -> None:
+    model, images, texts = encoders(family), pictures(11), [*TEXTS, *(f"bowl {k}" for k in range(9))]
+    all_images, all_texts = model.encode_images(images), model.encode_texts(texts)
+    rng = np.random.default_rng(0)
+    for size in (1, 3, 7):
+        for samples, encode, whole in (
+            (images, model.encode_images, all_images),
+            (texts, model.encode_texts, all_texts),
+        ):
+            order = rng.permutation(len(samples))
+            batches = [
+                encode([samples[k] for k in order[start : start + size]]) for start in range(0, len(order), size)
+            ]
+            np.testing.assert_array_equal(np.concatenate(batches), whole[order])
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_text_changes_with_its_neighbours(data: st.DataObject, encoders: Callable[[str], HuggingFaceDual]) -> None:
+    model = encoders("clip")
+    texts = data.draw(st.lists(st.text("abre owl,", max_size=40), min_size=1, max_size=20))
+    alone = [model.encode_texts([text])[0] for text in texts]
+    np.testing.assert_array_equal(model.encode_texts(texts), alone)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_prepared_image_is_the_image(family: str, encoders: Callable[[str], HuggingFaceDual]) -> None:
+    model, images = encoders(family), pictures()
+    prepared = [model.prepare_image(image) for image in images]
+    mixed = [prepared[0], images[1], *prepared[2:]]
+    np.testing.assert_array_equal(model.encode_images(mixed), model.encode_images(images))
+
+
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"siglip", "siglip2_fixed", "siglip2_naflex"}))
+def test_padding_to_a_bucket_says_what_padding_to_the_whole_context_says(
+    family: str, encoders: Callable[[str], HuggingFaceDual]
+) -> None:
+    model = encoders(family)
+    towers = dataclasses.replace(model._towers, whole=True)
+    whole = HuggingFaceDual("whole", model._model, load_processor(model.name), towers, runtime(ModelOptions()))
+    assert len(set(model._texts.lengths(TEXTS)[0])) > 1
+    assert len(set(whole._texts.lengths(TEXTS)[0])) == 1
+    np.testing.assert_allclose(model.encode_texts(TEXTS), whole.encode_texts(TEXTS), rtol=0, atol=2e-6)
+
+
+def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_numbers(tmp_path: Path) -> None:
+    """TIPS v2: no special tokens, a processor that pads every text whole, and no processor of images in Pillow."""
+    from PIL import Image
+
+    folder, images, texts = tiny_models.tipsv2(tmp_path), pictures(3), ["a red cup", "one bowl, two", "red"]
+    model = loaded(folder)
+    t = tiny_models.transformers()
+    its, processor = t.Tipsv2Model.from_pretrained(folder).eval(), t.AutoProcessor.from_pretrained(folder)
+    whole = processor(
+        images=[Image.fromarray(image) for image in images], text=texts, padding="max_length", return_tensors="pt"
+    )
+    with torch.no_grad():
+        expected = (its(**whole).logits_per_image * its.temperature).numpy()
+    scores = model.similarity(model.encode_images(images), model.encode_texts(texts))
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=2e-6)
+    assert len(set(model._texts.lengths(texts)[0])) > 1  # not padded whole: padding moves nothing
+    with pytest.raises(ModelError, match="1 of 1 vectors have length zero or are not finite"):
+        model.encode_texts([""])
+
+
+class Neighbourly(tiny_models.transformers().CLIPModel):  # type: ignore[name-defined,misc]
+    """A model that may misbehave in each of the ways that the self-test looks for."""
+
+    fault = ""
+
+    def get_text_features(self, input_ids: Any, attention_mask: Any, **_: Any) -> Any:
+        if self.fault == "padding moves text vectors":
+            attention_mask = torch.ones_like(attention_mask)
+        states = self.text_model(input_ids, attention_mask).last_hidden_state
+        if self.fault == "batching moves text vectors":
+            states = states + states.mean(dim=0)
+        vectors = self.text_projection(states.mean(dim=1))
+        return SimpleNamespace(pooler_output=vectors * 0 + 1 if self.fault == "gives three texts" else vectors)
+
+
+@pytest.mark.parametrize(
+    "fault", ["padding moves text vectors", "batching moves text vectors", "gives three texts one and the same vector"]
+)
+def test_a_model_whose_vectors_are_not_its_samples_own_is_refused(
+    fault: str, saved: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Neighbourly, "fault", fault.removesuffix(" one and the same vector"))
+    folder, where = saved("clip"), runtime(ModelOptions())
+    towers = Towers("clip", lambda m, b: m.get_image_features(**b).pooler_output, read_texts, tested=False)
+    model = HuggingFaceDual(
+        "odd", Neighbourly.from_pretrained(folder).eval(), load_processor(str(folder)), towers, where
+    )
+    with pytest.raises(ModelError, match=f"odd: .*{fault}"):
+        model.test_itself()
+
+
+def read_texts(model: Any, batch: Any) -> Any:
+    return model.get_text_features(**batch).pooler_output
+
+
+def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts(saved: Callable[[str], Path]) -> None:
+    folder, where = saved("siglip"), runtime(ModelOptions())
+    model = loaded(folder)
+    towers = dataclasses.replace(model._towers, whole=False, tested=False)
+    other = HuggingFaceDual("other", model._model, load_processor(str(folder)), towers, where)
+    with pytest.raises(ModelError, match=r"padding moves text vectors of SiglipModel by up to 0\."):
+        other.test_itself()
+    other.test_itself(pads_whole=True)
+    np.testing.assert_array_equal(other.encode_texts(TEXTS), model.encode_texts(TEXTS))
+
+
+def test_towers_that_were_trained_on_padding_get_all_of_it(encoders: Callable[[str], HuggingFaceDual]) -> None:
+    assert encoders("siglip")._texts.lengths(["a", "a red cup"]) == ([16, 16], [False, False])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_is_every_protocol_that_scoring_makes_use_of(
+    family: str, encoders: Callable[[str], HuggingFaceDual], saved: Callable[[str], Path]
+) -> None:
+    model = encoders(family)
+    for protocol in (DualEncoder, ImagePreparer, Sized, StackedSimilarity):
+        assert isinstance(model, protocol)
+    assert model.name == str(saved(family))
+    images, texts = model.encode_images(pictures(4)), model.encode_texts(TEXTS[:6])
+    assert images.dtype == texts.dtype == np.float32
+    stacked = model.similarities(images.reshape(2, 2, -1), texts.reshape(2, 3, -1))
+    for item in range(2):
+        alone = model.similarity(images[2 * item : 2 * item + 2], texts[3 * item : 3 * item + 3])
+        np.testing.assert_array_equal(stacked[item], alone)
+
+
+def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(
+    encoders: Callable[[str], HuggingFaceDual],
+) -> None:
+    model = encoders("blip_2")
+    images, texts = model.encode_images(pictures(2)), model.encode_texts(TEXTS[:3])
+    queries, dimensions = 4, tiny_models.DIMENSIONS
+    assert (images.shape, texts.shape) == ((2, queries * dimensions), (3, dimensions))
+    each = images.reshape(2, queries, dimensions) @ texts.T
+    np.testing.assert_allclose(model.similarity(images, texts), each.max(axis=1), rtol=0, atol=1e-6)
+    assert (each.argmax(axis=1) != 0).any()
+
+
+def test_texts_that_lose_their_end_are_counted(saved: Callable[[str], Path]) -> None:
+    model = loaded(saved("clip"))
+    model.encode_texts(["a red cup", "cup " * 7 + "cup"])
+    assert model.truncated == 1
+    model.encode_texts(["bowl " * 90, "bowl " * 80])
+    assert model.truncated == 3
+
+
+@pytest.mark.parametrize("family", ["clip", "blip_2"])
+def test_a_pair_set_is_scored_from_the_model_s_name_and_the_second_time_from_the_store(
+    family: str, saved: Callable[[str], Path], picture_set: Callable[..., PairSet]
+) -> None:
+    pairs, store = picture_set(5), EmbeddingStore(None)
+    model: Any = find_model(f"hf:{saved(family)}", ModelOptions(reading="itc"))
+    first = score(model, pairs, store=store)
+    images = [pairs.pixels(reference) for reference in pairs.items[3].images]
+    expected = model.similarity(model.encode_images(images), model.encode_texts(pairs.items[3].texts))
+    np.testing.assert_array_equal(first.scores.values[3], expected)
+    again = score(model, pairs, store=store, batch_size=3)
+    assert (first.images_encoded, again.images_encoded, again.texts_encoded) == (10, 0, 0)
+    np.testing.assert_array_equal(again.scores.values, first.scores.values)
+
+
+def test_nothing_in_nothing_out(encoders: Callable[[str], HuggingFaceDual]) -> None:
+    assert len(encoders("clip").encode_images([])) == len(encoders("clip").encode_texts([])) == 0
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_another_dtype_is_near_and_has_another_fingerprint(
+    family: str, dtype: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual]
+) -> None:
+    exact, model = encoders(family), loaded(saved(family), dtype=dtype)
+    assert model.fingerprint != exact.fingerprint
+    images, texts = pictures(3), TEXTS[:4]
+    scores = model.similarity(model.encode_images(images), model.encode_texts(texts))
+    expected = exact.similarity(exact.encode_images(images), exact.encode_texts(texts))
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=0.15 if dtype == "bfloat16" else 0.03)
+    assert (scores != expected).any()
+
+
+def copied(folder: Path, to: Path) -> Path:
+    return Path(shutil.copytree(folder, to / "elsewhere"))
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_fingerprint_stays_where_only_the_place_changes(
+    family: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+) -> None:
+    elsewhere = copied(saved(family), tmp_path)
+    edit(elsewhere / "config.json", lambda config: config.update(transformers_version="4.0.0", _name_or_path="/there"))
+    assert loaded(elsewhere).fingerprint == encoders(family).fingerprint
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "preprocessing": lambda folder: edit(
+        folder / "processor_config.json", lambda c: c["image_processor"].update(image_mean=[0.5, 0.5, 0.5])
+    ),
+    "configuration": lambda folder: edit(
+        folder / "config.json", lambda c: c["vision_config"].update(hidden_act="gelu")
+    ),
+    "tokenizer": lambda folder: edit(folder / "tokenizer.json", lambda c: c["model"]["merges"].pop()),
+    "context": lambda folder: edit(folder / "tokenizer_config.json", lambda c: c.update(model_max_length=20)),
+    "weights": lambda folder: rewrite(folder, lambda tensors: tensors["logit_scale"].add_(1)),
+}
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the tensors of a saved model."""
+    from safetensors.torch import load_file, save_file
+
+    tensors = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_fingerprint_moves_with_all_that_moves_a_number(
+    change: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+) -> None:
+    elsewhere = copied(saved("clip"), tmp_path)
+    CHANGES[change](elsewhere)
+    assert loaded(elsewhere).fingerprint != encoders("clip").fingerprint
+
+
+def test_fine_tuned_weights_load_from_their_path_and_give_other_numbers(
+    encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+) -> None:
+    tuned = loaded(tiny_models.clip(tmp_path / "negclip", seed=1))
+    assert not np.allclose(tuned.encode_texts(TEXTS), encoders("clip").encode_texts(TEXTS), atol=0.1)
+
+
+def test_a_checkpoint_of_torch_loads_like_one_of_safetensors(
+    saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file
+
+    elsewhere = copied(saved("clip"), tmp_path)
+    torch.save(load_file(elsewhere / "model.safetensors"), elsewhere / "pytorch_model.bin")
+    (elsewhere / "model.safetensors").unlink()
+    assert loaded(elsewhere).fingerprint == encoders("clip").fingerprint
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_checkpoint_of_torch_is_not_opened_by_an_older_torch(
+    saved: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: bool
+) -> None:
+    from safetensors.torch import load_file
+
+    elsewhere, ran = copied(saved("clip"), tmp_path), tmp_path / "ran"
+    names = list(load_file(elsewhere / "model.safetensors"))
+    torch.save({"logit_scale": _Payload(ran)}, elsewhere / "pytorch_model.bin")
+    (elsewhere / "model.safetensors").unlink()
+    if indexed:  # an index of safetensors may name any file
+        index = {"metadata": {}, "weight_map": dict.fromkeys(names, "pytorch_model.bin")}
+        (elsewhere / "model.safetensors.index.json").write_text(json.dumps(index))
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    with pytest.raises(ModelError, match=r"its weights are a pickle, and one can run code in torch 2\.9\.1\+cpu"):
+        loaded(elsewhere)
+    assert not ran.exists()
+
+
+def test_files_laid_out_as_openai_s_are_on_the_hub_give_the_same_numbers(
+    saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+) -> None:
+    elsewhere = copied(saved("clip"), tmp_path)
+    images = json.loads((elsewhere / "processor_config.json").read_text())["image_processor"]
+    tokens = json.loads((elsewhere / "tokenizer.json").read_text())["model"]
+    for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
+        (elsewhere / name).unlink()
+    old = {"feature_extractor_type": "CLIPFeatureExtractor", "size": 32, "crop_size": 32, "resample": 3}
+    old |= dict.fromkeys(("do_center_crop", "do_normalize", "do_resize"), True)
+    old |= {name: images[name] for name in ("image_mean", "image_std")}
+    (elsewhere / "preprocessor_config.json").write_text(json.dumps(old))
+    (elsewhere / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 24, "do_lower_case": True}))
+    (elsewhere / "vocab.json").write_text(json.dumps(tokens["vocab"]))
+    (elsewhere / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, tokens["merges"])]) + "\n")
+    model = loaded(elsewhere)
+    np.testing.assert_array_equal(model.encode_images(pictures()), encoders("clip").encode_images(pictures()))
+    np.testing.assert_array_equal(model.encode_texts(TEXTS), encoders("clip").encode_texts(TEXTS))
+    (elsewhere / "merges.txt").unlink()
+    with pytest.raises(ModelError, match=r"has no processor that can be read .`vocab` and `merges`"):
+        loaded(elsewhere)
+
+
+class _Payload:
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.target,)
+
+
+def test_no_code_of_a_model_is_run(
+    saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+) -> None:
+    elsewhere, ran = copied(saved("clip"), tmp_path), tmp_path / "ran"
+    (elsewhere / "evil.py").write_text(f"open({str(ran)!r}, 'w')\nclass Evil: pass\n")
+    classes = {"AutoModel": "evil.Evil", "AutoProcessor": "evil.Evil", "AutoConfig": "evil.Evil"}
+    for name in ("config.json", "processor_config.json", "tokenizer_config.json"):
+        edit(elsewhere / name, lambda content: content.update(auto_map=classes))
+    assert loaded(elsewhere).fingerprint == encoders("clip").fingerprint
+    (elsewhere / "model.safetensors").unlink()
+    torch.save({"logit_scale": _Payload(ran)}, elsewhere / "pytorch_model.bin")
+    with pytest.raises(
+        ModelError, match="cannot be loaded as CLIPModel: its weights are a pickle with more than tensors"
+    ):
+        loaded(elsewhere)
+    assert not ran.exists()

@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import io
+import json
+import random
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tellapart.data.scores import ScoreKind, Scores
+from tellapart.errors import ScoreError
+from tellapart.models.memory.external import created_ties, read_raw_scores, read_scores, write_scores
+
+WINOGROUND = Path(__file__).parents[3].parent / "shared" / "data" / "winoground_scores"
+SUFFIXES = [".npz", ".csv", ".jsonl"]
+
+IDS = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8),
+    min_size=1,
+    max_size=5,
+    unique=True,
+)
+
+
+@st.composite
+def any_scores(draw: st.DrawFn) -> Scores:
+    ids = draw(IDS)
+    shape = (len(ids), draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    kind: ScoreKind = draw(st.sampled_from(["similarity", "logit", "probability"]))
+    low, high = (0.0, 1.0) if kind == "probability" else (None, None)
+    numbers = st.floats(low, high, width=32, allow_nan=False, allow_infinity=False)
+    return Scores(ids, draw(arrays(np.float32, shape, elements=numbers)), kind)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@example(Scores(("\r", "a,b", '"', "x\ny"), np.zeros((4, 1, 2)), "logit"), random.Random(0))
+@given(any_scores(), st.randoms(use_true_random=False))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, scores: Scores, shuffler: random.Random) -> None:
+    path = tmp_path / f"scores{suffix}"
+    write_scores(scores, path)
+    ids = list(scores.ids)
+    shuffler.shuffle(ids)
+    again = read_scores(path, ids=ids, shape=scores.shape, kind=scores.kind)
+    assert (again.ids, again.kind) == (tuple(ids), scores.kind)
+    assert again.values.tobytes() == scores.select(ids).values.tobytes()
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_only_npz_keeps_the_kind_and_another_one_is_refused(tmp_path: Path) -> None:
+    scores = Scores(("a",), [[[0.25, 0.5]]], "probability")
+    for suffix in SUFFIXES:
+        write_scores(scores, tmp_path / f"s{suffix}")
+    read = [read_scores(tmp_path / f"s{suffix}", ids=["a"], shape=(1, 2)).kind for suffix in SUFFIXES]
+    assert read == ["probability", "similarity", "similarity"]
+    with pytest.raises(
+        ScoreError, match=r"s\.npz says that its scores are of kind 'probability'; 'logit' was asked for"
+    ):
+        read_scores(tmp_path / "s.npz", ids=["a"], shape=(1, 2), kind="logit")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "scores"
+
+
+def refused(path: Path, content: str | bytes, message: str, *, ids: tuple[str, ...] = ("0", "1")) -> None:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ScoreError, match=message):
+        read_scores(path, ids=ids, shape=(2, 2))
+
+
+def lines(**changes: object) -> list[str]:
+    labels = [f"{item}_c{text}_i{image}" for item in "01" for text in "01" for image in "01"]
+    return [json.dumps({"label": label, "score": changes.get(f"_{label}", k / 8)}) for k, label in enumerate(labels)]
+
+
+def test_winoground_lines_put_the_caption_on_the_last_axis(file: Path) -> None:
+    path = file.with_suffix(".jsonl")
+    path.write_text("\n".join(reversed(lines())), encoding="utf-8-sig")
+    scores = read_scores(path, ids=["0", "1"], shape=(2, 2))
+    # lines() counts image fastest: c0_i0, c0_i1, c1_i0, c1_i1
+    assert scores.values[0].tolist() == [[0, 2 / 8], [1 / 8, 3 / 8]]
+    assert scores.values[1].tolist() == [[4 / 8, 6 / 8], [5 / 8, 7 / 8]]
+
+
+def test_an_id_may_look_like_a_label_itself(file: Path) -> None:
+    path = file.with_suffix(".jsonl")
+    path.write_text('{"label": "a_c1_i1_c0_i0", "score": 3, "model": "not looked at"}\n\n')
+    assert read_scores(path, ids=["a_c1_i1"], shape=(1, 1)).values.tolist() == [[[3]]]
+
+
+def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file: Path) -> None:
+    path, all_of_them = file.with_suffix(".jsonl"), lines()
+    refused(path, "\n".join(all_of_them[:-2]), r"2 of 8 scores are missing: 1_c1_i0, 1_c1_i1$")
+    refused(path, "\n".join([*all_of_them, all_of_them[2]]), r"1 scores occur twice in the file: 0_c1_i0 \(line 9\)")
+    for extra in ("2_c0_i0", "0_c2_i0", "0_c0_i2", "0_c0_i99999999999999999999"):
+        row = json.dumps({"label": extra, "score": 1})
+        refused(
+            path,
+            "\n".join([row, *all_of_them]),
+            r"1 scores are of no item .*\(2 images by 2 texts each\): .* \(line 1\)",
+        )
+    refused(path, "", "8 of 8 scores are missing: 0_c0_i0, 0_c1_i0, ")
+    many = tuple(str(k) for k in range(100))
+    refused(path, "\n".join(all_of_them), r"392 of 400 scores are missing: 2_c0_i0, .*, 4_c1_i0 and 382 more", ids=many)
+
+
+@pytest.mark.parametrize("score", ["NaN", "Infinity", "-Infinity", "1e39", "-1e300"])
+def test_a_score_that_is_not_finite_in_float32_is_refused(file: Path, score: str) -> None:
+    rows = lines()
+    rows[3] = f'{{"label": "0_c1_i1", "score": {score}}}'
+    said = r"1 scores are not finite in float32: 0_c1_i1 \(line 4\)"
+    if "e" not in score or "y" in score:
+        said = rf"scores\.jsonl:4: is not valid JSON \({score} is not a JSON number\)"
+    refused(file.with_suffix(".jsonl"), "\n".join(rows), said)
+    table = f"id,image,text,score\n0,1,0,{score.replace('Infinity', 'inf')}\n"
+    refused(file.with_suffix(".csv"), table, r"1 scores are not finite in float32: 0_c0_i1 \(line 2\)")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"label": "0_c0_i0", "score": 1', r"scores\.jsonl:2: is not valid JSON "),
+        ("[" * 100_000, r"scores\.jsonl:2: is not valid JSON "),
+        ("[1, 2]", r'scores\.jsonl:2: expected \{"label": "ID_c0_i0", "score": 0\.5\}; got \[1, 2\]'),
+        ('{"label": "0_c0_i0"}', r"scores\.jsonl:2: expected .*; got"),
+        ('{"label": "0_i0_c0", "score": 1}', r"scores\.jsonl:2: field 'label': expected ID_c0_i0; got '0_i0_c0'"),
+        ('{"label": 7, "score": 1}', r"scores\.jsonl:2: field 'label': expected ID_c0_i0; got 7"),
+        ('{"label": "0_c0_i0", "score": "high"}', r"scores\.jsonl:2: field 'score': expected a number; got 'high'"),
+        ('{"label": "0_c0_i0", "score": true}', r"scores\.jsonl:2: field 'score': expected a number; got True"),
+        ('{"label": "0_c0_i0", "score": null}', r"scores\.jsonl:2: field 'score': expected a number; got None"),
+        (f'{{"label": "0_c0_i0", "score": 1{"0" * 400}}}', r"scores\.jsonl:2: is not valid JSON \(10{59} is too large"),
+        ('{"label": "0_c0_i0", "score": 1, "score": 2}', r"scores\.jsonl:2: .*key 'score' is repeated in one object"),
+        ('{"label": "0_c0_i0", "score": "1_0"}', r"scores\.jsonl:2: field 'score': expected a number; got '1_0'"),
+        ('{"label": "0_c0_i0", "score": "\uff11"}', r"scores\.jsonl:2: field 'score': expected a number; got '\uff11'"),
+        ('{"label": "' + "a" * 300_000 + '", "score": 1}', r"scores\.jsonl:2: field 'label': .* got 'a{59}$"),
+    ],
+)
+def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, message: str) -> None:
+    refused(file.with_suffix(".jsonl"), f"{lines()[0]}\n{row}\n", message)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,text,image,score\n", r"scores\.csv:1: expected the header id,image,text,score; got 'id,text,image,score'"),
+        ("", r"scores\.csv:1: expected the header id,image,text,score; got ''"),
+        ("id,image,text,score\n0,0,0\n", r"scores\.csv:2: expected 4 columns; got 3"),
+        ("id,image,text,score\n0,0,0,1\n0,-1,0,1\n", r"scores\.csv:3: field 'image': expected 0, 1\.\.\.; got '-1'"),
+        ("id,image,text,score\n0,0,one,1\n", r"scores\.csv:2: field 'text': expected 0, 1\.\.\.; got 'one'"),
+        ("id,image,text,score\n0,0,0,1_0\n", r"scores\.csv:2: field 'score': expected a number; got '1_0'"),
+        ("id,image,text,score\n0,0,0,\uff11\n", r"scores\.csv:2: field 'score': expected a number; got '\uff11'"),
+        ("id,image,text,score\n0,0,0,\n", r"scores\.csv:2: field 'score': expected a number; got ''"),
+        ('id,image,text,score\n"0,0,0,1\n', r"scores\.csv:2: is not CSV: unexpected end of data"),
+        ("id,image,text,score\n0,0,0,1\n0,0,0,1\n", r"1 scores occur twice in the file: 0_c0_i0 \(line 3\)"),
+        ("id,image,text,score\n7,0,0,1\n", r"1 scores are of no item of this benchmark .*: 7_c0_i0 \(line 2\)"),
+        (
+            b"id,image,text,score\n0,0,0,1\n\xe9,0,0,1\n",
+            r"scores\.csv:3: is not UTF-8 \(byte 0xe9\); save the file",
+        ),
+    ],
+)
+def test_a_bad_csv_line_is_an_error_with_its_number(file: Path, content: str | bytes, message: str) -> None:
+    refused(file.with_suffix(".csv"), content, message)
+
+
+def npz(**arrays_: object) -> bytes:
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays_)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+GOOD = np.zeros((2, 2, 2))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (npz(scores=GOOD), "has no array ids; it must hold ids and scores"),
+        (npz(ids=[0, 1], scores=GOOD), r"ids must be strings \(n,\); got int64 \(2,\)"),
+        (npz(ids=["0", "1"], scores=GOOD[0]), r"scores must be numbers \(2, 2, 2\) for its 2 ids .*; got float64 \(2, "
+        r"2\)"),
+        (npz(ids=["0", "1"], scores=GOOD.astype(str)), r"scores must be numbers .*; got <U32 \(2, 2, 2\)"),
+        (npz(ids=["0", "0"], scores=GOOD), "1 scores are of items that occur twice in the file: 0"),
+        (npz(ids=["0", "2"], scores=GOOD), "1 scores are of no item of this benchmark: 2"),
+        (npz(ids=["0"], scores=GOOD[:1]), "1 of 2 scores are missing: 1"),
+        (
+            npz(ids=["0", "1"], scores=np.where(np.arange(8).reshape(GOOD.shape) == 7, np.nan, 0)),
+            "not finite in float32: 1",
+        ),
+        (npz(ids=["0", "1"], scores=GOOD + 1e200), "2 scores are not finite in float32: 0, 1"),
+        (npz(ids=["0", "1"], scores=GOOD, kind="cosine"), "kind must be one of similarity, logit, probability; got "
+        "'cosine'"),
+        (npz(ids=np.array(["0", "1"], object), scores=GOOD), "is not an npz file of plain arrays: "
+        ".*allow_pickle=False"),
+        (b"PK\x03\x04 cut off", "is not an npz file of plain arrays: File is not a zip file"),
+        (npz(ids=["0", "1"], scores=GOOD)[:-40], "is not an npz file of plain arrays: "),
+    ],
+)  # fmt: skip
+def test_a_bad_npz_is_refused(file: Path, content: bytes, message: str) -> None:
+    refused(file.with_suffix(".npz"), content, message)
+
+
+def zipped(**members: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return stream.getvalue()
+
+
+def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tellapart.data.npz._MAX_ARRAY_BYTES", 1 << 20)
+    plain = io.BytesIO()
+    np.save(plain, np.array(["0", "1"]))
+    bomb = zipped(ids=plain.getvalue(), scores=bytes(5 << 20))
+    assert len(bomb) < 10_000
+    refused(file.with_suffix(".npz"), bomb, r"'scores\.npy' unpacks to 5,242,880 bytes; at most 1,048,576 are read")
+
+
+def test_an_array_whose_header_claims_terabytes_is_refused(file: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2, 2)})
+    content = zipped(ids=b"", scores=header.getvalue())
+    refused(file.with_suffix(".npz"), content, "is not an npz file of plain arrays: ")
+    plain = io.BytesIO()
+    np.save(plain, np.array(["0", "1"]))
+    content = zipped(ids=plain.getvalue(), scores=header.getvalue())
+    refused(file.with_suffix(".npz"), content, r"an array of shape \(1000000000000, 2, 2\) is cut off")
+
+
+def crafted(header: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"(((",
+        b"{[]: 1}",
+        b"(" * 9_000,
+        b"[" * 9_000,
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 5_000 + b",)}",
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 300 + b", 2, 2)}",
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1, 2)}",
+        b"{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000000, 2, 2)}",
+        b"{'descr': [('a', '<f8')] * 9, 'fortran_order': False, 'shape': ()}",
+        b"",
+        b"\0",
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_crafted_header_is_one_line(file: Path, header: bytes) -> None:
+    ids = io.BytesIO()
+    np.save(ids, np.array(["0", "1"]))
+    content = zipped(ids=ids.getvalue(), scores=crafted(header))
+    refused(file.with_suffix(".npz"), content, r"\A.*/scores\.npz is not an npz file of plain arrays: [^\n]{1,400}\Z")
+
+
+def test_an_array_named_twice_is_refused(file: Path) -> None:
+    arrays: dict[str, bytes] = {}
+    for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD), ("kind", np.array("logit"))):
+        stream = io.BytesIO()
+        np.save(stream, array)
+        arrays[name] = stream.getvalue()
+    for names in (("scores.npy", "scores.npy"), ("scores", "scores.npy"), ("ids.npy", "ids"), ("kind", "kind.npy")):
+        stream = io.BytesIO()
+        members = ["ids.npy", "scores.npy", *names]
+        with zipfile.ZipFile(stream, "w") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for member in dict.fromkeys(members) if names[0] != names[1] else members:
+                archive.writestr(member, arrays[member.removesuffix(".npy")])
+        refused(file.with_suffix(".npz"), stream.getvalue(), "it holds two arrays of one name, '(scores|ids|kind)'")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_an_archive_packed_as_numpy_does_not_is_refused_before_it_reserves_memory(file: Path, method: int) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD)):
+            with archive.open(f"{name}.npy", "w") as member:
+                np.save(member, array)
+    refused(file.with_suffix(".npz"), stream.getvalue(), "'ids.npy' is packed as numpy does not")
+
+
+def test_probabilities_outside_their_range_are_refused_with_the_files_name(file: Path) -> None:
+    path = file.with_suffix(".jsonl")
+    path.write_text("\n".join(lines(_1_c0_i0=1.5)))
+    with pytest.raises(
+        ScoreError, match=r"scores\.jsonl: probabilities must lie in \[0, 1\]; outside in 1 of 2 items: 1"
+    ):
+        read_scores(path, ids=["0", "1"], shape=(2, 2), kind="probability")
+
+
+def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
+    scores = Scores(("a",), [[[0.25, 0.5]]], "logit")
+    with pytest.raises(ScoreError, match=r"gone\.csv: cannot be read \(No such file or directory\)"):
+        read_scores(tmp_path / "gone.csv", ids=["a"], shape=(1, 2))
+    with pytest.raises(ScoreError, match=r"read from \.npz, \.csv, \.jsonl or \.npy files; got '\.json'"):
+        read_scores(tmp_path / "a.json", ids=["a"], shape=(1, 2))
+    with pytest.raises(ScoreError, match=r"written to \.npz, \.csv or \.jsonl files; got ''"):
+        write_scores(scores, tmp_path / "a")
+    with pytest.raises(ScoreError, match=r"a\.csv cannot be written: No such file or directory"):
+        write_scores(scores, tmp_path / "gone" / "a.csv")
+    for bad in ("a\0", "\ud800"):
+        with pytest.raises(ScoreError, match="ids cannot hold a NUL or a lone surrogate: "):
+            write_scores(Scores((bad,), [[[0.25, 0.5]]], "logit"), tmp_path / "a.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_are_rounded_to_float32_and_the_ties_that_makes_are_counted(file: Path) -> None:
+    path = file.with_suffix(".jsonl")
+    path.write_text("\n".join(lines(_0_c0_i0=0.1, _0_c0_i1=0.1 + 1e-10)))
+    raw = read_raw_scores(path, ids=["0", "1"], shape=(2, 2))
+    assert raw.values.dtype == np.float64
+    assert raw.values[0, 0, 0] < raw.values[0, 1, 0]
+    scores = read_scores(path, ids=["0", "1"], shape=(2, 2))
+    assert scores.values[0, 0, 0] == scores.values[0, 1, 0]
+    assert created_ties(raw.values) == 1
+    assert created_ties(scores.values.astype(np.float64)) == 0
+
+
+def test_a_plain_array_holds_items_in_their_order_or_one_number_a_pair(tmp_path: Path) -> None:
+    values = np.arange(12.0).reshape(2, 2, 3)
+    for name, array in (("items", values), ("pairs", values.reshape(-1)), ("column", values.reshape(-1, 1))):
+        np.save(tmp_path / f"{name}.npy", array)
+        scores = read_scores(tmp_path / f"{name}.npy", ids=["b", "a"], shape=(2, 3), kind="logit")
+        assert (scores.ids, scores.kind) == (("b", "a"), "logit")
+        assert np.array_equal(scores.values, values)
+    rows = np.random.default_rng(0).permutation(12).reshape(2, 2, 3)
+    raw = read_raw_scores(tmp_path / "pairs.npy", ids=["b", "a"], shape=(2, 3), rows=rows)
+    assert np.array_equal(raw.values, rows)
+    for bad, said in ((b"", "is not a .npy file of plain numbers"), (b"\x93NUMPY\x01\x00v\x00{", "is not a .npy file")):
+        (tmp_path / "bad.npy").write_bytes(bad)
+        with pytest.raises(ScoreError, match=said):
+            read_scores(tmp_path / "bad.npy", ids=["a"], shape=(1, 2))
+    np.save(tmp_path / "short.npy", np.zeros(5))
+    with pytest.raises(
+        ScoreError, match=r"2 pairs, as `tellapart export` lists them, or is \(1, 1, 2\).*got float64 \(5,\)"
+    ):
+        read_scores(tmp_path / "short.npy", ids=["a"], shape=(1, 2))
+
+
+GOLDEN = {
+    "clip_b32": (30.75, 10.25, 8.25), "clip_l14": (28.5, 11.0, 8.0), "blip_itm_b16": (40.5, 20.5, 16.5),
+    "blip_itc_b16": (29.75, 14.5, 9.5), "vilt": (27.5, 8.75, 6.0), "flava_itm": (32.25, 20.5, 14.25),
+    "flava_itc": (25.25, 13.5, 9.0), "ofa_medium": (22.75, 9.0, 5.5), "human": (89.5, 88.5, 85.5),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not WINOGROUND.is_dir(), reason="Winoground's score files are not part of the repository")
+@pytest.mark.parametrize("name", GOLDEN)
+def test_rounding_keeps_the_published_winoground_scores(name: str) -> None:
+    ids = [str(k) for k in range(400)]
+    raw = read_raw_scores(WINOGROUND / f"{name}.jsonl", ids=ids, shape=(2, 2))
+    assert created_ties(raw.values) == 0
+    s = read_scores(WINOGROUND / f"{name}.jsonl", ids=ids, shape=(2, 2)).values
+
+    first, second = s[:, 0, 0] > s[:, 0, 1], s[:, 1, 1] > s[:, 1, 0]
+    third, fourth = s[:, 0, 0] > s[:, 1, 0], s[:, 1, 1] > s[:, 0, 1]
+    text, image = first & second, third & fourth
+    assert tuple(100 * v.mean().round(6) for v in (text, image, text & image)) == pytest.approx(GOLDEN[name])
+
+
+@pytest.mark.skipif(not WINOGROUND.is_dir(), reason="Winoground's score files are not part of the repository")
+def test_the_35_tied_comparisons_of_winogrounds_people_are_still_tied() -> None:
+    s = read_scores(WINOGROUND / "human.jsonl", ids=[str(k) for k in range(400)], shape=(2, 2)).values
+    across = (s[:, 0, 0] == s[:, 0, 1]).sum() + (s[:, 1, 1] == s[:, 1, 0]).sum()
+    down = (s[:, 0, 0] == s[:, 1, 0]).sum() + (s[:, 1, 1] == s[:, 0, 1]).sum()
+    assert across + down == 35

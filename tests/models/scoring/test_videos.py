@@ -1,0 +1,194 @@
+"""Videos in an image's place: frames evenly spread, averaged by models of images, asked together of a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.api.evaluate import evaluate as run
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.data.folder import read_pair_set
+from tellapart.data.pairset import PairSet
+from tellapart.data.video import sample_frames
+from tellapart.errors import DataError
+from tellapart.evaluation.evaluate import evaluate, prepare
+from tellapart.models.protocols import Pixels
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+
+av = pytest.importorskip("av", reason="needs the video extra: av")
+
+SIDE = 32
+
+
+def film(path: Path, greys: list[int]) -> None:
+    """Write a video whose frames are of one grey each."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25)
+        stream.width = stream.height = SIDE
+        stream.pix_fmt, stream.options = "yuv420p", {"qp": "0", "bf": "2"}
+        for grey in greys:
+            pixels = np.full((SIDE, SIDE, 3), grey, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two items of two videos of 11 frames: one becomes brighter, one darker."""
+    folder = tmp_path_factory.mktemp("videos")
+    rows = []
+    for k in range(2):
+        greys = [40 + 10 * k + 15 * frame for frame in range(11)]
+        film(folder / f"{k}up.mp4", greys)
+        film(folder / f"{k}down.mp4", greys[::-1])
+        rows.append({"id": str(k), "images": [f"{k}up.mp4", f"{k}down.mp4"], "texts": ["brighter", "darker now"]})
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def greys(frames: Pixels) -> list[float]:
+    return [round(float(frame.mean())) for frame in frames]
+
+
+def test_frames_are_evenly_spread_whatever_their_order_in_the_file(folder: Path) -> None:
+    data = (folder / "0up.mp4").read_bytes()
+    for count, expected in {1: [5], 3: [0, 5, 10], 4: [0, 3, 7, 10], 11: list(range(11)), 12: None}.items():
+        frames = sample_frames(data, "0up.mp4", count)
+        assert frames.shape == (count, SIDE, SIDE, 3)
+        if expected is not None:
+            np.testing.assert_allclose(greys(frames), [40 + 15 * number for number in expected], atol=2)
+    assert greys(frames)[0] < greys(frames)[-1]
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "says"),
+    [
+        (b"no video", 8, "bad.mp4: cannot be decoded"),
+        (b"", 8, "bad.mp4: cannot be"),
+        (b"x", 0, "1 frame or more; got 0"),
+    ],
+)
+def test_what_is_no_video_is_named(data: bytes, count: int, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        sample_frames(data, "bad.mp4", count)
+
+
+def test_a_damaged_video_is_an_error_that_names_it(folder: Path) -> None:
+    data = bytearray((folder / "0up.mp4").read_bytes())
+    draw = np.random.default_rng(0)
+    for _ in range(60):
+        changed = bytearray(data)
+        for place in draw.integers(0, len(data), 8):
+            changed[place] = draw.integers(256)
+        try:
+            assert sample_frames(bytes(changed), "0up.mp4", 4).shape[0] == 4
+        except DataError as error:
+            assert "0up.mp4" in str(error)
+
+
+class ByGrey:
+    """A dual encoder of one number a picture, its mean grey, which counts the pictures that it sees."""
+
+    name, fingerprint, kind = "by-grey", "by-grey-1", "similarity"
+    seen = 0
+
+    def encode_images(self, images: Any) -> Any:
+        self.seen += len(images)
+        return np.array([[image.mean() / 255, 0.5] for image in images], np.float32)
+
+    def encode_texts(self, texts: Any) -> Any:
+        return np.array([[1.0, len(text)] for text in texts], np.float32)
+
+    def similarity(self, images: Any, texts: Any) -> Any:
+        return (images @ texts.T).astype(np.float32)
+
+
+class ByPair:
+    """A pair scorer: the square of the grey, so that a mean over frames is not the score of a mean."""
+
+    name, fingerprint, kind = "by-pair", "by-pair-1", "similarity"
+
+    def score_pairs(self, images: Any, texts: Any) -> Any:
+        squares = [(image.mean() / 255) ** 2 for image in images]
+        return np.array([square * len(text) for square, text in zip(squares, texts, strict=True)], np.float32)
+
+
+def test_a_dual_encoder_averages_frames_and_the_store_knows_how_many(folder: Path, tmp_path: Path) -> None:
+    pairs, model = read_pair_set(folder), ByGrey()
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        scored = score(model, pairs, store=store, batch_size=1)  # type: ignore[arg-type]
+        assert model.seen == 4 * 8
+        frames = pairs.pixels("0up.mp4")
+        own = model.encode_images(list(frames)).astype(float)
+        mean = own.mean(axis=0)
+        mean *= np.linalg.norm(own, axis=1).mean() / np.linalg.norm(mean)
+        assert scored.scores.values[0, 0, 0] == pytest.approx(mean @ [1, len("brighter")], abs=1e-6)
+        model.seen = 0
+        again = score(model, pairs, store=store, batch_size=3)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(again.scores.values, scored.scores.values)
+        assert model.seen == 0
+        fewer = PairSet(pairs.name, pairs.items, pairs.root, frames=2)
+        assert fewer.fingerprint() != pairs.fingerprint()
+        score(model, fewer, store=store)  # type: ignore[arg-type]
+        assert model.seen == 4 * 2
+
+
+def test_a_pair_scorer_is_asked_frame_by_frame(folder: Path) -> None:
+    pairs = read_pair_set(folder)
+    values = score(ByPair(), pairs, store=EmbeddingStore(None)).scores.values
+    expected = np.mean([(frame.mean() / 255) ** 2 for frame in pairs.pixels("1down.mp4")]) * len("brighter")
+    assert values[1, 1, 0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_set_of_videos_is_measured_and_shown(folder: Path, tmp_path: Path) -> None:
+    measured = run(ByGrey(), f"folder:{folder}", out=tmp_path / "run", frames=3)
+    (record,) = measured.result().benchmarks.values()
+    assert "each video is read as 3 frames, evenly spread" in record.notes
+
+
+def test_a_card_says_how_many_frames(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "set"
+    copy.mkdir()
+    for file in folder.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    (copy / "card.json").write_text('{"frames": 5}')
+    assert read_pair_set(copy).pixels("0up.mp4").shape == (5, SIDE, SIDE, 3)
+    (copy / "card.json").write_text('{"frames": 0}')
+    with pytest.raises(DataError, match=r"card.json: field 'frames': 0 is no number of frames"):
+        read_pair_set(copy)
+
+
+class ByWords:
+    """A model that answers in words: whether a film becomes brighter, from its frames."""
+
+    name, fingerprint, kind = "by-words", "by-words-1", "probability"
+    seen: tuple[int, ...] = ()
+
+    def answer(self, images: Any, prompts: Any, *, max_new_tokens: int = 32) -> list[str]:
+        self.seen = images[0][0].shape
+        return ["Yes" if film[-1].mean() > film[0].mean() else "No" for (film,) in images]
+
+    def task_prompt(self, task: str) -> Any:
+        raise NotImplementedError
+
+
+def test_a_question_about_a_film_is_asked_of_its_frames(folder: Path, tmp_path: Path) -> None:
+    rows = [{"film": f"{k}{way}.mp4", "pair": k, "up": way == "up"} for k in range(2) for way in ("up", "down")]
+    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(row | {"up": str(row["up"])}) + "\n" for row in rows))
+    (tmp_path / "films.toml").write_text(
+        f"""name = "films"\ntitle = "films"\nsource = "made here"\nfiles = ["asked.jsonl"]\nfolders = ["{folder}"]
+        question = [{{ id = "{{film}}", images = "{{film}}", group = "{{pair}}", answer = "{{up}}",
+                       question = "Does it become brighter? Answer yes or no." }}]""".replace(",\n", ", ")
+    )
+    model, store = ByWords(), EmbeddingStore(None)
+    three, four = (prepare(find_benchmark(str(tmp_path / "films.toml")), store=store, frames=n) for n in (3, 4))
+    result = evaluate(model, three).result  # type: ignore[arg-type]
+    assert model.seen == (3, SIDE, SIDE, 3)
+    assert result.metrics["g_acc"].value == 1
+    assert "each video is read as 3 frames, evenly spread" in result.notes
+    assert three.fingerprint != four.fingerprint

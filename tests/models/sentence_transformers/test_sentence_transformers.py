@@ -1,0 +1,247 @@
+"""Models of sentence-transformers: their numbers are the library's own in any batch, and nothing is made up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="models of sentence-transformers need the extra 'st'")
+
+import tiny_generative
+import tiny_models
+from tiny_models import pictures
+
+from tellapart.data.pairset import PairSet
+from tellapart.errors import ModelError
+from tellapart.evaluation.check import check_model
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
+
+torch = import_torch()  # before the library, whose torchvision may not load by itself
+library = pytest.importorskip("sentence_transformers", reason="models of sentence-transformers need the extra 'st'")
+
+#: One of them is a file's name, which as a bare string the library would open as an image; one is too long for CLIP.
+TEXTS = ["a red cup left of a blue bowl", "cup.png", "two bowls", "a", "one blue bowl and a cat on the mat"]
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def save_dual(folder: Path) -> Any:
+    tiny_models.clip(folder / "base")
+    modules = [library.base.modules.Transformer(str(folder / "base"))]
+    return library.SentenceTransformer(modules=modules, prompts={"query": "q ", "hint": "the "})
+
+
+def save_dual_with_default_prompt(folder: Path) -> Any:
+    model = save_dual(folder)
+    model.default_prompt_name, model.similarity_fn_name = "hint", "dot"
+    return model
+
+
+def qwen(folder: Path, **options: Any) -> Any:
+    tiny_generative.save_qwen(folder / "base")
+    return library.base.modules.Transformer(str(folder / "base"), **options)
+
+
+def save_dual_of_chat(folder: Path) -> Any:
+    pooling = library.sentence_transformer.modules.Pooling(32, "lasttoken")
+    return library.SentenceTransformer(modules=[qwen(folder), pooling])
+
+
+def save_cross(folder: Path) -> Any:
+    yes_over_no = library.cross_encoder.modules.LogitScore(50, 61)
+    return library.CrossEncoder(modules=[qwen(folder, transformer_task="any-to-any"), yes_over_no])
+
+
+def save_many_vectors(folder: Path) -> Any:
+    torch.manual_seed(0)
+    parts = library.sentence_transformer.modules
+    to_few = parts.Dense(
+        32, 16, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings"
+    )
+    mask = library.multi_vector_encoder.modules.MultiVectorMask()
+    length_one = parts.Normalize(module_input_name="token_embeddings")
+    return library.MultiVectorEncoder(modules=[qwen(folder), to_few, mask, length_one])
+
+
+SAVERS: dict[str, Callable[[Path], Any]] = {
+    "dual": save_dual,
+    "dual_with_default_prompt": save_dual_with_default_prompt,
+    "dual_of_chat": save_dual_of_chat,
+    "cross": save_cross,
+    "many_vectors": save_many_vectors,
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    folders: dict[str, Path] = {}
+
+    def make(kind: str) -> Path:
+        if kind not in folders:
+            root = tmp_path_factory.mktemp(kind)
+            SAVERS[kind](root).save(str(root / "model"), create_model_card=False)
+            folders[kind] = root / "model"
+        return folders[kind]
+
+    return make
+
+
+def loaded(folder: Path, **options: Any) -> Any:
+    return find_model(f"st:{folder}", ModelOptions(**options))
+
+
+def scores_of(model: Any, images: list[Any], texts: list[str]) -> Any:
+    if isinstance(model, DualEncoder):
+        return model.similarity(model.encode_images(images), model.encode_texts(texts))
+    flat = model.score_pairs([image for image in images for _ in texts], texts * len(images))
+    return flat.reshape(len(images), len(texts))
+
+
+def by_the_library(folder: Path, kind: str, reading: str | None, image: Any, text: str) -> float:
+    """One pair's number by the library's own call, on this pair alone."""
+    from PIL import Image
+
+    picture, caption = {"image": Image.fromarray(image)}, {"text": text}
+    if kind == "cross":
+        activation = torch.nn.Identity() if reading == "logit" else None
+        return float(library.CrossEncoder(str(folder)).predict([(caption, picture)], activation_fn=activation)[0])
+    if kind == "many_vectors":
+        model = library.MultiVectorEncoder(str(folder))
+        return model.similarity(model.encode_query([caption]), model.encode_document([picture])).item()
+    model = library.SentenceTransformer(str(folder))
+    if reading == "retrieval":
+        return model.similarity(model.encode_document([picture]), model.encode_query([caption])).item()
+    return model.similarity(model.encode([picture]), model.encode([caption])).item()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "reading"),
+    [
+        ("dual", None),
+        ("dual", "retrieval"),
+        ("dual_with_default_prompt", None),
+        ("dual_of_chat", None),
+        ("cross", None),
+        ("cross", "logit"),
+        ("many_vectors", None),
+    ],
+)
+def test_every_pair_gets_the_library_s_own_number(kind: str, reading: str | None, saved: Callable[[str], Path]) -> None:
+    folder, images = saved(kind), pictures(2)
+    scores = scores_of(loaded(folder, reading=reading), images, TEXTS)
+    expected = [[by_the_library(folder, kind, reading, image, text) for text in TEXTS] for image in images]
+    # Of the largest score: a dot product of long vectors near zero has lost digits.
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6 * max(1, np.abs(expected).max()))
+    assert np.ptp(scores, axis=0).max() > 1e-4
+    assert np.ptp(scores, axis=1).min() > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dual", "dual_of_chat", "cross", "many_vectors"])
+def test_it_obeys_every_law_of_models_and_its_scores_are_kept(
+    kind: str, saved: Callable[[str], Path], picture_set: Callable[..., PairSet]
+) -> None:
+    model, pairs, store = loaded(saved(kind)), picture_set(3), EmbeddingStore(None)
+    assert isinstance(model, DualEncoder if kind.startswith("dual") else PairScorer)
+    assert isinstance(model, ImagePreparer) == (kind != "cross")
+    first = score(model, pairs, store=store)
+    again = score(model, pairs, store=store, batch_size=1)
+    assert again.images_encoded == again.texts_encoded == again.pairs_scored == 0
+    np.testing.assert_array_equal(first.scores.values, again.scores.values)
+    images = [pairs.pixels(reference) for reference in pairs.items[2].images]
+    np.testing.assert_array_equal(first.scores.values[2], scores_of(model, images, list(pairs.items[2].texts)))
+    assert [gate for gate in check_model(model, pairs) if not gate.passed] == []
+
+
+def test_a_text_that_loses_its_end_is_counted_and_a_name_of_a_file_is_a_text(saved: Callable[[str], Path]) -> None:
+    model = loaded(saved("dual"))
+    model.encode_texts(["a red cup", "cup " * 40, "cup.png", "https://example.org/cup.png", "bowl " * 60])
+    assert model.truncated == 3  # 24 tokens; an address of letters has more
+
+
+def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_place(
+    saved: Callable[[str], Path], tmp_path: Path
+) -> None:
+    model = loaded(saved("dual"))
+    elsewhere = Path(shutil.copytree(saved("dual"), tmp_path / "elsewhere"))
+    assert loaded(elsewhere).fingerprint == model.fingerprint
+    assert loaded(elsewhere, reading="retrieval").fingerprint != model.fingerprint
+    config = json.loads((elsewhere / "config_sentence_transformers.json").read_text())
+    config["prompts"]["query"] = "Q "
+    (elsewhere / "config_sentence_transformers.json").write_text(json.dumps(config))
+    assert loaded(elsewhere).fingerprint != model.fingerprint
+
+
+def test_weights_that_are_missing_are_not_drawn_at_random(saved: Callable[[str], Path], tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = Path(shutil.copytree(saved("dual"), tmp_path / "less"))
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["text_projection.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"1 weights of CLIPModel are missing or of another shape \(text_projection"):
+        loaded(folder)
+
+
+def edit(folder: Path, **changes: Any) -> Path:
+    path = folder / "config_sentence_transformers.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return folder
+
+
+def test_what_cannot_be_read_is_refused_with_what_to_do(saved: Callable[[str], Path], tmp_path: Path) -> None:
+    plain = saved("dual").parent / "base"
+    with pytest.raises(ModelError, match=r"has no modules\.json.*would make up the missing parts: write hf:"):
+        loaded(plain)
+    folder = Path(shutil.copytree(saved("dual"), tmp_path / "sparse"))
+    with pytest.raises(ModelError, match="is a SparseEncoder of sentence-transformers; SentenceTransformer, Cross"):
+        loaded(edit(folder, model_type="SparseEncoder"))
+    with pytest.raises(ModelError, match="its similarity is 'manhattan'; cosine and dot are read here"):
+        loaded(edit(folder, model_type="SentenceTransformer", similarity_fn_name="manhattan"))
+    with pytest.raises(ModelError, match="it has no reading 'itc'; it has encode, retrieval"):
+        loaded(saved("dual"), reading="itc")
+
+
+def test_a_model_of_texts_alone_is_refused(tmp_path: Path) -> None:
+    transformers = tiny_models.transformers()
+    words = tiny_models.bert_tokenizer()
+    sizes = tiny_models.tower(vocab_size=len(words), max_position_embeddings=32)
+    transformers.BertModel(transformers.BertConfig(**sizes)).save_pretrained(tmp_path / "base")
+    words.save_pretrained(tmp_path / "base")
+    modules = [library.base.modules.Transformer(str(tmp_path / "base"))]
+    modules.append(library.sentence_transformer.modules.Pooling(32, "mean"))
+    library.SentenceTransformer(modules=modules).save(str(tmp_path / "model"), create_model_card=False)
+    with pytest.raises(ModelError, match="this SentenceTransformer takes text and no image; name one that takes"):
+        loaded(tmp_path / "model")
+
+
+def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Callable[[str], Path], tmp_path: Path) -> None:
+    """A tower that attends to padding: the mask of a text is lost, as some exports lose it."""
+    from tellapart.models.sentence_transformers.library import Library
+    from tellapart.models.sentence_transformers.load import _compare, _scorer
+    from tellapart.models.torch.backend import Runtime
+
+    model = library.SentenceTransformer(str(saved("dual_of_chat")))
+    inner = model[0].forward
+
+    def unmasked(features: dict[str, Any], **options: Any) -> Any:
+        mask = features["attention_mask"]
+        outputs = inner(features | {"attention_mask": torch.ones_like(mask)}, **options)
+        return outputs | {"attention_mask": torch.ones_like(mask)}
+
+    model[0].forward = unmasked
+    broken = Library("broken", model, Runtime("cpu"))
+    with pytest.raises(ModelError, match=r"broken: the library's own call .* padding or batching moves its numbers"):
+        _compare(_scorer("SentenceTransformer", broken, None), broken, "SentenceTransformer", None, Runtime("cpu"))

@@ -1,0 +1,192 @@
+"""A damaged row of the store is made again, and said once; a damaged file gives the same numbers or one error."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sqlite3
+import struct
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.data.pairset import PairSet
+from tellapart.errors import StoreError
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore, StoreCounts
+from tellapart.models.store.shard import Shard
+
+A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.sqlite"
+
+
+def fill(path: Path) -> None:
+    with EmbeddingStore(path) as store:
+        store.put_vectors("m", {A: np.ones(2, np.float32)})
+        store.put_pair_scores("m", {(A, B): np.float32(1)})
+        store.put_pixel_hashes({A: B})
+        store.put_model("k", {"name": "m"})
+
+
+def change(path: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute(statement)
+        file.commit()
+
+
+def read(store: EmbeddingStore) -> list[Any]:
+    """All that `fill` wrote, as far as it is there."""
+    return [
+        {key: vector.tolist() for key, vector in store.vectors("m", [A]).items()},
+        store.pair_scores("m", [(A, B)]),
+        store.pixel_hashes([A]),
+        store.model_of("k"),
+    ]
+
+
+WHOLE = [{A: [1.0, 1.0]}, {(A, B): np.float32(1)}, {A: B}, {"name": "m"}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "table", "what"),
+    [
+        ("UPDATE vector SET data = x'0000803f0000813f'", 0, "vector of aaaaaaaaaaaa for model 'm'"),
+        ("UPDATE vector SET data = x'0000803f'", 0, "vector of aaaaaaaaaaaa for model 'm'"),
+        ("UPDATE vector SET data = 'text'", 0, "vector of aaaaaaaaaaaa for model 'm'"),
+        ("UPDATE vector SET dimensions = 1", 0, "vector of aaaaaaaaaaaa for model 'm'"),
+        ("UPDATE vector SET checksum = NULL", 0, "vector of aaaaaaaaaaaa for model 'm'"),
+        ("UPDATE pair SET score = 0.5", 1, "score of aaaaaaaaaaaa for model 'm'"),
+        ("UPDATE pair SET score = 9e999", 1, "score of aaaaaaaaaaaa for model 'm'"),
+        ("UPDATE pair SET score = 'high'", 1, "score of aaaaaaaaaaaa for model 'm'"),
+        (f"UPDATE picture SET pixels = x'{C}'", 2, "picture's hash of aaaaaaaaaaaa"),
+        ('UPDATE source SET facts = \'{"name": "n"}\'', 3, "entry of a model of k"),
+        ("UPDATE source SET facts = CAST(x'ff' AS TEXT)", 3, "entry of a model of k"),
+    ],
+)
+def test_a_damaged_row_counts_as_never_stored_and_is_said_once(
+    path: Path, statement: str, table: int, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(path)
+    change(path, statement)
+    with EmbeddingStore(path) as store:
+        assert store.missing_vectors("m", [A]) == ([A] if table == 0 else [])
+        expected = [*WHOLE[:table], None if table == 3 else {}, *WHOLE[table + 1 :]]
+        assert read(store) == expected
+        change(path, "UPDATE picture SET pixels = x'00'")  # more damage is not said again
+        read(store)
+    assert caplog.messages == [
+        f"{path} is damaged: its {what} is not what was written; it and others like it are made again"
+    ]
+    caplog.clear()
+    fill(path)
+    with EmbeddingStore(path) as store:
+        assert read(store) == WHOLE
+    assert caplog.messages == []
+
+
+def test_a_vector_filed_under_another_key_or_another_model_is_damage(path: Path) -> None:
+    fill(path)
+    with EmbeddingStore(path) as store:
+        store.put_vectors("n", {C: np.zeros(2, np.float32)})
+    change(path, f"UPDATE vector SET content = x'{B}' WHERE content = x'{A}'")
+    change(path, "UPDATE vector SET model = 1 WHERE model = 2")
+    with EmbeddingStore(path) as store:
+        assert store.vectors("m", [A, B, C]) == {}
+
+
+def test_a_rank_takes_its_own_number_for_one_that_is_damaged_in_the_store(path: Path, tmp_path: Path) -> None:
+    fill(path)
+    change(path, "UPDATE pair SET score = 0.5")
+    with EmbeddingStore(path) as main, Shard(tmp_path / "shard.sqlite", main) as shard:
+        assert shard.pair_scores("m", [(A, B)]) == {}
+        shard.put_pair_scores("m", {(A, B): np.float32(1)})
+        main.merge(tmp_path / "shard.sqlite")
+        assert main.pair_scores("m", [(A, B)]) == {(A, B): np.float32(1)}
+
+
+def test_zero_below_nothing_is_no_damage(path: Path) -> None:
+    with EmbeddingStore(path) as store:
+        store.put_pair_scores("m", {(A, B): np.float32(-0.0)})
+        assert store.pair_scores("m", [(A, B)]) == {(A, B): 0.0}
+
+
+SCHEMA_1 = """
+CREATE TABLE model (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);
+CREATE TABLE vector (model INTEGER NOT NULL, content BLOB NOT NULL, dimensions INTEGER NOT NULL, data BLOB NOT NULL,
+                     PRIMARY KEY (model, content)) WITHOUT ROWID;
+CREATE TABLE pair (model INTEGER NOT NULL, image BLOB NOT NULL, text BLOB NOT NULL, score REAL NOT NULL,
+                   PRIMARY KEY (model, image, text)) WITHOUT ROWID;
+CREATE TABLE picture (file BLOB PRIMARY KEY, pixels BLOB NOT NULL) WITHOUT ROWID;
+PRAGMA application_id = 0x74656C6C;
+PRAGMA user_version = 1;
+INSERT INTO model VALUES (1, 'm');
+"""
+SOURCE_1 = "CREATE TABLE source (key TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID;"
+
+
+@pytest.mark.parametrize("source", [True, False])
+def test_a_store_without_checksums_is_read_and_gets_them(
+    path: Path, source: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b, c = (bytes.fromhex(each) for each in (A, B, C))
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(SCHEMA_1 + (SOURCE_1 if source else ""))
+        ones = struct.pack("<ff", 1, 1)
+        rows = [(1, a, 2, ones), (1, b, 3, ones), (1, c, 1, struct.pack("<f", np.inf))]
+        file.executemany("INSERT INTO vector VALUES (?, ?, ?, ?)", rows)
+        file.executemany("INSERT INTO pair VALUES (?, ?, ?, ?)", [(1, a, b, 1.0), (1, a, c, "high"), (1, b, c, -0.0)])
+        file.execute("INSERT INTO picture VALUES (?, ?)", (a, b))
+        if source:
+            file.execute("INSERT INTO source VALUES ('k', '{\"name\": \"m\"}')")
+        file.commit()
+    for _ in range(2):
+        with EmbeddingStore(path) as store:
+            assert read(store) == [*WHOLE[:3], {"name": "m"} if source else None]
+            assert store.pair_scores("m", [(B, C)]) == {(B, C): 0.0}
+            assert store.counts() == StoreCounts(models=1, vectors=3, pairs=3, pictures=1)
+    assert caplog.messages == []
+    with EmbeddingStore(path) as store:
+        store.put_model("new", {"name": "n"})
+        assert store.model_of("new") == {"name": "n"}
+        # What was no vector and no score before is none now.
+        assert store.vectors("m", [A, B, C]).keys() == {A}
+        assert store.pair_scores("m", [(A, B), (A, C)]).keys() == {(A, B)}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("new_model", ["histogram", "fusion"], indirect=True)
+@pytest.mark.parametrize("vectors_alone", [True, False])
+def test_random_bytes_in_the_file_never_give_other_numbers(
+    new_model: Callable[[], Any], vectors_alone: bool, picture_set: Callable[..., PairSet], tmp_path: Path
+) -> None:
+    pairset, path = picture_set(40), tmp_path / "store.sqlite"
+    with EmbeddingStore(path) as store:
+        right = score(new_model(), pairset, store=store).scores.values
+        if vectors_alone:
+            store._connection.execute("DELETE FROM pair")
+    whole, seen = path.read_bytes(), Counter[str]()
+    for seed in range(25):
+        draw, data = random.Random(seed), bytearray(whole)
+        for _ in range(40):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        damaged = tmp_path / f"{seed}.sqlite"
+        damaged.write_bytes(data)
+        try:
+            with EmbeddingStore(damaged) as store:
+                values = score(new_model(), pairset, store=store).scores.values
+        except StoreError as error:
+            assert str(damaged) in str(error)
+            assert "\n" not in str(error)
+            seen["error"] += 1
+        else:
+            np.testing.assert_array_equal(values, right)
+            seen["right"] += 1
+    assert seen["right"] > 0

@@ -1,0 +1,76 @@
+"""Prepared pictures: bounded, and made again where they are damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tellapart.errors import StoreError
+from tellapart.models.store.prepared import PreparedPictures, kept_preparations
+
+A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
+
+
+def picture(value: int) -> NDArray[np.uint8]:
+    return np.full((4, 5, 3), value, np.uint8)
+
+
+def names(path: Path) -> list[str]:
+    return [each.name for each in kept_preparations(path)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "prepared.sqlite"
+
+
+def test_a_picture_comes_back_as_it_was_and_may_be_written_into(path: Path) -> None:
+    PreparedPictures(path, "crop").put(A, picture(3))
+    kept = PreparedPictures(path, "crop").get(A)
+    assert kept is not None and (kept == picture(3)).all() and kept.flags.writeable
+    assert PreparedPictures(path, "another crop").get(A) is None
+
+
+def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(path: Path) -> None:
+    for name in ("old", "new"):
+        PreparedPictures(path, name, limit=120).put(A, picture(1))
+    assert names(path) == ["new", "old"]
+    own = PreparedPictures(path, "own", limit=120)
+    own.put(A, picture(1))
+    assert names(path) == ["own", "new"]
+    for content in (B, C):
+        own.put(content, picture(2))
+    assert names(path) == ["own"]
+    assert own.get(A) is not None and own.get(B) is not None
+    assert own.get(C) is None  # there is room for two
+    assert kept_preparations(path)[0].bytes == 120
+
+
+def test_a_damaged_picture_is_deleted_and_said_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kept = PreparedPictures(path, "crop")
+    kept.put(A, picture(1))
+    kept.put(B, picture(1))
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE prepared SET data = zeroblob(60)")
+        file.commit()
+    assert kept.get(A) is None and kept.get(B) is None
+    assert len(caplog.records) == 1
+    assert "is damaged: its picture aaaaaaaaaaaa is not what was written" in caplog.text
+    kept.put(A, picture(1))
+    assert kept.get(A) is not None
+
+
+def test_a_file_that_is_no_database_is_said_once_and_left(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path.write_bytes(b"no database" * 999)
+    kept = PreparedPictures(path, "crop")
+    kept.put(A, picture(1))
+    assert kept.get(A) is None
+    assert len(caplog.records) == 1 and "tellapart cache prune --prepared deletes it" in caplog.text
+    assert path.read_bytes() == b"no database" * 999
+    with pytest.raises(StoreError, match=r"cannot be read .*tellapart cache prune --prepared"):
+        kept_preparations(path)

@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tellapart.errors import StoreError
+from tellapart.models.store.embedding_store import EmbeddingStore, StoreCounts, default_store_path
+
+A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "store.sqlite"
+
+
+def test_what_was_put_is_there_after_the_file_was_closed(path: Path) -> None:
+    with EmbeddingStore(path) as store:
+        store.put_vectors("m", {A: np.array([1, 2, 3], np.float32)})
+        store.put_pair_scores("m", {(A, B): np.float32(0.1)})
+        store.put_pixel_hashes({A: B})
+    with EmbeddingStore(path) as store:
+        np.testing.assert_array_equal(store.vectors("m", [A, B])[A], [1, 2, 3])
+        assert store.pair_scores("m", [(A, B), (B, A)]) == {(A, B): np.float32(0.1)}
+        assert store.pixel_hashes([A, B]) == {A: B}
+        assert store.counts() == StoreCounts(models=1, vectors=1, pairs=1, pictures=1)
+
+
+def test_models_do_not_see_each_other(path: Path) -> None:
+    with EmbeddingStore(path) as store:
+        store.put_vectors("m", {A: np.ones(2, np.float32)})
+        store.put_vectors("n", {A: np.zeros(3, np.float32)})
+        assert store.vectors("m", [A])[A].size == 2
+        assert store.vectors("n", [A])[A].size == 3
+        assert store.vectors("o", [A]) == {}
+        assert store.missing_vectors("o", [B, A]) == [B, A]
+        assert store.missing_vectors("m", [B, A]) == [B]
+
+
+def test_the_first_number_under_a_key_stays(path: Path) -> None:
+    with EmbeddingStore(path) as store:
+        for value in (1, 2):
+            store.put_vectors("m", {A: np.full(2, value, np.float32)})
+            store.put_pair_scores("m", {(A, B): np.float32(value)})
+            store.put_pixel_hashes({A: B if value == 1 else C})
+        assert store.vectors("m", [A])[A].tolist() == [1, 1]
+        assert store.pair_scores("m", [(A, B)])[A, B] == 1
+        assert store.pixel_hashes([A]) == {A: B}
+
+
+@given(arrays(np.float32, st.integers(0, 40), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
+def test_a_vector_comes_back_bit_for_bit(vector: np.ndarray) -> None:
+    with EmbeddingStore(None) as store:
+        store.put_vectors("m", {A: vector})
+        assert store.vectors("m", [A])[A].tobytes() == vector.tobytes()
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_a_pair_score_comes_back_as_it_was(value: float) -> None:
+    with EmbeddingStore(None) as store:
+        store.put_pair_scores("m", {(A, B): np.float32(value)})
+        assert store.pair_scores("m", [(A, B)]) == {(A, B): np.float32(value)}
+
+
+WRITER = """
+import sys, numpy as np
+from tellapart.models.store.embedding_store import EmbeddingStore
+path, offset = sys.argv[1], int(sys.argv[2])
+sys.stdin.readline()
+with EmbeddingStore(path) as store:
+    for batch in range(60):
+        keys = [f"{(batch * 10 + k + offset):064x}" for k in range(20)]
+        store.put_vectors("m", {key: np.full(16, int(key, 16), np.float32) for key in keys})
+        store.put_pair_scores(f"m{offset}", {(key, key): np.float32(int(key, 16)) for key in keys})
+"""
+
+
+@pytest.mark.slow
+def test_four_processes_make_and_fill_one_file_at_once(path: Path) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), str(offset)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for offset in (0, 5, 300, 305)
+    ]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    errors = [writer.communicate(timeout=60)[1] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0, 0], errors
+    with EmbeddingStore(path) as store:
+        keys = [f"{k:064x}" for k in range(305 + 610)]
+        vectors = store.vectors("m", keys)
+        assert len(vectors) == len(keys)
+        assert all((vector == int(key, 16)).all() for key, vector in vectors.items())
+        assert store.counts() == StoreCounts(models=5, vectors=len(keys), pairs=4 * 610, pictures=0)
+
+
+def test_a_batch_that_fails_leaves_nothing_and_the_next_one_works(path: Path) -> None:
+    with EmbeddingStore(path) as store:
+        with pytest.raises(ValueError, match="hexadecimal"):
+            store.put_vectors("m", {A: np.ones(2, np.float32), "no hash": np.ones(2, np.float32)})
+        assert store.counts() == StoreCounts(0, 0, 0, 0)
+        # The number that "m" was given is void; another process may give it to another model.
+        with EmbeddingStore(path) as other:
+            other.put_vectors("n", {A: np.zeros(2, np.float32)})
+        store.put_vectors("m", {A: np.ones(2, np.float32)})
+        assert store.vectors("n", [A])[A].tolist() == [0, 0]
+        assert store.vectors("m", [A])[A].tolist() == [1, 1]
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text("the only copy of a thesis")
+    with pytest.raises(StoreError, match=r"store\.sqlite is not a tellapart store; delete it, or name another --cache"):
+        EmbeddingStore(path)
+    assert path.read_text() == "the only copy of a thesis"
+
+
+def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE thesis (chapter TEXT)")
+        other.commit()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is not a tellapart store but another SQLite database; name another --cache"):
+        EmbeddingStore(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("version", "age"), [(3, "a newer"), (0, "an older")])
+def test_another_schema_is_refused(path: Path, version: int, age: str) -> None:
+    EmbeddingStore(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(StoreError, match=rf"written by {age} tellapart \(schema {version}, this one reads 2\); delete"):
+        EmbeddingStore(path)
+
+
+def filled(path: Path) -> None:
+    with EmbeddingStore(path) as store:
+        store.put_vectors("m", {f"{k:064x}": np.full(256, k, np.float32) for k in range(200)})
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
+def test_a_truncated_file_is_an_error_that_names_it(path: Path, share: float) -> None:
+    filled(path)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    with (
+        pytest.raises(
+            StoreError,
+            match=r"store\.sqlite is damaged \(.*\); delete it, or name another "
+            r"--cache",
+        ),
+        EmbeddingStore(path) as store,
+    ):
+        store.vectors("m", [f"{k:064x}" for k in range(200)])
+
+
+def test_a_file_overwritten_in_the_middle_is_an_error_that_names_it(path: Path) -> None:
+    filled(path)
+    data = bytearray(path.read_bytes())
+    data[8192:-4096] = b"\xa5" * (len(data) - 12288)
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=r"store\.sqlite is damaged \(.*malformed.*\); delete it"):  # noqa: SIM117
+        with EmbeddingStore(path) as store:
+            store.vectors("m", [f"{k:064x}" for k in range(200)])
+
+
+def test_a_number_that_is_not_finite_is_not_stored(path: Path) -> None:
+    with EmbeddingStore(path) as store:
+        with pytest.raises(StoreError, match="keeps finite numbers only; model 'm' gave others for aaaaaaaaaaaa"):
+            store.put_vectors("m", {A: np.array([1, np.inf], np.float32)})
+        with pytest.raises(StoreError, match="keeps finite numbers only"):
+            store.put_pair_scores("m", {(A, B): np.float32("nan")})
+        assert store.counts() == StoreCounts(0, 0, 0, 0)
+
+
+def test_a_full_disk_is_an_error_and_what_was_stored_stays(path: Path) -> None:
+    with EmbeddingStore(path) as store:
+        store.put_vectors("m", {A: np.ones(2, np.float32)})
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(StoreError, match=r"store\.sqlite cannot grow: the disk is full .*; free space, or name"):
+            store.put_vectors("m", {f"{k:064x}": np.ones(4096, np.float32) for k in range(10)})
+        assert store.counts().vectors == 1
+
+
+@contextlib.contextmanager
+def an_ordinary_user() -> Iterator[None]:
+    """Give up root's right to write everywhere, if the tests run as root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of this kind are POSIX's")
+@pytest.mark.parametrize("place", ["store.sqlite", "new/store.sqlite"])
+def test_a_folder_that_cannot_be_written_is_an_error(place: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        with (
+            an_ordinary_user(),
+            pytest.raises(StoreError, match=r"store\.sqlite cannot be (opened|written).*name another"),
+        ):
+            EmbeddingStore(Path(folder) / place)
+        Path(folder).chmod(0o755)
+
+
+def test_a_folder_that_is_a_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"file/store\.sqlite cannot be opened: .*; name another --cache"):
+        EmbeddingStore(tmp_path / "file" / "store.sqlite")
+
+
+def test_a_file_that_another_process_holds_is_an_error_in_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    EmbeddingStore(path).close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr("tellapart.models.store.file._PATIENCE", 0.05)
+        with pytest.raises(StoreError, match=r"was locked by another process for 0\.05 s; end that process, or name"):
+            EmbeddingStore(path)
+
+
+def test_the_default_path_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TELLAPART_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert default_store_path() == Path.home() / ".cache" / "tellapart" / "store.sqlite"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert default_store_path() == Path("/x/tellapart/store.sqlite")
+    monkeypatch.setenv("TELLAPART_CACHE", "~/mine")
+    assert default_store_path() == Path.home() / "mine" / "store.sqlite"
+
+
+def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    # A cycle, as a traceback makes one: reference counting alone does not free the store.
+    cycle: list[object] = [EmbeddingStore(None)]
+    cycle.append(cycle)
+    del cycle
+    collector = threading.Thread(target=gc.collect)
+    collector.start()
+    collector.join()
+    assert said == []
+
+
+@pytest.mark.slow
+def test_processes_that_make_a_store_at_once_all_open_it(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from tellapart.models.store.embedding_store import EmbeddingStore\n"
+        "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
+        "EmbeddingStore(Path(sys.argv[1])).close()"
+    )
+    for attempt in range(4):
+        path, start = tmp_path / str(attempt) / "store.sqlite", str(time.time() + 1.0)
+        makers = [
+            subprocess.Popen([sys.executable, "-c", code, str(path), start], stderr=subprocess.PIPE, text=True)
+            for _ in range(6)
+        ]
+        assert [maker.communicate(timeout=60)[1] for maker in makers] == [""] * 6

@@ -1,0 +1,228 @@
+"""The small language model computes as Llama in transformers, and cuts pieces as sentencepiece does."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import ModelError
+from tellapart.models.protocols import TextScorer
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.text.llama2c import BYTES, Sizes, read_checkpoint
+from tellapart.models.text.tinystories import TinyStories
+from tellapart.models.torch.backend import import_torch
+
+SENTENCES = """two cats sit on a red mat, and one dog looks at them
+the man is eating a sandwich beside the blue table
+a woman holds three cups: one is green
+children play with a ball in the park near the water
+there are no people on the street today
+zzz zzz zzz zzzz, says the cat""".splitlines()
+
+
+def tokenizer_bytes(pieces: list[tuple[float, bytes]]) -> bytes:
+    rows = [struct.pack("<fi", score, len(piece)) + piece for score, piece in pieces]
+    return struct.pack("<i", max(len(piece) for _, piece in pieces)) + b"".join(rows)
+
+
+@pytest.fixture(scope="session")
+def trained() -> Any:
+    """A byte-pair tokenizer like Llama's: a blank before the text, bytes for what it does not know, no normalising."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES * 20),
+        model_writer=model,
+        vocab_size=340,
+        model_type="bpe",
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        minloglevel=2,
+    )
+    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+
+@pytest.fixture(scope="session")
+def pieces(trained: Any) -> bytes:
+    names = [trained.id_to_piece(k).replace("▁", " ").encode() for k in range(trained.get_piece_size())]
+    return tokenizer_bytes([(trained.get_score(k), name) for k, name in enumerate(names)])
+
+
+def model_bytes(sizes: Sizes, seed: int = 0) -> bytes:
+    rng = np.random.default_rng(seed)
+    frequencies = 10_000.0 ** -(np.arange(0, sizes.dim // sizes.heads, 2) / (sizes.dim // sizes.heads))
+    angles = np.arange(sizes.context)[:, None] * frequencies
+    weights = {name: rng.normal(0, 0.3, shape) for name, shape in sizes.layout().items()}
+    weights["rotation"] = np.stack([np.cos(angles), np.sin(angles)])
+    for name in ("attention_norm", "feed_norm", "norm"):
+        weights[name] += 1
+    return struct.pack("<7i", *sizes) + b"".join(weight.astype("<f4").tobytes() for weight in weights.values())
+
+
+PLAIN = Sizes(dim=16, hidden=24, layers=2, heads=4, key_heads=4, vocabulary=340, context=48)
+GROUPED = Sizes(dim=24, hidden=20, layers=3, heads=6, key_heads=2, vocabulary=-340, context=48)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, pieces: bytes) -> Callable[..., Path]:
+    def write(sizes: Sizes = PLAIN, seed: int = 0, *, apart: bool = False) -> Path:
+        path = tmp_path / "model.bin"
+        path.write_bytes(model_bytes(sizes, seed) + (b"" if apart else pieces))
+        if apart:
+            (tmp_path / "tokenizer.bin").write_bytes(pieces)
+        return path
+
+    return write
+
+
+def reference(path: Path) -> Any:
+    """The same weights in transformers' Llama, whose heads turn halves instead of neighbours."""
+    pytest.importorskip("torch")
+    torch = import_torch()
+    transformers = pytest.importorskip("transformers")
+    read = read_checkpoint(path)
+    s, w = read.sizes, read.weights
+    head = s.dim // s.heads
+    config = transformers.LlamaConfig(
+        vocab_size=abs(s.vocabulary),
+        hidden_size=s.dim,
+        intermediate_size=s.hidden,
+        num_hidden_layers=s.layers,
+        num_attention_heads=s.heads,
+        num_key_value_heads=s.key_heads,
+        max_position_embeddings=s.context,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=s.vocabulary > 0,
+    )
+
+    def halves(matrix: np.ndarray, heads: int) -> np.ndarray:
+        rows = matrix.T.reshape(heads, head // 2, 2, s.dim)
+        return rows.swapaxes(1, 2).reshape(heads * head, s.dim)
+
+    state = {"model.embed_tokens.weight": w["embedding"], "model.norm.weight": w["norm"]}
+    state["lm_head.weight"] = w["classifier"].T
+    for k in range(s.layers):
+        at = f"model.layers.{k}."
+        state |= {
+            f"{at}input_layernorm.weight": w["attention_norm"][k],
+            f"{at}post_attention_layernorm.weight": w["feed_norm"][k],
+            f"{at}self_attn.q_proj.weight": halves(w["query"][k], s.heads),
+            f"{at}self_attn.k_proj.weight": halves(w["key"][k], s.key_heads),
+            f"{at}self_attn.v_proj.weight": w["value"][k].T,
+            f"{at}self_attn.o_proj.weight": w["output"][k].T,
+            f"{at}mlp.gate_proj.weight": w["gate"][k].T,
+            f"{at}mlp.up_proj.weight": w["up"][k].T,
+            f"{at}mlp.down_proj.weight": w["down"][k].T,
+        }
+    model = transformers.LlamaForCausalLM(config).double().eval()
+    tensors = {name: torch.tensor(np.array(values), dtype=torch.float64) for name, values in state.items()}
+    model.load_state_dict(tensors, strict=True)
+    return model
+
+
+@pytest.mark.parametrize("sizes", [PLAIN, GROUPED], ids=["plain", "grouped keys, a classifier of its own"])
+def test_likelihoods_are_those_of_transformers_llama(checkpoint: Callable[..., Path], sizes: Sizes) -> None:
+    path = checkpoint(sizes)
+    other, model = reference(path), TinyStories.load(path)
+    torch = import_torch()
+    for text in (*SENTENCES, "a", "ünd 猫!"):
+        pieces = model.encode(text)
+        with torch.no_grad():
+            logits = other(torch.tensor([[1, *pieces]])).logits[0, :-1]
+        expected_logs = logits.log_softmax(-1)[torch.arange(len(pieces)), torch.tensor(pieces)].numpy()
+        np.testing.assert_allclose(model.log_likelihoods(text), expected_logs, atol=2e-4)
+
+
+@example("a zzzzz zzz")  # the same pair at two places: the first is joined
+@given(st.text(alphabet="acdehilmnoprstwz ,.:<0x41>/sé猫\U0001f600\t\n", max_size=40))
+def test_pieces_are_those_of_sentencepiece(trained: Any, pieces: bytes, tmp_path_factory: Any, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "encode.bin"
+    if not path.exists():
+        path.write_bytes(model_bytes(PLAIN) + pieces)
+    assert TinyStories.load(path).encode(text) == trained.encode(" ".join(text.split()))
+
+
+def test_no_text_spells_a_piece_of_control_or_of_a_byte(checkpoint: Callable[..., Path]) -> None:
+    model = TinyStories.load(checkpoint())
+    assert not {0, 1, 2} & set(model.encode("<s> </s> <unk>"))
+    assert model.encode("<0x41>") != [ord("A") + BYTES]
+    assert model.encode("猫")[-3:] == [byte + BYTES for byte in "猫".encode()]
+
+
+def test_a_sum_and_a_mean_are_of_the_same_likelihoods(checkpoint: Callable[..., Path]) -> None:
+    path = checkpoint()
+    whole, mean = TinyStories.load(path), TinyStories.load(path, per_token=True)
+    counts = np.array([len(whole.encode(text)) for text in SENTENCES])
+    np.testing.assert_allclose(whole.score_texts(SENTENCES), mean.score_texts(SENTENCES) * counts, rtol=1e-6)
+    assert mean.name == whole.name + "-per-token"
+    assert mean.fingerprint != whole.fingerprint
+
+
+def test_a_score_depends_on_its_text_alone_and_blanks_are_no_words(checkpoint: Callable[..., Path]) -> None:
+    model = TinyStories.load(checkpoint())
+    together = model.score_texts(SENTENCES)
+    assert together.tolist() == [model.score_texts([text]).item() for text in SENTENCES]
+    assert model.score_texts(["  a\n cat  "]).item() == model.score_texts(["a cat"]).item()
+
+
+def test_the_tokenizer_may_lie_beside_the_weights(checkpoint: Callable[..., Path]) -> None:
+    together = TinyStories.load(checkpoint())
+    apart = TinyStories.load(checkpoint(apart=True))
+    assert together.fingerprint == apart.fingerprint
+    assert together.score_texts(SENTENCES).tolist() == apart.score_texts(SENTENCES).tolist()
+
+
+def test_other_weights_have_another_fingerprint_and_other_scores(checkpoint: Callable[..., Path]) -> None:
+    one, other = TinyStories.load(checkpoint(seed=0)), TinyStories.load(checkpoint(seed=1))
+    assert one.fingerprint != other.fingerprint
+    assert (one.score_texts(SENTENCES) != other.score_texts(SENTENCES)).all()
+
+
+def test_it_chooses_a_caption_without_opening_an_image(checkpoint: Callable[..., Path], tmp_path: Path) -> None:
+    model = TinyStories.load(checkpoint())
+    assert isinstance(model, TextScorer)
+    pairs = PairSet("s", (Item(id="a", images=("gone.png",), texts=tuple(SENTENCES[:2])),), tmp_path)
+    scores = score(model, pairs, store=EmbeddingStore(None)).scores.values
+    assert scores[0, 0].tolist() == model.score_texts(SENTENCES[:2]).tolist()
+
+
+def test_a_text_without_words_and_one_that_is_too_long_are_refused(checkpoint: Callable[..., Path]) -> None:
+    model = TinyStories.load(checkpoint())
+    with pytest.raises(ModelError, match=r"a text without words: ' '"):
+        model.score_texts([" "])
+    with pytest.raises(ModelError, match=r"reads 48 pieces at most; .* shorten the text"):
+        model.score_texts(["q" * 60])
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data, _: b"", "is no checkpoint of llama2.c"),
+        (lambda data, _: b"PK" + data[2:], "is no checkpoint of llama2.c|is cut short"),
+        (lambda data, _: struct.pack("<7i", 16, 24, 2, 3, 3, 340, 48) + data[28:], "is no checkpoint of llama2.c"),
+        (lambda data, end: data[: end - 1], "its weights take .* bytes"),
+        (lambda data, end: data[:end], "tokenizer.bin: No such file.* holds no tokenizer"),
+        (lambda data, _: data[:-1], "piece 339 of 340 is not there"),
+        (lambda data, end: data[: end + 2], "piece 0 of 340 is not there"),
+    ],
+    ids=["empty", "another file", "sizes that do not fit", "weights cut", "no tokenizer", "tokenizer cut", "a stump"],
+)
+def test_a_damaged_file_is_refused(
+    checkpoint: Callable[..., Path], damage: Callable[[bytes, int], bytes], said: str
+) -> None:
+    path = checkpoint()
+    path.write_bytes(damage(path.read_bytes(), len(model_bytes(PLAIN))))
+    with pytest.raises(ModelError, match=said):
+        TinyStories.load(path)

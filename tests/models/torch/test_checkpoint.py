@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellapart.errors import ModelError
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import InertObject, read_checkpoint, read_state_dict
+
+torch = import_torch()
+
+BOTH = pytest.mark.parametrize("legacy", [False, True], ids=["archive", "older"])
+
+
+class Callback:
+    """A class that no reader knows."""
+
+
+class Planted:
+    """Unpickled by the standard reader, it writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.path}",)
+
+
+class PlantedState(Planted):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Callback, (), None, None, iter([(Planted(self.path), 1)]), None
+
+
+def tensors() -> dict[str, Any]:
+    whole = torch.arange(12.0)
+    return {
+        "matrix": torch.randn(3, 4),
+        "turned": torch.randn(4, 3).t(),
+        "half": torch.randn(2).half(),
+        "brain": torch.randn(2).bfloat16(),
+        "number": torch.tensor(3.5),
+        "count": torch.arange(4),
+        "none": torch.zeros(0, 5),
+        "view": whole[2:5],
+        "other view": whole[4:9],
+        "parameter": torch.nn.Parameter(torch.randn(2)),
+    }
+
+
+def save(content: Any, path: Path, legacy: bool) -> Path:
+    torch.save(content, path, _use_new_zipfile_serialization=not legacy)
+    return path
+
+
+@BOTH
+@pytest.mark.parametrize("prefix", ["", "module."])
+@pytest.mark.parametrize("nesting", ["", "state_dict", "model", "model_state_dict"])
+def test_tensors_are_those_that_were_saved(tmp_path: Path, legacy: bool, nesting: str, prefix: str) -> None:
+    saved = tensors()
+    named = {prefix + name: tensor for name, tensor in saved.items()}
+    path = save({nesting: named, "epoch": 3} if nesting else named, tmp_path / "x.pth", legacy)
+    read = read_checkpoint(path)
+    assert list(read.tensors) == list(saved)
+    for name, tensor in saved.items():
+        assert read.tensors[name].dtype == tensor.dtype
+        assert torch.equal(read.tensors[name], tensor.detach()), name
+    assert read.beside == ({"epoch": 3} if nesting else {})
+    shapes = read_checkpoint(path, shapes_only=True).tensors
+    assert {name: (t.shape, t.dtype, t.device.type) for name, t in shapes.items()} == {
+        name: (t.shape, t.dtype, "meta") for name, t in saved.items()
+    }
+
+
+@BOTH
+def test_a_planted_pickle_runs_nothing(tmp_path: Path, legacy: bool) -> None:
+    trace = tmp_path / "ran"
+    content = {
+        "state_dict": {"a": torch.ones(2)},
+        "callbacks": {Callback: {"best": 1.0}},
+        "hyper_parameters": argparse.Namespace(config={"image_size": 288}),
+        "planted": [Planted(trace), PlantedState(trace)],
+    }
+    read = read_checkpoint(save(content, tmp_path / "x.ckpt", legacy))
+    assert not trace.exists()
+    assert torch.equal(read.tensors["a"], torch.ones(2))
+    assert read.beside["hyper_parameters"] == {"config": {"image_size": 288}}
+    assert isinstance(read.beside["planted"][0], InertObject)
+
+
+@BOTH
+def test_planted_among_the_tensors_it_is_refused(tmp_path: Path, legacy: bool) -> None:
+    trace = tmp_path / "ran"
+    path = save({"a": torch.ones(2), "b": Planted(trace)}, tmp_path / "x.pth", legacy)
+    with pytest.raises(ModelError, match=r"x.pth holds no state dict: 1 of its 2 entries are no tensors, first 'b'"):
+        read_checkpoint(path)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("instructions", "reason"),
+    [
+        (b"cos\nsystem\n(S'touch ran'\ntR.", "x.pth holds no state dict"),
+        (b"cbuiltins\neval\n(S'1/0'\ntR.", "x.pth holds no state dict"),
+        (b"ctorch._utils\n_rebuild_tensor_v2\n((lI0\n(I9\nt(I1\ntI00\nNtR.", "without a storage of numbers"),
+        (b"\x80\x02]r\xff\xff\xff\x7f.", "no checkpoint of torch.save"),
+        (b"\x80\x02c__main__\nX\n", "no checkpoint of torch.save"),
+        (b"", "no checkpoint of torch.save"),
+    ],
+)
+def test_crafted_pickles_are_one_line(tmp_path: Path, instructions: bytes, reason: str) -> None:
+    path = tmp_path / "x.pth"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x/data.pkl", instructions)
+        archive.writestr("x/data/0", bytes(8))
+    with pytest.raises(ModelError, match=reason) as caught:
+        read_checkpoint(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tensor_may_not_reach_beyond_its_numbers(tmp_path: Path) -> None:
+    path = save({"a": torch.zeros(4)}, tmp_path / "x.pth", legacy=False)
+    with zipfile.ZipFile(path) as archive:
+        parts = {info.filename: archive.read(info) for info in archive.infolist()}
+    name = next(name for name in parts if name.endswith("data.pkl"))
+    assert parts[name].count(b"K\x04\x85") == 1  # the shape (4,)
+    parts[name] = parts[name].replace(b"K\x04\x85", b"K\x63\x85")
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, data in parts.items():
+            archive.writestr(key, data)
+    with pytest.raises(ModelError, match=r"a tensor of shape \(99,\) reaches beyond its 4 numbers"):
+        read_checkpoint(path)
+
+
+@BOTH
+def test_a_cut_file_is_one_line(tmp_path: Path, legacy: bool) -> None:
+    data = save({"a": torch.randn(100)}, tmp_path / "x.pth", legacy).read_bytes()
+    for length in (0, 1, 20, len(data) // 2, len(data) - 1):
+        cut = tmp_path / "cut.pth"
+        cut.write_bytes(data[:length])
+        with pytest.raises(ModelError, match=r"cut.pth (is no checkpoint of torch.save|holds no state dict)"):
+            read_checkpoint(cut)
+
+
+def test_a_pickle_of_something_else_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x.pth").write_bytes(pickle.dumps([1, 2]))
+    with pytest.raises(ModelError, match="neither an archive nor the number that older files begin with"):
+        read_checkpoint(tmp_path / "x.pth")
+    with pytest.raises(ModelError, match=r"is no file; name a checkpoint file"):
+        read_checkpoint(tmp_path / "none.pth")
+    with pytest.raises(ModelError, match="is a folder; name a checkpoint file"):
+        read_checkpoint(tmp_path)
+
+
+def test_a_prefix_that_only_some_names_have_is_part_of_the_names(tmp_path: Path) -> None:
+    path = save({"module.a": torch.ones(1), "b": torch.ones(1)}, tmp_path / "a.pt", legacy=False)
+    assert list(read_state_dict(path)) == ["module.a", "b"]
+
+
+@BOTH
+@pytest.mark.parametrize("version", ["2.4.0", "2.9.1", "unknown", torch.__version__])
+def test_no_loader_of_torch_is_asked_whatever_its_age(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, legacy: bool
+) -> None:
+    path = save({"a": torch.ones(2)}, tmp_path / "x.pt", legacy)
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("torch opened the pickle"))
+    monkeypatch.setattr(torch, "__version__", version)
+    assert torch.equal(read_state_dict(path)["a"], torch.ones(2))
+    assert read_state_dict(path, shapes_only=True)["a"].device.type == "meta"
+
+
+@pytest.mark.parametrize("shapes_only", [False, True])
+def test_safetensors_are_read(tmp_path: Path, shapes_only: bool) -> None:
+    from safetensors.torch import save_file
+
+    saved = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.bfloat16)}
+    save_file(saved, tmp_path / "a.safetensors")
+    read = read_state_dict(tmp_path / "a.safetensors", shapes_only=shapes_only)
+    assert {name: tensor.shape for name, tensor in read.items()} == {
+        name: tensor.shape for name, tensor in saved.items()
+    }
+    assert shapes_only or all(torch.equal(read[name], tensor) for name, tensor in saved.items())
+
+
+def _script(path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated; such archives are still about
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
+
+
+BAD_FILES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
+    "torchscript": (_script, "a.pt", r"is a TorchScript archive.*torch\.jit\.load"),
+    "text": (lambda path: path.write_text("hello"), "a.safetensors", "is no safetensors file"),
+    "empty": (lambda path: path.write_bytes(b""), "a.bin", r"is no checkpoint of torch\.save"),
+    "list": (lambda path: torch.save([torch.ones(1)], path), "a.pt", "holds no state dict; it holds list"),
+    "numbers": (lambda path: torch.save({"lr": 0.1, "b": torch.ones(1)}, path), "a.pt", "1 of its 2 entries.*'lr'"),
+    "nothing": (lambda path: torch.save({}, path), "a.pt", "holds no state dict"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_what_is_no_state_dict_is_refused_in_one_line(tmp_path: Path, kind: str) -> None:
+    make, name, message = BAD_FILES[kind]
+    make(tmp_path / name)
+    with pytest.raises(ModelError, match=message) as caught:
+        read_state_dict(tmp_path / name)
+    assert "\n" not in str(caught.value)

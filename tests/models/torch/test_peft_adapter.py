@@ -1,0 +1,195 @@
+"""Adapters of peft: merged as peft merges them, for transformers and open_clip; other methods are refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed (the models extra)")
+pytest.importorskip("transformers", reason="transformers is not installed (the models extra)")
+
+from tiny_models import clip, pictures
+
+from tellapart.errors import ModelError, UnknownNameError
+from tellapart.models.find import find_model, find_prefix
+from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter, merge_adapter
+
+torch, nn = import_torch(), import_torch().nn
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+TEXTS = ["a red cup", "two dogs on a mat", ""]
+
+
+def written(folder: Path, tensors: dict[str, Any], **settings: Any) -> Path:
+    """A folder as peft saves it."""
+    from safetensors.torch import save_file
+
+    folder.mkdir()
+    save_file(
+        {f"base_model.model.{name}": tensor for name, tensor in tensors.items()}, folder / "adapter_model.safetensors"
+    )
+    stated = {"peft_type": "LORA", "r": 2, "lora_alpha": 3, "bias": "none", "use_dora": False, "target_modules": None}
+    (folder / "adapter_config.json").write_text(json.dumps(stated | settings))
+    return folder
+
+
+def matrices(name: str, rows: int, columns: int, rank: int = 2, *, embedding: bool = False) -> dict[str, Any]:
+    a, b = torch.randn(rank, columns), torch.randn(rows, rank)
+    halves = ("embedding_A", "embedding_B") if embedding else ("A.weight", "B.weight")
+    return {f"{name}.lora_{half}": tensor for half, tensor in zip(halves, (a, b), strict=True)}
+
+
+class Layers(nn.Module):  # type: ignore[misc, name-defined]
+    """One of each kind of layer that a LoRA changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from transformers.pytorch_utils import Conv1D
+
+        self.fc, self.turned, self.words = nn.Linear(6, 4), Conv1D(6, 6), nn.Embedding(5, 6)
+        self.attn, self.conv = nn.MultiheadAttention(6, 2), nn.Conv2d(3, 4, 2)
+
+
+def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, before = Layers(), {}
+    before |= {name: tensor.double().numpy().copy() for name, tensor in model.state_dict().items()}
+    conv = {"conv.lora_A.weight": torch.randn(2, 3, 2, 2), "conv.lora_B.weight": torch.randn(4, 2, 1, 1)}
+    tensors = matrices("fc", 4, 6) | matrices("turned", 6, 6, 3) | matrices("words", 6, 5, embedding=True) | conv
+    tensors |= matrices("attn", 18, 6) | matrices("attn.base_layer.out_proj", 6, 6)
+    patterns: dict[str, Any] = {"rank_pattern": {"turned": 3}, "alpha_pattern": {"^attn": 5, "f.": 7}}
+    # peft saves fan_in_fan_out of whichever layer came last; the kind of a layer decides.
+    folder = written(tmp_path / "a", tensors, use_rslora=True, fan_in_fan_out=True, **patterns)
+    adapter = find_adapter(folder)
+    assert adapter is not None
+    merge_adapter("m", model, adapter)
+    scales = {"fc": 7 / math.sqrt(2), "turned": 3 / math.sqrt(3), "words": 3 / math.sqrt(2), "conv": 3 / math.sqrt(2)}
+    scales |= {"attn": 5 / math.sqrt(2), "attn.base_layer.out_proj": 2 * 3 / math.sqrt(2)}  # twice, as peft has it
+    after = model.state_dict()
+    for module, scale in scales.items():
+        half = "embedding_{}" if module == "words" else "{}.weight"
+        a, b = (tensors[f"{module}.lora_{half.format(one)}"].double().flatten(1).numpy() for one in "AB")
+        product = (b @ a).T if module in {"turned", "words"} else b @ a
+        name = "attn.in_proj_weight" if module == "attn" else f"{module.replace('.base_layer', '')}.weight"
+        expected = before[name] + scale * product.reshape(before[name].shape)
+        np.testing.assert_allclose(after[name].numpy(), expected, rtol=0, atol=1e-6, err_msg=name)
+    unchanged = {name for name in before if name.endswith("bias")}
+    assert len(unchanged) == 5
+    assert all((after[name].numpy() == before[name]).all() for name in unchanged)
+
+
+def adapted(model: Any, folder: Path, **settings: Any) -> Any:
+    """The model with an adapter of random matrices that peft saves, merged by peft."""
+    peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
+    torch.manual_seed(4)
+    wrapped = peft.get_peft_model(model, peft.LoraConfig(init_lora_weights=False, **settings))
+    wrapped.save_pretrained(folder)
+    return wrapped.merge_and_unload()
+
+
+@pytest.mark.slow
+def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path: Path) -> None:
+    base = clip(tmp_path / "base")
+    model = import_transformers().CLIPModel.from_pretrained(base)
+    targets = ["q_proj", "v_proj", "fc1", "patch_embedding", "token_embedding", "visual_projection"]
+    patterns: dict[str, Any] = {"rank_pattern": {"fc1": 5}, "alpha_pattern": {r"text_model\..*\.q_proj": 3}}
+    with quiet(), warnings.catch_warnings(action="ignore"):  # of a property that peft reads
+        merged = adapted(model, tmp_path / "a", target_modules=targets, r=4, lora_alpha=6, use_rslora=True, **patterns)
+        merged.save_pretrained(tmp_path / "merged")
+    for path in base.iterdir():
+        if not (tmp_path / "merged" / path.name).exists():
+            (tmp_path / "merged" / path.name).write_bytes(path.read_bytes())
+    ours, theirs, plain = (find_model(f"hf:{tmp_path / name}") for name in ("a", "merged", "base"))
+    for one, other, bare in (
+        [each.encode_images(pictures()) for each in (ours, theirs, plain)],
+        [each.encode_texts(TEXTS) for each in (ours, theirs, plain)],
+    ):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+        assert np.abs(one - bare).max() > 0.05
+    assert len({ours.fingerprint, plain.fingerprint}) == 2
+    # A run that is stored depends on the base's files, too.
+    prefix = find_prefix(f"hf:{tmp_path / 'a'}")
+    assert prefix is not None
+    found = prefix.files(f"hf:{tmp_path / 'a'}")
+    assert found is not None
+    assert {path.parent.name for path in found} == {"a", "base"}
+    with pytest.raises(UnknownNameError, match="is an adapter of peft; write hf:"):
+        find_model(str(tmp_path / "a"))
+    (tmp_path / "a" / "adapter_config.json").write_text(
+        json.dumps(json.loads((tmp_path / "a" / "adapter_config.json").read_text()) | {"base_model_name_or_path": None})
+    )
+    with pytest.raises(ModelError, match=r"names no base model; write it there as 'base_model_name_or_path'"):
+        find_model(f"hf:{tmp_path / 'a'}")
+
+
+BASE = "base_model_name_or_path"
+REFUSED = [
+    ({"peft_type": "IA3"}, r"'peft_type' is 'IA3', and only 'LORA' is merged here; merge it with peft"),
+    ({"use_dora": True}, r"sets 'use_dora': True; only W \+ alpha / r \* B A is merged here"),
+    ({"bias": "all"}, r"sets 'bias': 'all'"),
+    ({"init_lora_weights": "pissa_niter_16"}, r"sets 'init_lora_weights': 'pissa_niter_16'"),
+    ({"modules_to_save": ["head"]}, r"sets 'modules_to_save': \['head'\]"),
+    ({"a_setting_of_tomorrow": 1}, r"sets 'a_setting_of_tomorrow': 1"),
+    ({"r": 4}, r"lora_A of fc has 2 rows, and adapter_config\.json says r 4"),
+    ({"lora_alpha": None}, r"gives fc r 2 and lora_alpha None; need numbers"),
+    ({"target_modules": ["fc", "out_proj"]}, r"no matrices for attn\.out_proj, which 'target_modules'"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), REFUSED)
+def test_what_is_no_plain_lora_is_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    folder = written(tmp_path / "a", matrices("fc", 4, 6), **settings)
+    with pytest.raises(ModelError, match=message):
+        merge_adapter("m", Layers(), find_adapter(folder) or PeftAdapter(folder, {}))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        (matrices("gone", 4, 6), r"changes gone, which Layers does not have; its names may be those of another"),
+        (matrices("fc", 6, 4), r"fc has matrices of shapes \(2, 4\) and \(6, 2\), which do not fit a Linear with a"),
+        ({"fc.lora_A.weight": torch.ones(2, 6)}, r"holds lora_A of fc alone; expected lora_A and lora_B"),
+        (
+            {"fc.lora_magnitude_vector": torch.ones(4)},
+            r"holds base_model\.model\.fc\.lora_magnitude_vector, which is no",
+        ),
+    ],
+)
+def test_matrices_that_do_not_fit_are_named(tensors: dict[str, Any], message: str, tmp_path: Path) -> None:
+    folder = written(tmp_path / "a", tensors)
+    with pytest.raises(ModelError, match=message):
+        merge_adapter("m", Layers(), find_adapter(folder) or PeftAdapter(folder, {}))
+
+
+def test_what_a_later_peft_does_with_an_attention_is_not_guessed(tmp_path: Path) -> None:
+    tensors = matrices("attn", 18, 6) | matrices("attn.base_layer.out_proj", 6, 6)
+    adapter = find_adapter(written(tmp_path / "a", tensors, peft_version="0.22.0.dev0"))
+    assert adapter is not None
+    with pytest.raises(
+        ModelError, match=r"out_proj, which peft up to 0\.21\.2 updated twice; what peft 0\.22\.0\.dev0"
+    ):
+        merge_adapter("m", Layers(), adapter)
+
+
+def test_weights_beside_the_matrices_and_adapters_of_adapters_are_refused(tmp_path: Path) -> None:
+    first = written(tmp_path / "a", matrices("fc", 4, 6), **{BASE: "x/y"})
+    second = written(tmp_path / "b", matrices("fc", 4, 6), **{BASE: str(first)})
+    with pytest.raises(ModelError, match="is an adapter of an adapter"):
+        find_model(f"hf:{second}")
+    (tmp_path / "native").mkdir()
+    (tmp_path / "native" / "config.json").write_text('{"model_type": "albef"}')
+    third = written(tmp_path / "c", matrices("fc", 4, 6), **{BASE: str(tmp_path / "native")})
+    with pytest.raises(ModelError, match="a model in its authors' file; merge it there"):
+        find_model(f"hf:{third}")
+    (first / "non_lora_trainables.bin").touch()
+    with pytest.raises(ModelError, match=r"has weights beside its matrices, non_lora_trainables\.bin"):
+        find_adapter(first)

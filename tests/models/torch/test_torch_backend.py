@@ -1,0 +1,227 @@
+"""The torch backend: devices, fixed batches, the guard before pickles, fingerprints."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellapart.errors import ModelError
+from tellapart.models.options import ModelOptions
+from tellapart.models.torch.backend import (
+    Runtime,
+    fixed_batches,
+    guard_torch_load,
+    import_torch,
+    runtime,
+    weights_fingerprint,
+)
+from tellapart.models.torch.checkpoint import read_state_dict
+
+pytest.importorskip("torch", reason="torch is not installed (the models extra)")
+torch = import_torch()
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.slow
+def test_torchvision_and_open_clip_import_after_torch_was_imported_through_the_backend() -> None:
+    code = "from tellapart.models.torch.backend import import_torch; import_torch(); import torchvision, open_clip"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
+
+
+def test_importing_the_backend_imports_no_torch() -> None:
+    code = "import sys, tellapart.models.torch.backend, tellapart.models.find; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_missing_torch_ends_in_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tellapart.errors import MissingDependencyError
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingDependencyError, match=r'torch is needed.*run: pip install "tellapart\[models\]"'):
+        import_torch()
+
+
+def test_a_runtime_has_the_device_and_the_dtype_of_the_options() -> None:
+    assert runtime(ModelOptions(dtype="float16")) == Runtime("cpu", "float16")
+    assert Runtime("cpu", "bfloat16").torch_dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_that_is_not_there_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(ModelError, match=f"device '{device}' is not available: torch .* sees no .*use device 'cpu'"):
+        runtime(ModelOptions(device=device))
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_that_is_there_is_taken(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert runtime(ModelOptions(device=device)).device == device
+
+
+@pytest.mark.parametrize(("dtype", "rounds"), [("float32", False), ("bfloat16", True)])
+def test_float32_on_a_gpu_is_not_rounded_in_convolutions(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, rounds: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    runtime(ModelOptions(device="cuda", dtype=dtype))
+    assert torch.backends.cudnn.allow_tf32 is rounds
+
+
+@given(st.lists(st.integers(), max_size=40), st.integers(1, 12))
+def test_fixed_batches_are_all_full_and_their_real_samples_are_what_was_given(samples: list[int], size: int) -> None:
+    batches = list(fixed_batches(samples, size))
+    assert all(len(batch) == size for batch, _ in batches)
+    assert [sample for batch, real in batches for sample in batch[:real]] == samples
+    assert all(set(batch[real:]) <= {batch[real - 1]} for batch, real in batches)
+
+
+def test_batches_of_no_samples_are_refused() -> None:
+    with pytest.raises(ValueError, match="size must be at least 1; got 0"):
+        list(fixed_batches([1], 0))
+
+
+def test_a_sample_gets_the_same_bits_for_any_order_and_any_neighbours() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(48, 4, 100, batch_first=True).eval()
+    samples = [torch.randn(9, 48) for _ in range(11)]
+
+    def run(chosen: list[int]) -> dict[int, bytes]:
+        numbers = {}
+        with torch.inference_mode():
+            for batch, real in fixed_batches(chosen, 4):
+                output = layer(torch.stack([samples[k] for k in batch]))
+                numbers |= {k: output[row].numpy().tobytes() for row, k in enumerate(batch[:real])}
+        return numbers
+
+    everything = run(list(range(11)))
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        some = rng.permutation(11)[: rng.integers(1, 12)].tolist()
+        assert run(some) == {k: everything[k] for k in some}
+
+
+OLD = ["2.4.0", "2.5.1+cu121", "2.6.0", "2.9.1", "2.10.0a0+b4e4ee8", "2.10.0rc1", "unknown"]
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_a_library_opens_no_pickle_with_a_torch_that_may_run_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    torch.save({"a": torch.ones(2)}, path := tmp_path / "shard.bin")
+    monkeypatch.setattr(torch, "load", lambda *given, **more: pytest.fail("the pickle was opened"))
+    monkeypatch.setattr(torch, "__version__", version)
+    said = rf"^a/model: its weights are a pickle.* torch {re.escape(version)} .*install torch 2\.10"
+    with guard_torch_load("a/model"), pytest.raises(ModelError, match=said):
+        torch.load(path, weights_only=True)
+
+
+@pytest.mark.parametrize("version", ["2.10.0", "2.10.1+cpu", "2.13.0+cu130", "3.0.0"])
+def test_a_library_opens_one_with_a_torch_without_known_holes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    torch.save({"a": torch.ones(2)}, path := tmp_path / "shard.bin")
+    load = torch.load
+    monkeypatch.setattr(torch, "__version__", version)
+    with guard_torch_load("a/model"):
+        assert torch.equal(torch.load(path, weights_only=True)["a"], torch.ones(2))
+    assert torch.load is load
+
+
+def _layer() -> Any:
+    torch.manual_seed(0)
+    return torch.nn.Linear(3, 2)
+
+
+def test_the_same_weights_have_the_same_fingerprint() -> None:
+    assert weights_fingerprint(_layer(), "a", "b") == weights_fingerprint(_layer(), "a", "b")
+
+
+def test_a_fingerprint_changes_with_a_bit_a_type_a_name_a_shape_and_a_fact() -> None:
+    nudged = _layer()
+    nudged.weight.data[0, 0] = torch.nextafter(nudged.weight.data[0, 0], torch.tensor(9.0))
+    reshaped = _layer()
+    reshaped.weight.data = reshaped.weight.data.reshape(3, 2)
+    numbers = [
+        weights_fingerprint(_layer()),
+        weights_fingerprint(nudged),
+        weights_fingerprint(reshaped),
+        weights_fingerprint(_layer().to(torch.bfloat16)),
+        weights_fingerprint(_layer().to(torch.float16)),
+        weights_fingerprint(torch.nn.Sequential(_layer())),
+        weights_fingerprint(_layer(), "a", "b"),
+        weights_fingerprint(_layer(), "ab"),
+        weights_fingerprint(_layer(), "b", "a"),
+    ]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_scalars_integers_and_empty_tensors_are_in_the_fingerprint() -> None:
+    class Odd(torch.nn.Module):
+        def __init__(self, scale: float, steps: int) -> None:
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.tensor(scale))
+            self.register_buffer("steps", torch.tensor(steps))
+            self.register_buffer("none", torch.zeros(0, 4))
+
+    assert len({weights_fingerprint(Odd(*given)) for given in ((1.0, 1), (2.0, 1), (1.0, 2))}) == 3
+
+
+def test_an_archive_with_two_members_of_one_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.pt"
+    torch.save({"w": torch.zeros(2)}, path)
+    with zipfile.ZipFile(path) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith("/data.pkl"))
+        content = archive.read(name)
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
+        warnings.simplefilter("ignore")
+        archive.writestr(name, content)
+    with pytest.raises(ModelError, match=r"weights.pt holds two members of one name, .*data.pkl.*; torch would take"):
+        read_state_dict(path)
+
+
+@pytest.mark.parametrize(
+    ("own", "found"), [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")]
+)
+def test_threads_of_torch_wait_for_each_other_briefly_unless_the_user_says_otherwise(
+    own: dict[str, str], found: str
+) -> None:
+    code = (
+        "import os, sys; from tellapart.models.torch import backend as own; own.require = lambda *a, **k: sys;"
+        "own._declare_operators = print; own.import_torch(); print(os.environ.get('GOMP_SPINCOUNT'))"
+    )
+    kept = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=kept | own)
+    assert done.stdout.splitlines()[-1] == found
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(5, 32, 48), (7, 32, 32), (18, 48, 32), (33, 64, 64)])
+def test_a_row_has_the_same_product_wherever_it_is_in_the_matrix_and_in_memory(
+    rows: int, inner: int, columns: int
+) -> None:
+    torch = import_torch()
+    if torch.backends.mkl.is_available():
+        assert os.environ["MKL_CBWR"]  # the default of `import_torch`, or the user's own
+    left, right = torch.randn(rows, inner), torch.randn(columns, inner)
+    product = left @ right.T
+    order = torch.randperm(rows)
+    assert torch.equal((left[order] @ right.T)[torch.argsort(order)], product)
+    for offset in range(1, 9):
+        moved = torch.empty(rows * inner + offset)[offset:].view(rows, inner).copy_(left)
+        assert torch.equal(moved @ right.T, product)
