@@ -76,6 +76,9 @@ def _any(words: str, *, capital: bool = False) -> str:
 # reads `&apos;` as an apostrophe, but not everywhere; and all but the common ones it writes out again.
 _QUOT_ENTITY, _AMP_ENTITY, _ACCENTS = "\ue000", "\ue001", "\ue010-\ue01e"
 _NBSP_ENTITY = "\ue004"  # in no rule, as if the program did not know it: dropped, and no token goes on behind it
+_DASH_ENTITIES = {"&md;": "\ue005", "&mdash;": "\ue006", "&ndash;": "\ue007"}  # likewise; an address keeps them
+_PLAIN_QUOT_ENTITY = "\ue008"  # in lower case: a double quote, but in an address
+_SIGN_ENTITIES = _QUOT_ENTITY + _PLAIN_QUOT_ENTITY + _AMP_ENTITY
 _APOS_ENTITIES = "\ue002\ue003"  # the one in lower case, and in any other
 _ACCENTED = {
     f"&{letter}{accent};": chr(0xE010 + 3 * row + column)
@@ -85,6 +88,8 @@ _ACCENTED = {
 _WRITTEN_OUT = {
     **{_QUOT_ENTITY: "&quot;", _AMP_ENTITY: "&amp;", _NBSP_ENTITY: "&nbsp;"},
     **dict.fromkeys(_APOS_ENTITIES, "&apos;"),
+    **{mark: entity for entity, mark in _DASH_ENTITIES.items()},
+    _PLAIN_QUOT_ENTITY: "&quot;",
     **{mark: entity for entity, mark in _ACCENTED.items()},
 }
 
@@ -111,7 +116,8 @@ _ATTRIBUTE = r"[A-Za-z_:][A-Za-z0-9_:.-]*(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'))?"
 # What an address may hold and what it may end in, as ranges: each ASCII character was tried in each place.
 _ADDRESS = "!#-'*-;=?-z~\x80-\U0010ffff"
 _ADDRESS_END = "#-'*+/-;=@-z~\x80-\U0010ffff"
-_HOST_LABEL = "a-z#%&*+~\x80-\U0010ffff"
+# An entity ends in a semicolon, which no label holds: "&amp;www.a.com" is a sign and an address.
+_HOST_LABEL = "a-z#%&*+~\x80-\udfff\ue009-\ue00f\ue01f-\U0010ffff"
 _MAIL = r"!#-'*-,\-/-;=?-z~\x80-\x9f\xa1-\U0010ffff"
 _HOST = rf"(?:(?i:www)(?:\.[-{_ADDRESS_END}]+)+\.[{_A}]{{2,4}}|(?:[{_HOST_LABEL}]+\.)+(?i:com|net|org|edu))"
 _DIGIT_GROUP = "[0-9]{2,4}[ \xa0-]"
@@ -147,7 +153,7 @@ _RULES = (
     "((?i:c'mon|c'est|cap'n|e'er|s'mores|ev'ry|li'l|nat'l|nor'easter|o'o))",
     "((?i:ol|somethin|dunkin)['\u2019])",
     # E-mail comes before abbreviations, and these before hyphens.
-    rf"(<?[{_AD}][.{_MAIL}]*@[{_MAIL}]+(?:\.[{_MAIL}]+)*>?)",
+    rf"((?:<|&(?i:lt);)?[{_AD}][.{_MAIL}]*@[{_MAIL}]+(?:\.[{_MAIL}]+)*(?:>|&(?i:gt);)?)",
     rf"([{_A}]\.)",
     rf"([{_A}])\.\s+(?:{_any(_SENTENCE_STARTS, capital=True)})\s",
     rf"({_INITIALS}\.)",
@@ -192,12 +198,13 @@ _RULES = (
     r"(<<|>>)",
     r"(\.{3,5})",
     rf"([{_QUOTES}]{{1,2}}|''|'|[{_APOS_ENTITIES}])",
-    rf"([{SYMBOLS}{_QUOT_ENTITY}{_AMP_ENTITY}\u2026\xa2\xa3\xa4\u20a0\u20ac\xbc\xbd\xbe\u2153\u2154\x80!-/:-@\[-`{{-~])",
+    rf"([{SYMBOLS}{_SIGN_ENTITIES}\u2026\xa2\xa3\xa4\u20a0\u20ac\xbc\xbd\xbe\u2153\u2154\x80!-/:-@\[-`{{-~])",
 )
 
 _SPELLING = {
     **{"&lt;": "<", "&gt;": ">"},
-    **{"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-", '"': "''"},
+    **{"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-"},
+    **dict.fromkeys(('"', _PLAIN_QUOT_ENTITY), "''"),
     **{"\xa2": "cents", "\xa3": "#", **dict.fromkeys("\xa4\u20a0\u20ac\x80", "$")},
     **{"\xbc": "1/4", "\xbd": "1/2", "\xbe": "3/4", "\u2153": "1/3", "\u2154": "2/3", "\u2026": "..."},
     **{"--": "--", "---": "--", "----": "--", "...": "...", "....": "...", ".....": "..."},
@@ -222,7 +229,7 @@ _SPANNING = re.compile(
     rf"<[^>]*\s[^>]*>|[{_A}]\.\s+[A-Z]|[0-9]\s[0-9]|\)\s[0-9]|(?i:(?:{_any(_BEFORE_NUMBERS)}))\.\s[{DIGITS}]"
 )
 _ENTITIES = {
-    **{"&nbsp;": _NBSP_ENTITY, "&amp;": _AMP_ENTITY, **dict.fromkeys(("&md;", "&mdash;", "&ndash;"), "\u2014")},
+    **{"&nbsp;": _NBSP_ENTITY, "&amp;": _AMP_ENTITY, **_DASH_ENTITIES},
     **{"&apos;": "\ue003", "&quot;": _QUOT_ENTITY, **_ACCENTED},
 }
 _ENTITY = re.compile("|".join(_ENTITIES), re.IGNORECASE | re.ASCII)
@@ -238,7 +245,7 @@ def _mark_entity(match: re.Match[str]) -> str:
     joins = name in _ACCENTED or (follows.isupper() if name == "&amp;" else name == "&apos;" and follows.isalpha())
     if entity[1].isupper() and not joins and _NAME_WITH_AND.search(match.string, 0, match.start()):
         return entity
-    return {"&apos;": "\ue002", "&quot;": '"'}.get(entity) or _ENTITIES[name]
+    return {"&apos;": "\ue002", "&quot;": _PLAIN_QUOT_ENTITY}.get(entity) or _ENTITIES[name]
 
 
 @cache
