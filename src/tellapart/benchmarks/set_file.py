@@ -64,6 +64,7 @@ class QuestionTable(_Table):
     id: Template
     images: Templates
     question: Template
+    question_id: Template | None = None
     answer: Template
     options: Templates | None = None
     group: Template | None = None
@@ -104,6 +105,7 @@ class SetFile(_Table):
         archive: the zip archive that holds them instead.
         mined_by: as `Benchmark.mined_by`.
         corrected: id of a question -> its right answer, where the published one is known to be wrong.
+        reader: how its authors read answers to questions, where they do it otherwise: a name of `READERS`.
         where: only rows with these values, or one of several, are read; in a table below, only those make its item.
     """
 
@@ -132,6 +134,7 @@ class SetFile(_Table):
     hub: HubTable | None = None
     mined_by: tuple[str, ...] = ()
     corrected: dict[str, str] = Field(default_factory=dict)
+    reader: Literal["", "mvp"] = ""
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
     item: list[ItemTable] = Field(default_factory=list)
     question: list[QuestionTable] = Field(default_factory=list)
@@ -236,7 +239,8 @@ def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | 
     if declared.items is not None:
         expect_count(root, len(made), declared.items)
     if declared.question:
-        return BinaryQuestionSet(declared.name, tuple(_corrected(one, declared.corrected) for one in made))
+        asked = tuple(_corrected(one, declared.corrected) for one in made)
+        return BinaryQuestionSet(declared.name, asked, declared.reader)
     if any(table.cluster == LINKED for table in declared.item):
         made = _linked(made)
     pairs = PairSet(declared.name, tuple(made), root, lines=lines, read=_reader(declared, place))
@@ -350,6 +354,7 @@ def _question(table: QuestionTable, row: Any, where: str, kinds: Kinds) -> Binar
         answer=answer,
         group=fill(table.group, row, where, kinds) if table.group else "",
         cluster=fill(table.cluster, row, where, kinds) if table.cluster else "",
+        question_id=fill(table.question_id, row, where, kinds) if table.question_id else "",
         tags={tag: fill(template, row, where, kinds) for tag, template in table.tags.items()},
     )
 

@@ -40,6 +40,7 @@ class BinaryQuestion:
     Attributes:
         question: as it is asked, with the words that ask for the form of the answer.
         answer: `yes` or `no`, `a` or `b`, `first` or `second`.
+        question_id: questions of one group with one id are one question in different words; by the words, if empty.
         group: records of one group are a minimal pair or a quadruple, which is right if all of them are.
         cluster: what is resampled together: the group, or the first image, if it is empty.
 
@@ -53,6 +54,7 @@ class BinaryQuestion:
     answer: str
     group: str = ""
     cluster: str = ""
+    question_id: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,6 +66,9 @@ class BinaryQuestion:
 class BinaryQuestionSet:
     """Questions with two possible answers.
 
+    Attributes:
+        reader: how its authors read an answer, where they do it otherwise (`tellapart.metrics.yes_no.READERS`).
+
     Raises:
         DataError: no question, an id that repeats, or an answer that is none of the six.
 
@@ -73,6 +78,7 @@ class BinaryQuestionSet:
 
     name: str
     questions: tuple[BinaryQuestion, ...]
+    reader: str = ""
 
     def __post_init__(self) -> None:
         check_ids(self.name, [question.id for question in self.questions])
@@ -83,6 +89,7 @@ class BinaryQuestionSet:
     def groups_by(self, what: str) -> tuple[tuple[int, ...], ...]:
         """Return the rows of each group, or of the same `images` or the same `question` of a group.
 
+        A question is known by its id, where it has one, else by its words.
         Questions of one image and questions of two are looked at apart. Where each of them stands alone there are no
         such groups: a pair that asks one question of each image has no two questions of one image. Where some have
         several rows, those of one row count, too, as HallusionBench counts them.
@@ -91,7 +98,8 @@ class BinaryQuestionSet:
         for row, one in enumerate(self.questions):
             if one.group:
                 whole = what == "group"
-                key = (one.group, "", 0) if whole else (one.group, getattr(one, what), len(one.images))
+                asked = (one.question_id or one.question) if what == "question" else one.images
+                key = (one.group, "", 0) if whole else (one.group, asked, len(one.images))
                 rows.setdefault(key, []).append(row)
         several = {images for (_, _, images), own in rows.items() if len(own) > 1}
         return tuple(tuple(own) for (_, _, images), own in rows.items() if images in several)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from tellapart.stats.intervals import Reduce
 
-__all__ = ["OPTIONS", "YES_SHARES", "read_answer", "read_as_pope", "read_strictly", "yes_table"]
+__all__ = [
+    "OPTIONS",
+    "READERS",
+    "YES_SHARES",
+    "read_answer",
+    "read_as_mvp",
+    "read_as_pope",
+    "read_strictly",
+    "yes_table",
+]
 
 OPTIONS = {gold: both for both in (("yes", "no"), ("a", "b"), ("first", "second")) for gold in both}
 """Gold answer -> the two answers that are possible."""
@@ -52,6 +61,24 @@ def read_as_pope(answer: str) -> str:
     """
     words = answer.partition(".")[0].replace(",", "").split(" ")
     return "no" if {"No", "not", "no"} & {*words} else "yes"
+
+
+def read_as_mvp(answer: str) -> str | None:
+    """Return the second letter A or B that ends a word of an answer, the first if there is one only; None if none.
+
+    "The answer is a: B" is B, and so is "Banana, b"; an answer of a sentence may be read otherwise than it was meant.
+
+    Source: Minimal Video Pairs (Krojer et al. 2025), `extract_pred` of its tasks/mvp/utils.py.
+
+    >>> [read_as_mvp(answer) for answer in ("B", "A, not B", "A panda: (B)", "No")]
+    ['b', 'b', 'a', None]
+    """
+    found = re.findall(r"[ab]\b", answer.lower())
+    return (found[1] if len(found) > 1 else found[0]) if found else None
+
+
+READERS: Mapping[str, Callable[[str], str | None]] = MappingProxyType({"mvp": read_as_mvp})
+"""Benchmark -> how its authors read an answer, where they do it otherwise than `read_answer`."""
 
 
 def yes_table(answers: Sequence[str], gold: Sequence[str]) -> NDArray[np.float64]:

@@ -7,6 +7,9 @@ look, or does not read, gets none of the last three. A pair that asks one questi
 Where all is yes or no and nothing is grouped, there is what POPE reports, too: accuracy, precision, recall, F1 of yes,
 and how often yes is said, with answers as its script reads them.
 
+Where a benchmark's authors read answers otherwise (`BinaryQuestionSet.reader`), `a_acc_official` and `g_acc_official`
+are by their reader.
+
 Else answers are read as NaturalBench reads them; the strict reading takes an answer that is the option and nothing
 else. An answer that names neither option is wrong, and counted.
 """
@@ -14,7 +17,7 @@ else. An answer that names neither option is wrong, and counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from tellapart.data.linked_images import linked_images
 from tellapart.metrics.answers import group_accuracy
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
-from tellapart.metrics.yes_no import OPTIONS, YES_SHARES, read_answer, read_as_pope, read_strictly, yes_table
+from tellapart.metrics.yes_no import OPTIONS, READERS, YES_SHARES, read_answer, read_as_pope, read_strictly, yes_table
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, read_answers
 from tellapart.tasks.hiding import Hiding
@@ -35,7 +38,7 @@ from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 __all__ = ["YES_NO", "measure_yes_no"]
 
 _SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
-_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT = (
+_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL = (
     Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
     for name, title, chance in (
         ("a_acc", "the answer is right", 0.5),
@@ -45,6 +48,8 @@ _ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT = (
         ("i_acc", "an image's questions are all answered rightly", 0.25),
         ("g_acc", "every answer of a group is right", 0.0625),
         ("g_acc_strict", "every answer of a group is right, and nothing but the option", 0.0625),
+        ("a_acc_official", "the answer is right as the benchmark's authors read it (MVP)", 0.5),
+        ("g_acc_official", "every answer of a group is right as the benchmark's authors read it (MVP)", 0.0625),
     )
 )
 _POPE = {
@@ -100,7 +105,12 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         )
         for row, answer in zip(rows, answers, strict=True)
     )
-    values = ((_ACC, right), (_STRICT, right_strictly), (_UNREADABLE, unreadable))
+    values = [(_ACC, right), (_STRICT, right_strictly), (_UNREADABLE, unreadable)]
+    grouped = {_G.name: right, _G_STRICT.name: right_strictly}
+    if records.reader:
+        officially = _equal([READERS[records.reader](answer) for answer in answers], gold)
+        values.append((_OFFICIAL, officially))
+        grouped[_G_OFFICIAL.name] = officially
     measured = [Units("answer", each, tuple(_value(one, strict, one.chance()) for one, strict in values))]
     if {*gold} <= {"yes", "no"} and not any(row.group for row in rows):
         measured.append(Units("answer", each, _as_pope(answers, gold)))
@@ -108,8 +118,7 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         if groups := records.groups_by(what):
             measured.append(_units(records, answers, noun, groups, {metric.name: right}))
     if groups := records.groups_by("group"):
-        named = {_G.name: right, _G_STRICT.name: right_strictly}
-        measured.append(_units(records, answers, "group", groups, named))
+        measured.append(_units(records, answers, "group", groups, grouped))
     return tuple(measured)
 
 
@@ -176,6 +185,14 @@ def _bare(row: BinaryQuestion) -> BinaryQuestion:
     return replace(row, answer=OPTIONS[row.answer][0], tags={})
 
 
+def _content(records: BinaryQuestionSet) -> dict[str, Any]:
+    """Return the records as JSON holds them, and as it held them before there were ids of questions."""
+    rows = [
+        {key: value for key, value in asdict(one).items() if key != "question_id" or value} for one in records.questions
+    ]
+    return {"name": records.name, "questions": rows}
+
+
 def _joined(rows: Sequence[BinaryQuestion]) -> list[str]:
     """Join the clusters of questions that a group asks together."""
     joined = linked_images([(row.cluster, f"group {row.group}") for row in rows if row.group])
@@ -187,9 +204,10 @@ YES_NO = Task(
     title="questions with two possible answers: each alone, each question, each image, each group",
     output="text",
     noun="question",
-    metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, *_POPE.values()),
+    metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL, *_POPE.values()),
     headlines=(("g_acc", "q_acc", "i_acc", "a_acc"), ("g_acc", "a_acc"), ("a_acc",)),
     **by_field("questions"),
+    content=_content,
     template=_template,
     read=_read,
     measure=measure_yes_no,
