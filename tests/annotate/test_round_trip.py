@@ -11,6 +11,7 @@ import json
 import pytest
 from PIL import Image
 
+from facts import raises
 from tellapart.annotate.agreement import usable
 from tellapart.annotate.folder import read_answers, write_answers, write_rows
 from tellapart.annotate.human import human_rows
@@ -70,7 +71,7 @@ def test_a_skipped_task_is_kept_as_skipped(desk, knows) -> None:
     assert len(answers) == len(at.study.tasks)
     assert at.imported(*at.sheets(person)) == answers
     # JSON_MIN has no skipped tasks: they are missing, and said to be.
-    with pytest.raises(DataError, match=r"6 of 12 tasks have no answer: bob-00001, .*--partial"):
+    with raises(DataError, "6", "12", "bob-00001", "--partial"):
         at.imported(at.export_minimal(person))
     assert at.imported(at.export_minimal(person), partial=True) == [each for each in answers if not each.skipped]
 
@@ -236,7 +237,7 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path) -> None:
     assert problems == {"item-3/image 0": ["no box is drawn"]}
 
     earlier = Earlier(first.study, tuple(boxes))
-    with pytest.raises(DataError, match="is for people who did not answer the box study: ann did"):
+    with raises(DataError, "ann", "box study"):
         desk("expression", shape=(1, 2), n=5, annotators=("ann",), earlier=earlier)
     second = desk("expression", shape=(1, 2), n=5, annotators=("bob",), earlier=earlier)
     assert {unit.item for unit in second.study.units} == {"item-0", "item-1", "item-4"}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tellapart as ta
+from facts import raises
 from tellapart.errors import UnknownNameError
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ def test_a_run_stands_for_its_folder(tmp_path: Path) -> None:
 
 def test_a_format_that_is_none_is_one_sentence() -> None:
     run = ta.evaluate("oracle", "demo", limit=4)
-    with pytest.raises(UnknownNameError, match=r"'latx'\); did you mean 'latex'\? the formats are markdown, latex"):
+    with raises(UnknownNameError, "'latx'", "'latex'"):
         ta.paper_table(run, "latx")
 
 

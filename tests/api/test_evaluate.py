@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tellapart as ta
+from facts import raises
 from tellapart.errors import DataError, ModelError, RunError, TellapartError, TellapartWarning, UnknownNameError
 from tellapart.models.store.embedding_store import EmbeddingStore
 
@@ -158,7 +159,7 @@ def test_a_pair_set_made_in_memory_is_a_benchmark_with_its_pictures() -> None:
 
 def test_an_object_with_the_name_of_the_catalogues_benchmark_is_refused() -> None:
     own = replace(ta.find_benchmark("winoground"), load=ta.find_benchmark("demo").load)
-    with pytest.raises(DataError, match="'winoground' is a benchmark of the catalogue; give yours another name"):
+    with raises(DataError, "'winoground'", "benchmark"):
         ta.evaluate("oracle", own)
     part = ta.load_pairs("demo").select(range(5))
     run = ta.evaluate("oracle", part)
@@ -167,7 +168,7 @@ def test_an_object_with_the_name_of_the_catalogues_benchmark_is_refused() -> Non
 
 
 def test_two_models_of_one_name_must_be_told_apart(made_set: Any) -> None:
-    with pytest.raises(RunError, match="2 models call themselves 'bright'; tell them apart: names="):
+    with raises(RunError, "2", "'bright'", "names="):
         ta.evaluate([bright, bright], f"folder:{made_set()}")
     run = ta.evaluate([bright, bright], f"folder:{made_set('other', n=3)}", names=("a", "b"))
     assert sorted(run.models) == ["a", "b"]
@@ -181,7 +182,7 @@ def test_a_folder_is_gone_with_its_run_and_save_keeps_it(tmp_path: Path) -> None
     del run
     assert not folder.exists()
     assert kept.value("text_score") == 1.0
-    with pytest.raises(RunError, match="is there already; name a new folder"):
+    with raises(RunError, "folder"):
         kept.save(tmp_path / "kept")
 
 
@@ -203,7 +204,7 @@ def test_a_run_is_handed_on_as_pandas_arrow_and_arrays() -> None:
 
 def test_without_pandas_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(TellapartError, match=r"pip install pandas, or take to_dict\(\)"):
+    with raises(TellapartError, "to_dict()"):
         ta.evaluate("oracle", "demo", limit=3).to_pandas()
 
 
@@ -228,16 +229,16 @@ def test_texts_of_strangers_are_escaped_in_what_a_notebook_shows() -> None:
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        (np.zeros((3, 2, 2)), r"give numbers \(item, image, text\) of its 300 items, in its order; got \(3, 2, 2\)"),
-        ([[["a"]]], r"\(list\) is no file and no array of numbers"),
-        (7, r"got \(\)"),
-        (None, r"None \(NoneType\) is no file and no array of numbers"),
-        ({"x": [[1, 2], [3, 4]]}, "of no item of this benchmark"),
-        ("gone.npz", r"gone\.npz"),
+        (np.zeros((3, 2, 2)), ("(item, image, text)", "300", "(3, 2, 2)")),
+        ([[["a"]]], ("array", "list")),
+        (7, "got ()"),
+        (None, ("None", "NoneType", "array")),
+        ({"x": [[1, 2], [3, 4]]}, ("benchmark", "item")),
+        ("gone.npz", "gone.npz"),
     ],
 )
-def test_scores_that_do_not_fit_are_refused_in_words(scores: Any, said: str) -> None:
-    with pytest.raises(TellapartError, match=said):
+def test_scores_that_do_not_fit_are_refused_in_words(scores: Any, said: str | tuple[str, ...]) -> None:
+    with raises(TellapartError, said):
         ta.score("demo", scores)
 
 
@@ -304,33 +305,33 @@ def test_a_wrong_argument_is_an_error_of_ours(
     [
         (
             lambda: ta.evaluate("oracle", "demo", sed=1),
-            r"evaluate\(sed=\.\.\.\): no such argument; did you mean 'seed'",
+            ("evaluate(sed=...)", "'seed'"),
         ),
         (
             lambda: ta.evaluate("oracle", "demo", limit=1).value("group"),
-            "no metric 'group'; did you mean 'group_score'",
+            ("metric", "'group'", "'group_score'"),
         ),
-        (lambda: ta.evaluate("oracle", "demo", limit=1).items("dem"), "no benchmark 'dem'; did you mean 'demo'"),
-        (lambda: ta.evaluate("oracle", "demo", limit=1).items()["x"], "no item 'x'"),
-        (lambda: ta.evaluate("oracle", "demo", limit=1).items()[9], r"items\[9\]: give a column, an item's id"),
+        (lambda: ta.evaluate("oracle", "demo", limit=1).items("dem"), ("benchmark", "'dem'", "'demo'")),
+        (lambda: ta.evaluate("oracle", "demo", limit=1).items()["x"], "'x'"),
+        (lambda: ta.evaluate("oracle", "demo", limit=1).items()[9], ("items[9]", "id", "column")),
         (
             lambda: ta.evaluate(lambda image, text: [1, 2], "demo", limit=1),
-            r"must return one number; .*\(2,\).*batched",
+            "(2,)",
         ),
-        (lambda: ta.evaluate(lambda a, b: 1.0, "demo", limit=1, batched=True), r"2 images and 2 texts, must return"),
+        (lambda: ta.evaluate(lambda a, b: 1.0, "demo", limit=1, batched=True), ("2", "2", "images")),
     ],
 )
-def test_what_is_wrong_is_said_with_what_to_do(call: Any, said: str) -> None:
+def test_what_is_wrong_is_said_with_what_to_do(call: Any, said: str | tuple[str, ...]) -> None:
     import warnings
 
-    with warnings.catch_warnings(), pytest.raises((UnknownNameError, RunError, ModelError), match=said):
+    with warnings.catch_warnings(), raises((UnknownNameError, RunError, ModelError), said):
         warnings.simplefilter("ignore", TellapartWarning)
         call()
 
 
 def test_a_module_of_torch_is_refused_with_what_to_do() -> None:
     torch = pytest.importorskip("torch")
-    with pytest.raises(ModelError, match=r"a Linear takes tensors.*name its folder or its id \(hf:\.\.\.\)"):
+    with raises(ModelError, "Linear", "id", "folder"):
         ta.evaluate(torch.nn.Linear(2, 2), "demo")
 
 

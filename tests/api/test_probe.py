@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tellapart as ta
+from facts import raises
 from tellapart.errors import ModelError, RunError
 
 pytest.importorskip("torch", reason="a probe needs torch, of the extra 'models'")
@@ -172,14 +173,14 @@ def test_what_a_probe_cannot_measure_is_said(made_set: Any) -> None:
     import torch
 
     pairs = ta.load_pairs(made_set(n=2))
-    with pytest.raises(ModelError, match="nothing says how images and texts become tensors; give processor="):
+    with raises(ModelError, "processor=", "images", "texts"):
         ta.PairProbe(pairs).measure(torch.nn.Linear(2, 2))
     probe = ta.PairProbe(pairs, preprocess=lambda image: torch.zeros(3), tokenizer=lambda texts: torch.zeros(9))
-    with pytest.raises(ModelError, match="cannot measure a Linear: it has neither get_image_features"):
+    with raises(ModelError, "Linear", "get_image_features"):
         probe.measure(torch.nn.Linear(2, 2))
-    with pytest.raises(RunError, match="preprocess and tokenizer belong together"):
+    with raises(RunError, "preprocess", "tokenizer"):
         ta.PairProbe(pairs, preprocess=lambda image: image)
-    with pytest.raises(RunError, match=r"every=0\): give a number of steps from 1 on"):
+    with raises(RunError, "every=0", "1", "steps"):
         ta.PairProbe(pairs, every=0)
-    with pytest.raises(RunError, match="give a function of a step and its numbers, a SummaryWriter or a run of W&B"):
+    with raises(RunError, "SummaryWriter", "W&B", "run"):
         ta.PairProbe(pairs, log=7)

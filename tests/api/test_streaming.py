@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tellapart as ta
+from facts import raises
 from tellapart.api.streaming import class_name, metric_class
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
@@ -41,7 +42,7 @@ def test_every_metric_of_the_registry_gives_what_a_run_records(name: str) -> Non
         metric.update(part.astype(np.float64).tolist())
     assert metric.compute() == whole
     metric.reset()
-    with pytest.raises(MetricError, match=r"no items to measure; call update\(scores\) first"):
+    with raises(MetricError, "items", "measure"):
         metric.compute()
 
 
@@ -74,27 +75,27 @@ def test_clusters_widen_the_interval_and_are_kept_by_a_merge() -> None:
 @pytest.mark.parametrize(
     ("update", "error", "said"),
     [
-        (np.zeros((2, 1, 2)), MetricError, "text_score needs scores"),
-        ("x", ScoreError, "text_score: scores must be real numbers"),
-        ([[[1.0, float("nan")], [0, 0]]], ScoreError, "NaN or infinite"),
-        (None, ScoreError, "text_score: scores must be real numbers"),
+        (np.zeros((2, 1, 2)), MetricError, ("text_score", "scores")),
+        ("x", ScoreError, ("text_score", "scores", "real")),
+        ([[[1.0, float("nan")], [0, 0]]], ScoreError, "NaN"),
+        (None, ScoreError, ("text_score", "scores", "real")),
     ],
 )
-def test_wrong_scores_are_refused(update: Any, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_wrong_scores_are_refused(update: Any, error: type[Exception], said: str | tuple[str, ...]) -> None:
+    with raises(error, said):
         ta.metrics.TextScore().update(update)
 
 
 def test_other_shapes_clusters_and_kinds_are_refused() -> None:
     metric = metric_class("ChoiceScore")()
     metric.update(drawn(2, (1, 3)))
-    with pytest.raises(MetricError, match=r"items of \(1, 2\) after items of \(1, 3\)"):
+    with raises(MetricError, "(1, 2)", "(1, 3)"):
         metric.update(drawn(2, (1, 2)))
-    with pytest.raises(MetricError, match="1 clusters for 2 items; give one for each"):
+    with raises(MetricError, "1", "2", "clusters"):
         metric.update(drawn(2, (1, 3)), ["a"])
-    with pytest.raises(MetricError, match="acc of kind='similarity': it takes scores that are a probability"):
+    with raises(MetricError, "kind='similarity'", "scores", "probability"):
         metric_class("Acc")()
-    with pytest.raises(MetricError, match="cannot take the items of"):
+    with raises(MetricError, "items"):
         metric.merge(ta.metrics.TextScore())
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.audit.audit import Options, audit
 from tellapart.audit.balance import tag_balance, tag_counts
 from tellapart.audit.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
@@ -138,14 +139,16 @@ def test_items_of_one_caption_have_none_to_prefer(captioned: Made) -> None:
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("oracle", ModelError, "oracle reads more than texts; name blind, or one of words, "),
-        ("tinystories:", ModelError, "'tinystories:' names no model; write tinystories:FILE"),
-        ("tinystories:gone.bin", ModelError, "gone.bin: No such file or directory"),
-        ("blint", UnknownNameError, "no text scorer 'blint'; did you mean 'blind'"),
+        ("oracle", ModelError, ("oracle", "blind", "words")),
+        ("tinystories:", ModelError, ("'tinystories:'", "model", "tinystories:FILE")),
+        ("tinystories:gone.bin", ModelError, ("gone.bin", "No such file or directory")),
+        ("blint", UnknownNameError, ("'blint'", "'blind'")),
     ],
 )
-def test_a_text_model_that_is_none_is_an_error(name: str, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_a_text_model_that_is_none_is_an_error(
+    name: str, error: type[Exception], message: str | tuple[str, ...]
+) -> None:
+    with raises(error, message):
         find_text_scorer(name, Path())
 
 
@@ -160,7 +163,7 @@ def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captione
         def score_texts(self, texts):
             return np.full(len(texts), np.nan, np.float32)
 
-    with pytest.raises(ModelError, match=r"constant gave \(2,\) for 2 texts, or numbers that are not finite"):
+    with raises(ModelError, "(2,)", "2"):
         text_scores(Broken(), captioned([("a", "b")]))
 
 
@@ -179,7 +182,7 @@ def test_a_caption_that_is_better_english_is_found(captioned: Made) -> None:
 
 
 def test_an_unknown_model_of_grammar_is_refused(captioned: Made) -> None:
-    with pytest.raises(UnknownNameError, match=r"link-gramar.*did you mean 'link-grammar'"):
+    with raises(UnknownNameError, "'link-grammar'"):
         audit(captioned([("a", "b c")] * 3), Options(pictures=False, grammar_model="link-gramar"))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from facts import raises
 from tellapart.audit.audit import Options, audit
 from tellapart.audit.card import SAMPLES, html, make_card, markdown
 from tellapart.audit.datasheet import QUESTIONS, answers, with_questions
@@ -49,13 +50,13 @@ def test_a_card_with_its_questions_says_the_same_when_read_again() -> None:
 @pytest.mark.parametrize(
     ("datasheet", "message"),
     [
-        ({"purposes": "x"}, "no question 'purposes'; did you mean 'purpose'"),
-        ({"purpose": 3}, "field 'datasheet.purpose': expected a text or null, got 3"),
-        (["purpose"], "field 'datasheet': expected an object of answers"),
+        ({"purposes": "x"}, ("'purposes'", "'purpose'")),
+        ({"purpose": 3}, ("'datasheet.purpose'", "null", "3")),
+        (["purpose"], ("'datasheet'", "object")),
     ],
 )
-def test_a_datasheet_that_is_none_is_an_error(datasheet: object, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_a_datasheet_that_is_none_is_an_error(datasheet: object, message: str | tuple[str, ...]) -> None:
+    with raises(DataError, message):
         answers({"datasheet": datasheet})
 
 

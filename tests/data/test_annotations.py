@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.data.annotations import AnnotationRow, check_row, make_item, read_list, read_mapping, row_of, string
 from tellapart.errors import DataError
 
@@ -25,36 +26,36 @@ class Pair(AnnotationRow):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", r"rows\.json: is not valid JSON \(.*column 1\)"),
-        (b'[{"image": "a"', r"rows\.json: is not valid JSON"),
-        (b"[NaN]", "NaN is not a JSON number"),
-        (b"[-Infinity]", "-Infinity is not a JSON number"),
-        (b"[1e999]", "1e999 is too large a number"),
-        (b"[" * 100_000, "is not valid JSON"),
-        (b"[" + b"9" * 5000 + b"]", "is not valid JSON"),
-        (b'[{"a": 1, "b": 2, "a": 3}]', "key 'a' is repeated in one object"),
-        (b'["\xff"]', r"rows\.json:1: is not UTF-8 \(byte 0xff\)"),
-        (b"{}", "expected a list of rows, got an empty one"),
-        (b"[]", "expected a list of rows, got an empty one"),
-        (b'{"a": 1}', "expected a list of rows, got an object"),
-        (b'"a"', "expected a list of rows, got a string"),
-        (b"null", "expected a list of rows, got null"),
-        (b"3", "expected a list of rows, got 3"),
+        (b"", ("rows.json", "JSON", "1")),
+        (b'[{"image": "a"', ("rows.json", "JSON")),
+        (b"[NaN]", ("NaN", "JSON")),
+        (b"[-Infinity]", ("-Infinity", "JSON")),
+        (b"[1e999]", ("1e999", "large")),
+        (b"[" * 100_000, ("JSON", "valid")),
+        (b"[" + b"9" * 5000 + b"]", ("JSON", "valid")),
+        (b'[{"a": 1, "b": 2, "a": 3}]', ("'a'", "object")),
+        (b'["\xff"]', ("rows.json:1", "UTF-8", "0xff")),
+        (b"{}", ("rows", "empty")),
+        (b"[]", ("rows", "empty")),
+        (b'{"a": 1}', ("object", "rows")),
+        (b'"a"', ("rows", "list")),
+        (b"null", ("null", "rows")),
+        (b"3", ("3", "rows")),
     ],
 )
-def test_a_file_that_is_no_list_raises(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_list_raises(tmp_path: Path, content: bytes, message: str | tuple[str, ...]) -> None:
     path = tmp_path / "rows.json"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=message):
+    with raises(DataError, message):
         read_list(path)
 
 
 def test_a_file_that_is_no_object_raises(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text("[1]")
-    with pytest.raises(DataError, match="expected an object of rows by key, got a list"):
+    with raises(DataError, "object", "rows", "key"):
         read_mapping(path)
-    with pytest.raises(DataError, match="cannot be read"):
+    with raises(DataError, "Is a directory", path=tmp_path):
         read_mapping(tmp_path)
 
 
@@ -67,17 +68,17 @@ def test_a_mark_at_the_start_is_no_matter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"captions": []}, "f: row 3: field 'image': is missing"),
-        ({"image": 7, "captions": []}, "f: row 3: field 'image': expected a string, got 7"),
-        ({"image": "a", "captions": ["x", None]}, r"f: row 3: field 'captions\[1\]': .*got None"),
-        ({"image": "a", "captions": "x"}, "f: row 3: field 'captions': .*got 'x'"),
-        ({"image": "a", "captions": [], "extra": 1}, "f: row 3: field 'extra': is unknown, got 1"),
-        ([], "f: row 3: expected an object with image, captions; got an empty one"),
-        ("a", "f: row 3: expected an object with image, captions; got a string"),
+        ({"captions": []}, ("f", "3", "'image'", "missing")),
+        ({"image": 7, "captions": []}, ("f", "3", "'image'", "7")),
+        ({"image": "a", "captions": ["x", None]}, ("f", "3", "'captions[1]'", "None")),
+        ({"image": "a", "captions": "x"}, ("f", "3", "'captions'", "'x'")),
+        ({"image": "a", "captions": [], "extra": 1}, ("f", "3", "'extra'", "1")),
+        ([], ("f", "3", "object", "empty")),
+        ("a", ("f", "3", "object")),
     ],
 )
-def test_a_row_that_is_not_as_expected_raises(row: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_a_row_that_is_not_as_expected_raises(row: Any, message: str | tuple[str, ...]) -> None:
+    with raises(DataError, message):
         check_row(Pair, row, "f: row 3")
 
 
@@ -94,19 +95,19 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_row_that_is_no_object_is_shown() -> None:
-    with pytest.raises(DataError, match=re.escape("a.json: row 3: expected an object {...}, got [1, 2]")):
+    with raises(DataError, "a.json", "3", "object", "{...}", "[1, 2]"):
         row_of([1, 2], "a.json: row 3")
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [({}, "field 'caption': is missing"), ({"caption": " "}, "expected text, got"), ({"caption": 7}, "got 7")],
+    [({}, ("'caption'", "missing")), ({"caption": " "}, "text"), ({"caption": 7}, "got 7")],
 )
-def test_a_field_that_is_no_text_is_named(row: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=rf"a\.json: row 3: .*{message}"):
+def test_a_field_that_is_no_text_is_named(row: dict[str, Any], message: str | tuple[str, ...]) -> None:
+    with raises(DataError, "a.json", "3", message):
         string(row, "caption", "a.json: row 3")
 
 
 def test_an_item_that_its_row_cannot_make_names_row_and_field() -> None:
-    with pytest.raises(DataError, match=r"a\.json: row 3: .*texts"):
+    with raises(DataError, "a.json", "3", "row", "texts"):
         make_item("a.json: row 3", id="0", images=("a.png",), texts=())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.errors import DataError
 
@@ -62,11 +63,11 @@ def test_a_folder_that_holds_something_is_refused_and_one_that_failed_is_gone(tm
     (tmp_path / "file").touch()
     for taken in ("set", "file"):
         with (
-            pytest.raises(DataError, match=f"{taken} holds something already; name a new folder"),
+            raises(DataError, taken, "folder"),
             atomic_folder(tmp_path / taken),
         ):
             pytest.fail("it was given")
-    with pytest.raises(DataError, match=r"new cannot be written \(.*full"), atomic_folder(tmp_path / "new") as draft:
+    with raises(DataError, "new", "the disk is full"), atomic_folder(tmp_path / "new") as draft:
         (draft / "a.txt").touch()
         raise OSError(28, "the disk is full")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "set"]

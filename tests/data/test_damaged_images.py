@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import struct
 import tracemalloc
 import zlib
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+from facts import raises
 from tellapart.data.images import MAX_PIXELS, decode
 from tellapart.errors import DataError
 
@@ -75,12 +77,12 @@ def test_a_file_cut_off_anywhere_is_an_error_or_still_the_whole_picture(
 def test_half_a_file_is_refused_with_a_hint(encoded: Encode, noise: Noise, kind: str) -> None:
     suffix, options = KINDS[kind]
     data = encoded(noise(40, 40), suffix, **options)
-    with pytest.raises(DataError, match=r"^images/a\.x: .*; is it complete\?$"):
+    with raises(DataError, "images/a.x", "complete"):
         decode(data[: len(data) // 2], "images/a.x")
 
 
 def test_an_empty_file_is_refused() -> None:
-    with pytest.raises(DataError, match=r"^images/a\.png: is an empty file; copy it again"):
+    with raises(DataError, "images/a.png", "empty"):
         decode(b"", "images/a.png")
 
 
@@ -110,14 +112,14 @@ def test_bytes_changed_anywhere_never_raise_anything_else(
     st.binary(),
 )
 def test_junk_behind_the_mark_of_a_format_is_refused(mark: bytes, junk: bytes) -> None:
-    with pytest.raises(DataError, match=r"^a: "):
+    with raises(DataError, "a:"):
         decode(mark + junk, "a")
 
 
 @settings(deadline=None)
 @given(st.text(max_size=100))
 def test_any_header_of_an_npy_file_is_read_or_refused(header: str) -> None:
-    with pytest.raises(DataError, match=r"^a: "):
+    with raises(DataError, "a:"):
         decode(npy(header.encode("utf-8", "replace").decode("latin1")), "a")
 
 
@@ -142,19 +144,16 @@ def test_a_file_that_claims_more_pixels_than_any_picture_is_refused_before_it_is
     data = bombs()[kind]
     tracemalloc.start()
     try:
-        with pytest.raises(
-            DataError,
-            match=r"^a: (refused, it unpacks to \d+ by \d+ pixels, more than 64,000,000|refused, Image size .* "
-            r"bomb|.*could not create decoder)",
-        ):
+        with raises(DataError, "a:") as refused:
             decode(data, "a")
+        assert re.search("64,000,000|bomb|decoder", str(refused.value))
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
 
 
 def test_the_largest_picture_allowed_is_not_called_a_bomb() -> None:
-    with pytest.raises(DataError, match="is it complete"):
+    with raises(DataError, "complete"):
         decode(png(8000, 8000), "a")
 
 
@@ -168,7 +167,7 @@ def test_a_text_that_unpacks_to_sixty_megabytes_is_not_unpacked(name_and_head: t
     bomb = chunk(name, head + zlib.compress(bytes(60_000_000), 1))
     tracemalloc.start()
     try:
-        with pytest.raises(DataError, match=r"^a: cannot be decoded as an image"):
+        with raises(DataError, "decoded", "image"):
             decode(png(4, 4, bomb), "a")
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
@@ -177,24 +176,24 @@ def test_a_text_that_unpacks_to_sixty_megabytes_is_not_unpacked(name_and_head: t
 
 @pytest.mark.parametrize("frames", [0, 2**31, 3])
 def test_a_png_that_says_wrongly_that_it_is_animated_is_refused_without_a_warning(frames: int) -> None:
-    with pytest.raises(DataError, match="is animated"):
+    with raises(DataError, "animated"):
         decode(png(4, 4, chunk(b"acTL", struct.pack(">II", frames, 0))), "a")
 
 
 @pytest.mark.parametrize(
     ("array", "got"),
     [
-        (np.zeros((4, 4, 3), np.float32), r"float32 \(4, 4, 3\)"),
-        (np.zeros((4, 4, 3), np.int8), r"int8 \(4, 4, 3\)"),
-        (np.zeros((4, 4), np.uint8), r"uint8 \(4, 4\)"),
-        (np.zeros((4, 4, 4), np.uint8), r"uint8 \(4, 4, 4\)"),
-        (np.zeros((1, 4, 4, 3), np.uint8), r"uint8 \(1, 4, 4, 3\)"),
+        (np.zeros((4, 4, 3), np.float32), ("float32", "(4, 4, 3)")),
+        (np.zeros((4, 4, 3), np.int8), ("int8", "(4, 4, 3)")),
+        (np.zeros((4, 4), np.uint8), ("uint8", "(4, 4)")),
+        (np.zeros((4, 4, 4), np.uint8), ("uint8", "(4, 4, 4)")),
+        (np.zeros((1, 4, 4, 3), np.uint8), ("uint8", "(1, 4, 4, 3)")),
     ],
 )
-def test_an_array_that_is_no_bgr_frame_is_refused(array: NDArray[Any], got: str) -> None:
+def test_an_array_that_is_no_bgr_frame_is_refused(array: NDArray[Any], got: str | tuple[str, ...]) -> None:
     stream = io.BytesIO()
     np.save(stream, array)
-    with pytest.raises(DataError, match=rf"^a\.npy: expected a uint8 BGR array \(height, width, 3\); got {got}$"):
+    with raises(DataError, "a.npy", "uint8", "BGR", "(height, width, 3)", got):
         decode(stream.getvalue(), "a.npy")
 
 
@@ -202,12 +201,12 @@ def test_an_array_that_is_no_bgr_frame_is_refused(array: NDArray[Any], got: str)
 def test_a_frame_without_pixels_is_refused(shape: tuple[int, ...]) -> None:
     stream = io.BytesIO()
     np.save(stream, np.zeros(shape, np.uint8))
-    with pytest.raises(DataError, match=r"^a\.npy: is empty, \d by \d pixels"):
+    with raises(DataError, "a.npy", "empty", "pixels"):
         decode(stream.getvalue(), "a.npy")
 
 
 def test_a_frame_with_bytes_left_over_is_refused(encoded: Encode, noise: Noise) -> None:
-    with pytest.raises(DataError, match=r"holds 163 bytes of pixels where its header \(6, 9, 3\) says 162"):
+    with raises(DataError, "163", "bytes", "(6, 9, 3)", "162"):
         decode(encoded(noise(), "npy") + b"\0", "a.npy")
 
 
@@ -221,7 +220,7 @@ class Exploding:
 def test_pickles_are_never_loaded() -> None:
     stream = io.BytesIO()
     np.save(stream, np.array([[[Exploding()] * 3]], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match=r"expected a uint8 BGR array .*; got object \(1, 1, 3\)"):
+    with raises(DataError, "uint8", "BGR", "object", "(1, 1, 3)"):
         decode(stream.getvalue(), "a.npy")
-    with pytest.raises(DataError, match="cannot identify image file"):
+    with raises(DataError, "cannot identify image file", "identify"):
         decode(pickle.dumps(Exploding()), "a.npy")

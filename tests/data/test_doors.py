@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.data.npz import read_arrays
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml
@@ -61,22 +62,22 @@ def _try(doors: Any, seed: int) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("a = " + "9" * 5_000, "is not TOML: Exceeds the limit"),
-        ("a = 99999999999999999999", "is not TOML: 99999999999999999999 is too large an integer"),
-        ("a = " + "[" * 100_000, "is not TOML: it nests too many levels"),
-        ("a = " + "[" * 150 + "]" * 150, "is not TOML: it nests more than 100 levels"),
-        ("a" + ".a" * 100_000 + " = 1", "is not TOML: a key has more than 60 parts"),
-        ("".join(f"[a{k}]\n" for k in range(20_000)), "is not TOML: it has more than 10,000 tables"),
-        ("a = 1\n" * (1 << 20), "holds more than 4,194,304 bytes"),
-        ("a = 1\na = 2", "is not TOML: Cannot overwrite a value"),
+        ("a = " + "9" * 5_000, ("TOML", "Exceeds the limit")),
+        ("a = 99999999999999999999", ("TOML", "99999999999999999999")),
+        ("a = " + "[" * 100_000, ("TOML", "nests")),
+        ("a = " + "[" * 150 + "]" * 150, ("TOML", "100")),
+        ("a" + ".a" * 100_000 + " = 1", ("TOML", "60", "key")),
+        ("".join(f"[a{k}]\n" for k in range(20_000)), ("TOML", "10,000")),
+        ("a = 1\n" * (1 << 20), ("4,194,304", "bytes")),
+        ("a = 1\na = 2", ("TOML", "Cannot overwrite a value")),
     ],
     ids=range(8),
 )
-def test_toml_that_has_no_end_is_one_line(tmp_path: Path, content: str, said: str) -> None:
+def test_toml_that_has_no_end_is_one_line(tmp_path: Path, content: str, said: str | tuple[str, ...]) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text(content)
     started = time.monotonic()
-    with pytest.raises(DataError, match=rf"recipe\.toml: {said}"):
+    with raises(DataError, "recipe.toml", said):
         read_toml(path)
     assert time.monotonic() - started < 5
 
@@ -92,14 +93,14 @@ def test_a_long_word_in_toml_takes_no_time(tmp_path: Path) -> None:
 def test_nested_json_is_one_line(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(content)
-    with pytest.raises(DataError, match=r"a\.json: is not valid JSON \(it nests more than 100 levels\)$"):
+    with raises(DataError, "a.json", "JSON", "100"):
         read_json(path)
     path.write_text("[" * 100 + "]" * 100)
     assert json.dumps(read_json(path)) == "[" * 100 + "]" * 100
 
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
-    with pytest.raises(DataError, match=r"/dev/zero: holds more than 1,000 bytes"):
+    with raises(DataError, "/dev/zero", "1,000", "bytes"):
         read_whole(Path("/dev/zero"), most=1_000)
 
 
@@ -109,7 +110,7 @@ def test_an_array_of_text_that_no_text_has_is_refused(tmp_path: Path, order: str
     np.savez(path, ids=np.array(["a", "é\U0010ffff"], f"{order}U2"))
     assert read_arrays(path, ["ids"])["ids"].tolist() == ["a", "é\U0010ffff"]
     np.savez(path, ids=np.array([[0x110000, 0]], f"{order}u4").view(f"{order}U2"))
-    with pytest.raises(ScoreError, match=r"scores\.npz is not .*: 'ids\.npy' holds a letter that no text has$"):
+    with raises(ScoreError, "scores.npz", "'ids.npy'"):
         read_arrays(path, ["ids"])
 
 
@@ -121,7 +122,7 @@ def test_what_is_quoted_of_a_file_is_bounded(tmp_path: Path) -> None:
             list(read_jsonl(path))
         assert len(str(caught.value)) < 400
     (tmp_path / "a.csv").write_text(",".join(["x" * 100_000] * 2))
-    with pytest.raises(DataError, match="is repeated in the header") as caught:
+    with raises(DataError, "repeated", "header") as caught:
         list(read_csv(tmp_path / "a.csv"))
     assert len(str(caught.value)) < 400
 
@@ -152,9 +153,7 @@ def test_a_pickle_of_lists_that_share_lists_is_refused(tmp_path: Path) -> None:
     for content in (shared, [{"ann_id": shared}], itself):
         path.write_bytes(pickle.dumps(content))
         started = time.monotonic()
-        with pytest.raises(
-            DataError, match=r"refs\.p: is no complete pickle of plain data \((written out|a list holds)"
-        ):
+        with raises(DataError, "refs.p", "pickle"):
             read_plain_pickle(path)
         assert time.monotonic() - started < 5
     path.write_bytes(pickle.dumps([one := ["x"], one, {"a": one}]))
@@ -166,7 +165,5 @@ def test_a_pickle_whose_key_is_a_million_tuples_is_refused_before_it_is_built(tm
     path = tmp_path / "refs.p"
     one = {b"": b"\x85", b"K\x01\x86": b"K\x01\x86", b"\x94": b"\x85\x94"}[between]
     path.write_bytes(b"\x80\x04})" + one * 1_000_000 + b"K\x01s.")
-    with pytest.raises(
-        DataError, match=r"refs\.p: is no complete pickle of plain data \(it nests more than 100 tuples"
-    ):
+    with raises(DataError, "refs.p", "100", "complete"):
         read_plain_pickle(path)

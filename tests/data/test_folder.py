@@ -19,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from facts import check_facts, raises
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError
@@ -100,25 +101,25 @@ def test_an_own_list_goes_before_the_lists_of_an_imagefolder(folder: Folder, rec
 
 
 BAD_LINES = {
-    "not json": (b"{'id': 'a'}", r"is not valid JSON \(Expecting property name .* at column 2\)"),
-    "cut off": (b'{"id": "a", "images": [', r"is not valid JSON \(Expecting value at column 24\)"),
-    "two objects": (b'{"id": "a"} {"id": "b"}', r"is not valid JSON \(Extra data at column 13\)"),
-    "a list": (b'["a", "b"]', r"expected an object {\.\.\.}, got '\[\"a\", \"b\"\]'"),
-    "a number": (b"7", r"expected an object {\.\.\.}, got '7'"),
-    "null": (b"null", r"expected an object"),
-    "nan": (b'{"id": NaN}', r"is not valid JSON \(NaN is not a JSON number\)"),
-    "minus infinity": (b'{"provenance": {"score": -Infinity}}', r"-Infinity is not a JSON number"),
-    "beyond a double": (b'{"provenance": {"score": 1e999}}', r"1e999 is too large a number"),
+    "not json": (b"{'id': 'a'}", ("JSON", "Expecting property name", "2")),
+    "cut off": (b'{"id": "a", "images": [', ("JSON", "Expecting value", "24")),
+    "two objects": (b'{"id": "a"} {"id": "b"}', ("JSON", "Extra", "13")),
+    "a list": (b'["a", "b"]', ("object", "{...}", '\'["a", "b"]\'')),
+    "a number": (b"7", ("object", "{...}", "'7'")),
+    "null": (b"null", "object"),
+    "nan": (b'{"id": NaN}', ("JSON", "NaN", "JSON")),
+    "minus infinity": (b'{"provenance": {"score": -Infinity}}', ("-Infinity", "JSON")),
+    "beyond a double": (b'{"provenance": {"score": 1e999}}', ("1e999", "large")),
     "more digits than python reads": (
         b'{"id": ' + b"9" * 5000 + b"}",
-        r"\(9{60} is too large a number",
+        "large",
     ),
-    "deeper than python reads": (b'{"id": ' + b"[" * 200_000, r"is not valid JSON \(it nests more than 100 levels"),
-    "key twice": (b'{"id": "a", "id": "b"}', r"key 'id' is repeated in one object"),
-    "key twice inside": (b'{"tags": {"x": "1", "x": "2"}}', r"key 'x' is repeated in one object"),
-    "latin-1": ('{"id": "caf\u00e9"}'.encode("latin-1"), r"is not UTF-8 \(byte 0xe9\); save the file as UTF-8"),
-    "utf-16": ('{"id": "a"}'.encode("utf-16"), r"is not UTF-8 \(byte 0xff\)"),
-    "raw control character": (b'{"id": "a\tb"}', r"is not valid JSON \(Invalid control character at"),
+    "deeper than python reads": (b'{"id": ' + b"[" * 200_000, ("JSON", "100")),
+    "key twice": (b'{"id": "a", "id": "b"}', ("'id'", "object")),
+    "key twice inside": (b'{"tags": {"x": "1", "x": "2"}}', ("'x'", "object")),
+    "latin-1": ('{"id": "caf\u00e9"}'.encode("latin-1"), ("UTF-8", "0xe9", "UTF-8")),
+    "utf-16": ('{"id": "a"}'.encode("utf-16"), ("UTF-8", "0xff")),
+    "raw control character": (b'{"id": "a\tb"}', ("JSON", "Invalid")),
 }
 
 
@@ -130,42 +131,42 @@ def test_a_line_that_is_no_object_is_named_by_file_and_number(
     line, says = BAD_LINES[kind]
     good = json.dumps(record()).encode()
     home = folder(mark + good + b"\n\n" + line + b"\n")
-    with pytest.raises(DataError, match=rf"^{home}/pairs\.jsonl:3: .*{says}"):
+    with raises(DataError, f"{home}/pairs.jsonl:3", says):
         read_pair_set(home)
 
 
 BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
-    "no id": ({"id": ...}, r"field 'id': is missing$"),
-    "no images": ({"images": ...}, r"field 'images': is missing$"),
-    "no texts": ({"texts": ...}, r"field 'texts': is missing$"),
-    "empty id": ({"id": ""}, r"field 'id': is empty, got ''"),
-    "id a number": ({"id": 7}, r"field 'id': expected a string, got 7"),
-    "zero images": ({"images": []}, r"field 'images': is empty, got \[\]"),
-    "zero texts": ({"texts": []}, r"field 'texts': is empty, got \[\]"),
-    "texts a string": ({"texts": "a cat"}, r"field 'texts': expected a list, got 'a cat'"),
-    "text a number": ({"texts": ["a", 7]}, r"field 'texts\[1\]': expected a string, got 7"),
-    "text null": ({"texts": ["a", None]}, r"field 'texts\[1\]': expected a string, got None"),
-    "empty text": ({"texts": ["a", ""]}, r"field 'texts\[1\]': is empty, got ''"),
-    "half a character": ({"texts": ["a", "\ud83d"]}, r"field 'texts\[1\]': .*half a character \('\\ud83d'\)"),
-    "empty image": ({"images": ["", "images/1.png"]}, r"field 'images\[0\]': is empty"),
-    "image an object": ({"images": [{"bytes": ""}, "images/1.png"]}, r"field 'images\[0\]': expected a string, got {"),
-    "tags a list": ({"tags": ["x"]}, r"field 'tags': expected an object, got \['x'\]"),
-    "tag a number": ({"tags": {"count": 2}}, r"field 'tags\.count': expected a string, got 2"),
-    "cluster a number": ({"cluster": 2}, r"field 'cluster': expected a string, got 2"),
-    "provenance a string": ({"provenance": "web"}, r"field 'provenance': expected an object, got 'web'"),
-    "unknown key": ({"text": ["a", "b"]}, r"unknown key 'text'; did you mean 'texts'\? \(an item has id, images, "),
-    "unknown key, like none": ({"xyz": 1}, r"unknown key 'xyz' \(an item has id, images, texts, true, tags, "),
+    "no id": ({"id": ...}, ("'id'", "missing")),
+    "no images": ({"images": ...}, ("'images'", "missing")),
+    "no texts": ({"texts": ...}, ("'texts'", "missing")),
+    "empty id": ({"id": ""}, ("'id'", "empty")),
+    "id a number": ({"id": 7}, ("'id'", "7")),
+    "zero images": ({"images": []}, ("'images'", "[]")),
+    "zero texts": ({"texts": []}, ("'texts'", "[]")),
+    "texts a string": ({"texts": "a cat"}, ("'texts'", "'a cat'")),
+    "text a number": ({"texts": ["a", 7]}, ("'texts[1]'", "7")),
+    "text null": ({"texts": ["a", None]}, ("'texts[1]'", "None")),
+    "empty text": ({"texts": ["a", ""]}, ("'texts[1]'", "empty")),
+    "half a character": ({"texts": ["a", "\ud83d"]}, ("'texts[1]'", "'\\ud83d'")),
+    "empty image": ({"images": ["", "images/1.png"]}, ("'images[0]'", "empty")),
+    "image an object": ({"images": [{"bytes": ""}, "images/1.png"]}, ("'images[0]'", "{")),
+    "tags a list": ({"tags": ["x"]}, ("'tags'", "object", "['x']")),
+    "tag a number": ({"tags": {"count": 2}}, ("'tags.count'", "2")),
+    "cluster a number": ({"cluster": 2}, ("'cluster'", "2")),
+    "provenance a string": ({"provenance": "web"}, ("'provenance'", "object", "'web'")),
+    "unknown key": ({"text": ["a", "b"]}, ("'text'", "'texts'", "id")),
+    "unknown key, like none": ({"xyz": 1}, ("'xyz'", "id")),
     "missing image": (
         {"images": ["images/0.png", "images/9.png"]},
-        r"field 'images\[1\]': no image 'images/9\.png' in ",
+        ("'images[1]'", "'images/9.png'"),
     ),
-    "image a folder": ({"images": ["images", "images/1.png"]}, r"field 'images\[0\]': 'images' is not an image"),
-    "image outside": ({"images": ["../a.png", "images/1.png"]}, r"field 'images\[0\]': '\.\./a\.png' leaves the pair "),
-    "absolute image": ({"images": ["/a.png", "images/1.png"]}, r"field 'images\[0\]': '/a\.png' leaves the pair set's"),
-    "image address": ({"images": ["http://x/a.png", "b.png"]}, r"field 'images\[0\]': 'http://x/a\.png' is an address"),
-    "nul in image": ({"images": ["a\0.png", "b.png"]}, r"field 'images\[0\]': 'a\\x00\.png' holds a control character"),
-    "other shape": ({"texts": ["a"]}, r"item 'b' has 2 images and 1 text, but the first item has 2 images and 2 texts"),
-    "id again": ({"id": "a"}, r"field 'id': 'a' is in .*/pairs\.jsonl:1 already"),
+    "image a folder": ({"images": ["images", "images/1.png"]}, ("'images[0]'", "'images'")),
+    "image outside": ({"images": ["../a.png", "images/1.png"]}, ("'images[0]'", "'../a.png'")),
+    "absolute image": ({"images": ["/a.png", "images/1.png"]}, ("'images[0]'", "'/a.png'")),
+    "image address": ({"images": ["http://x/a.png", "b.png"]}, ("'images[0]'", "'http://x/a.png'")),
+    "nul in image": ({"images": ["a\0.png", "b.png"]}, ("'images[0]'", "'a\\x00.png'")),
+    "other shape": ({"texts": ["a"]}, ("'b'", "2", "1", "2", "2")),
+    "id again": ({"id": "a"}, ("'id'", "'a'", "/pairs.jsonl:1")),
 }
 
 
@@ -173,7 +174,7 @@ BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_bad_field_is_named_by_file_line_and_field(folder: Folder, record: Record, kind: str) -> None:
     changes, says = BAD_FIELDS[kind]
     home = folder([record(), record(**{"id": "b", **changes})])
-    with pytest.raises(DataError, match=rf"^{home}/pairs\.jsonl:2: {says}"):
+    with raises(DataError, f"{home}/pairs.jsonl:2", says):
         read_pair_set(home)
 
 
@@ -197,22 +198,22 @@ def test_a_message_stays_short_whatever_stands_in_the_file(folder: Folder, recor
 
 
 def test_a_folder_without_a_list_of_pairs_is_refused(tmp_path: Path, folder: Folder, record: Record) -> None:
-    known = r"a pair set is a folder with pairs\.jsonl, metadata\.jsonl or metadata\.csv"
-    with pytest.raises(DataError, match=rf"^no folder '.*/gone'; {known}$"):
+    known = ("pairs.jsonl", "metadata.jsonl", "metadata.csv")
+    with raises(DataError, "/gone", known, "folder"):
         read_pair_set(tmp_path / "gone")
-    with pytest.raises(DataError, match=rf"^{tmp_path} holds none of the files that list pairs; {known}$"):
+    with raises(DataError, tmp_path, known, "pairs"):
         read_pair_set(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"^no folder '.*/file'"):
+    with raises(DataError, "/file", "folder"):
         read_pair_set(tmp_path / "file")
     folder([record()])
-    with pytest.raises(DataError, match=r"; these inside it are: clocks$"):
+    with raises(DataError, "clocks", "inside"):
         read_pair_set(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"])
 def test_a_list_without_pairs_is_refused(folder: Folder, text: str) -> None:
-    with pytest.raises(DataError, match=r"/pairs\.jsonl lists no pairs$"):
+    with raises(DataError, "/pairs.jsonl", "pairs"):
         read_pair_set(folder(text))
 
 
@@ -223,24 +224,24 @@ def test_a_list_that_cannot_be_read_is_refused(folder: Folder, record: Record, m
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(DataError, match=r"/pairs\.jsonl: cannot be read \(Permission denied\)$"):
+    with raises(DataError, "/pairs.jsonl", "Permission denied"):
         read_pair_set(home)
 
 
 @pytest.mark.parametrize(
     ("card", "says"),
     [
-        (b"{", r"is not valid JSON \(Expecting property name .* at column 2\)"),
-        (b'{\n "title":\n}', r"is not valid JSON \(Expecting value at line 3, column 1\)"),
-        (b"[]", r"expected an object"),
-        (b'{"title": "\xff"}', r"is not UTF-8"),
-        (b'{"items": NaN}', r"is not valid JSON \(NaN is not a JSON number\)"),
+        (b"{", ("JSON", "Expecting property name", "2")),
+        (b'{\n "title":\n}', ("JSON", "Expecting value", "3", "1")),
+        (b"[]", "object"),
+        (b'{"title": "\xff"}', "UTF-8"),
+        (b'{"items": NaN}', ("JSON", "NaN", "JSON")),
     ],
 )
-def test_a_bad_card_is_named(folder: Folder, record: Record, card: bytes, says: str) -> None:
+def test_a_bad_card_is_named(folder: Folder, record: Record, card: bytes, says: str | tuple[str, ...]) -> None:
     home = folder([record()])
     (home / "card.json").write_bytes(card)
-    with pytest.raises(DataError, match=rf"^{home}/card\.json(:1)?: {says}"):
+    with raises(DataError, f"{home}/card.json", says):
         read_pair_set(home)
 
 
@@ -285,33 +286,33 @@ def pair(name: str = "a", images: tuple[str, ...] = ("images/0.png",), **fields:
 
 GOOD = {"images/0.png": b"any bytes"}
 BAD_SETS: dict[str, tuple[list[Item], dict[str, bytes], dict[str, Any], str]] = {
-    "no items": ([], {}, {}, r"^pair set 'set' holds no items"),
-    "id twice": ([pair(), pair()], GOOD, {}, r"field 'id': 'a' is in the file already"),
-    "two shapes": ([pair(), pair("b", ("images/0.png",) * 2)], GOOD, {}, r"item 'b' has 2 images and 2 texts, but the"),
-    "no bytes": ([pair()], {}, {}, r"^item 'a': field 'images\[0\]': no bytes are given for 'images/0\.png'"),
-    "of no item": ([pair()], {**GOOD, "b.png": b""}, {}, r"^1 images belong to no item: b\.png"),
-    "leaves": ([pair(images=("../0.png",))], {"../0.png": b""}, {}, r"^'\.\./0\.png' leaves the pair set's folder"),
-    "absolute": ([pair(images=("/tmp/0.png",))], {"/tmp/0.png": b""}, {}, r"^'/tmp/0\.png' leaves"),  # noqa: S108
-    "twice the file": ([pair(images=("a/./0.png",))], {"a/./0.png": b""}, {}, r"write the path as 'a/0\.png'"),
-    "the list itself": ([pair(images=("pairs.jsonl",))], {"pairs.jsonl": b""}, {}, r"is not an image this reads"),
-    "card not json": ([pair()], GOOD, {"made": Path()}, r"^the card cannot be written as JSON in UTF-8 \(.*PosixPath"),
-    "card with nan": ([pair()], GOOD, {"score": float("nan")}, r"^the card cannot be written as JSON in UTF-8"),
-    "card with half a character": ([pair()], GOOD, {"by": "\ud800"}, r"^the card cannot be .* \('utf-8' codec"),
-    "provenance with nan": ([pair(provenance={"s": float("inf")})], GOOD, {}, r"^item 'a' cannot be written as JSON"),
+    "no items": ([], {}, {}, ("'set'", "pair")),
+    "id twice": ([pair(), pair()], GOOD, {}, ("'id'", "'a'", "file")),
+    "two shapes": ([pair(), pair("b", ("images/0.png",) * 2)], GOOD, {}, ("'b'", "2", "2")),
+    "no bytes": ([pair()], {}, {}, ("'a'", "'images[0]'", "bytes", "'images/0.png'")),
+    "of no item": ([pair()], {**GOOD, "b.png": b""}, {}, ("1", "b.png", "images")),
+    "leaves": ([pair(images=("../0.png",))], {"../0.png": b""}, {}, ("'../0.png'", "pair")),
+    "absolute": ([pair(images=("/tmp/0.png",))], {"/tmp/0.png": b""}, {}, "'/tmp/0.png'"),  # noqa: S108
+    "twice the file": ([pair(images=("a/./0.png",))], {"a/./0.png": b""}, {}, "'a/0.png'"),
+    "the list itself": ([pair(images=("pairs.jsonl",))], {"pairs.jsonl": b""}, {}, ("image", ".webp")),
+    "card not json": ([pair()], GOOD, {"made": Path()}, ("JSON", "UTF-8", "PosixPath")),
+    "card with nan": ([pair()], GOOD, {"score": float("nan")}, ("JSON", "UTF-8", "card")),
+    "card with half a character": ([pair()], GOOD, {"by": "\ud800"}, ("'utf-8'", "card")),
+    "provenance with nan": ([pair(provenance={"s": float("inf")})], GOOD, {}, ("'a'", "JSON")),
     "file and folder": (
         [pair(images=("a.png", "a.png/b.png"))],
         {"a.png": b"", "a.png/b.png": b""},
         {},
-        r"/set cannot be written \(",
+        "/set",
     ),
-    "long name": ([pair(images=("a" * 300 + ".png",))], {"a" * 300 + ".png": b""}, {}, r"/set cannot be written \("),
+    "long name": ([pair(images=("a" * 300 + ".png",))], {"a" * 300 + ".png": b""}, {}, "/set"),
 }
 
 
 @pytest.mark.parametrize("kind", BAD_SETS)
 def test_a_bad_set_is_not_written_and_leaves_nothing_behind(tmp_path: Path, kind: str) -> None:
     items, images, card, says = BAD_SETS[kind]
-    with pytest.raises(DataError, match=says):
+    with raises(DataError, says):
         write_pair_set(tmp_path / "set", items, images, card)
     assert list(tmp_path.iterdir()) == []
 
@@ -332,8 +333,10 @@ def test_a_write_that_fails_in_the_middle_leaves_nothing_behind(
 
     monkeypatch.setattr(Path, "write_bytes", write)
     expected = DataError if isinstance(error, OSError) else KeyboardInterrupt
-    with pytest.raises(expected, match="set cannot be written .*No space left" if expected is DataError else None):
+    with pytest.raises(expected) as caught:
         write_pair_set(tmp_path / "set", [pair()], GOOD, {})
+    if expected is DataError:
+        check_facts(str(caught.value), "/set", "No space left")
     assert len(written) == failing
     assert list(tmp_path.iterdir()) == []
 
@@ -371,13 +374,13 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     home = tmp_path / "set"
     home.mkdir()
     write_pair_set(home, [pair()], GOOD, {"title": "first"})
-    with pytest.raises(DataError, match=r"/set holds something already; name a new folder$"):
+    with raises(DataError, "/set", "folder"):
         write_pair_set(home, [pair("b")], GOOD, {"title": "second"})
     assert read_pair_set(home).card == {"title": "first"}
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(DataError, match="holds something already"):
+    with raises(DataError, "/file"):
         write_pair_set(tmp_path / "file", [pair()], GOOD, {})
-    with pytest.raises(DataError, match=r"/file/set cannot be written \("):
+    with raises(DataError, "/file/set"):
         write_pair_set(tmp_path / "file" / "set", [pair()], GOOD, {})
     assert (tmp_path / "file").read_text() == "mine"
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from facts import raises
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 
@@ -86,7 +87,7 @@ def test_id_cluster_and_tags_are_taken_and_the_rest_is_provenance(folder: Folder
 def test_quoted_captions_keep_commas_quotes_and_line_breaks_and_rows_their_first_line(folder: Folder) -> None:
     caption = 'a "small", red\r\ncup\u2028on a mat'
     text = table(["file_name", "caption", "id"], [I0, caption, "a"], [], [I1, "x", "b"], ["images/9.png", "y", "c"])
-    with pytest.raises(DataError, match=r"/metadata\.csv:6: field 'file_name': no image 'images/9\.png' in "):
+    with raises(DataError, "/metadata.csv:6", "'file_name'", "'images/9.png'"):
         read_pair_set(folder(text, "metadata.csv"))
     home = folder(text.replace("images/9", "images/1"), "metadata.csv")
     assert read_pair_set(home).items[0].texts == (caption,)
@@ -107,67 +108,67 @@ def test_an_image_without_a_suffix_is_found_in_every_format(folder: Folder, enco
 BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "no images": (
         {"caption": "x", "n": 1},
-        r"no column of images \(file_name, file_names, image_0\.\.\.\) among caption, n",
+        ("(file_name, file_names, image_0...)", "n"),
     ),
-    "no texts": ({"file_name": I0}, r"no column of texts \(texts, caption_0\.\.\., caption and .*\) among file_name"),
-    "image null": ({"image_0": I0, "image_1": None, "caption": "x"}, r"field 'image_1': expected a string, got None"),
-    "image an object": ({"file_name": {"path": I0}, "caption": "x"}, r"field 'file_name': expected a string, got {"),
+    "no texts": ({"file_name": I0}, ("caption_0", "file_name")),
+    "image null": ({"image_0": I0, "image_1": None, "caption": "x"}, ("'image_1'", "None")),
+    "image an object": ({"file_name": {"path": I0}, "caption": "x"}, ("'file_name'", "{")),
     "caption a number": (
         {"file_name": I0, "caption_0": "x", "caption_1": 2},
-        r"field 'caption_1': expected a string, got 2",
+        ("'caption_1'", "2"),
     ),
-    "caption a list": ({"file_name": I0, "caption": ["x"]}, r"field 'caption': expected a string, got \['x'\]"),
-    "empty foil": ({"file_name": I0, "caption": "x", "foil": ""}, r"field 'foil': is empty, got ''"),
+    "caption a list": ({"file_name": I0, "caption": ["x"]}, ("'caption'", "['x']")),
+    "empty foil": ({"file_name": I0, "caption": "x", "foil": ""}, ("'foil'", "empty")),
     "lists no lists": (
         {"file_names": I0, "texts": ["x"]},
-        r"field 'file_names': expected a list of one or more, got 'images/0",
+        ("'file_names'", "images/0"),
     ),
-    "empty list": ({"file_names": [I0], "texts": []}, r"field 'texts': expected a list of one or more, got \[\]"),
-    "number in a list": ({"file_names": [I0, 1], "caption": "x"}, r"field 'file_names\[1\]': expected a string, got 1"),
+    "empty list": ({"file_names": [I0], "texts": []}, ("'texts'", "[]")),
+    "number in a list": ({"file_names": [I0, 1], "caption": "x"}, ("'file_names[1]'", "1")),
     "missing in a list": (
         {"file_names": [I0, "9.png"], "caption": "x"},
-        r"field 'file_names\[1\]': no image '9\.png' in",
+        ("'file_names[1]'", "'9.png'"),
     ),
     "missing": (
         {"image_0": I0, "image_1": "images/9.png", "caption": "x"},
-        r"field 'image_1': no image 'images/9\.png' in",
+        ("'image_1'", "'images/9.png'"),
     ),
-    "missing, no suffix": ({"image_0": "gone", "caption": "x"}, r"field 'image_0': 'gone' is not an image this reads"),
+    "missing, no suffix": ({"image_0": "gone", "caption": "x"}, ("'image_0'", "'gone'")),
     "outside": (
         {"file_name": "../0.png", "caption": "x"},
-        r"field 'file_name': '\.\./0\.png' leaves the pair set's folder",
+        ("'file_name'", "'../0.png'"),
     ),
     "outside, no suffix": (
         {"file_name": "../../etc/passwd", "caption": "x"},
-        r"field 'file_name': '\.\./\.\./etc/passwd' leaves the pair",
+        ("'file_name'", "'../../etc/passwd'"),
     ),
     "address": (
         {"file_name": "https://x/0.png", "caption": "x"},
-        r"field 'file_name': 'https://x/0\.png' is an address",
+        ("'file_name'", "'https://x/0.png'"),
     ),
-    "gap": ({"image_0": I0, "image_2": I1, "caption": "x"}, r"columns image_0, image_2 leave a number out"),
+    "gap": ({"image_0": I0, "image_2": I1, "caption": "x"}, ("image_0", "image_2")),
     "from two": (
         {"file_name": I0, "caption_2": "x", "caption_3": "y"},
-        r"columns caption_2, caption_3 leave a number out",
+        ("caption_2", "caption_3"),
     ),
     "twice": (
         {"image_0": "17", "image_0_file_name": I0, "caption": "x"},
-        r"columns 'image_0' and 'image_0_file_name' both hold image 0",
+        ("'image_0'", "'image_0_file_name'", "0"),
     ),
     "text and caption": (
         {"file_name": I0, "text_0": "x", "caption_0": "y"},
-        r"columns 'text_0' and 'caption_0' both hold text 0",
+        ("'text_0'", "'caption_0'", "0"),
     ),
-    "id a truth": ({"id": True, "file_name": I0, "caption": "x"}, r"field 'id': expected a string, got True"),
-    "tags a string": ({"tags": "x", "file_name": I0, "caption": "x"}, r"field 'tags': expected an object, got 'x'"),
-    "no columns": ({}, r"no column of images"),
+    "id a truth": ({"id": True, "file_name": I0, "caption": "x"}, ("'id'", "True")),
+    "tags a string": ({"tags": "x", "file_name": I0, "caption": "x"}, ("'tags'", "object", "'x'")),
+    "no columns": ({}, ("column", "images")),
     "other shape": (
         {"file_name": I0, "caption": "x"},
-        r"item 'row-2' has 1 image and 1 text, but the first item has 1 image and 2",
+        ("'row-2'", "1", "1", "1", "2"),
     ),
     "id again": (
         {"id": "row-1", "file_name": I0, "caption": "x"},
-        r"field 'id': 'row-1' is in .*/metadata\.jsonl:1 already",
+        ("'id'", "'row-1'", "/metadata.jsonl:1"),
     ),
 }
 
@@ -176,28 +177,28 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_bad_row_is_named_by_file_line_and_column(folder: Folder, kind: str) -> None:
     row, says = BAD_ROWS[kind]
     home = folder([{"file_name": I0, "caption": "x", "foil": "y"}, row], "metadata.jsonl")
-    with pytest.raises(DataError, match=rf"^{home}/metadata\.jsonl:2: {says}"):
+    with raises(DataError, f"{home}/metadata.jsonl:2", says):
         read_pair_set(home)
 
 
 BAD_TABLES = {
-    "row too short": ("file_name,caption\n\nimages/0.png\n", r":3: has 1 fields where the header has 2"),
-    "row too long": ("file_name,caption\nimages/0.png,a cat, a dog\n", r":2: has 3 fields where the header has 2"),
-    "column twice": ("file_name,caption,caption\n", r":1: column 'caption' is repeated in the header"),
-    "stray quote": ('file_name,caption\nimages/0.png,"a" cat\n', r":2: is not valid CSV \("),
-    "open quote": ('file_name,caption\nimages/0.png,"a cat\n\n\n', r":2: is not valid CSV \(unexpected end of data\)"),
+    "row too short": ("file_name,caption\n\nimages/0.png\n", (":3", "1", "2")),
+    "row too long": ("file_name,caption\nimages/0.png,a cat, a dog\n", (":2", "3", "2")),
+    "column twice": ("file_name,caption,caption\n", (":1", "'caption'")),
+    "stray quote": ('file_name,caption\nimages/0.png,"a" cat\n', (":2", "CSV")),
+    "open quote": ('file_name,caption\nimages/0.png,"a cat\n\n\n', (":2", "CSV", "unexpected")),
     "too long a field": (
         "file_name,caption\nimages/0.png," + "x" * 200_000,
-        r":2: is not valid CSV \(field larger than",
+        (":2", "CSV", "field"),
     ),
-    "latin-1": ("file_name,caption\nimages/0.png,caf\u00e9\n".encode("latin-1"), r":2: is not UTF-8 \(byte 0xe9\)"),
+    "latin-1": ("file_name,caption\nimages/0.png,caf\u00e9\n".encode("latin-1"), (":2", "UTF-8", "0xe9")),
     "list in a cell": (
         "file_names,caption\nimages/0.png,x\n",
-        r":2: field 'file_names': expected a list of one or more",
+        (":2", "'file_names'"),
     ),
-    "empty cell": ("file_name,caption\nimages/0.png,\n", r":2: field 'caption': is empty, got ''"),
-    "empty": ("", r" lists no pairs"),
-    "header alone": ("file_name,caption\n", r" lists no pairs"),
+    "empty cell": ("file_name,caption\nimages/0.png,\n", (":2", "'caption'")),
+    "empty": ("", ("pairs", "lists")),
+    "header alone": ("file_name,caption\n", ("pairs", "lists")),
 }
 
 
@@ -205,7 +206,7 @@ BAD_TABLES = {
 def test_a_bad_table_is_named_by_file_and_line(folder: Folder, kind: str) -> None:
     text, says = BAD_TABLES[kind]
     home = folder(text, "metadata.csv")
-    with pytest.raises(DataError, match=rf"^{home}/metadata\.csv{says}"):
+    with raises(DataError, f"{home}/metadata.csv", says):
         read_pair_set(home)
 
 

@@ -21,6 +21,7 @@ from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 from PIL import Image
 
+from facts import raises
 from tellapart.data.images import check_reference, decode, pixel_hash, resolve
 from tellapart.errors import DataError
 
@@ -129,7 +130,7 @@ def test_a_cmyk_jpeg_is_converted_as_pillow_does() -> None:
 def test_an_animated_picture_is_refused(noise: Noise, form: str) -> None:
     frames = [Image.fromarray(noise(seed=seed)) for seed in range(2)]
     data = saved(frames[0], form, save_all=True, append_images=frames[1:], duration=100)
-    with pytest.raises(DataError, match=r"^a\.png: is animated; an item's image is one picture: save the frame"):
+    with raises(DataError, "a.png", "animated", "image"):
         decode(data, "a.png")
 
 
@@ -142,7 +143,7 @@ def test_the_large_picture_of_a_multi_picture_jpeg_is_taken(noise: Noise) -> Non
 
 @pytest.mark.parametrize("form", ["GIF", "BMP", "TIFF", "EPS", "PPM"])
 def test_another_format_under_the_name_of_a_png_is_refused(noise: Noise, form: str) -> None:
-    with pytest.raises(DataError, match=r"^a\.png: cannot be decoded as an image \(cannot identify image file\)"):
+    with raises(DataError, "a.png", "cannot identify image file", "decoded"):
         decode(saved(Image.fromarray(noise()), form), "a.png")
 
 
@@ -150,7 +151,7 @@ def test_another_format_under_the_name_of_a_png_is_refused(noise: Noise, form: s
     "data", [b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%!PS-Adobe-3.0 EPSF-3.0", b"RIFF1234WAVE"]
 )
 def test_what_is_no_picture_at_all_is_refused(data: bytes) -> None:
-    with pytest.raises(DataError, match=r"^a\.png: cannot be decoded as an image"):
+    with raises(DataError, "a.png", "decoded", "image"):
         decode(data, "a.png")
 
 
@@ -162,7 +163,7 @@ def test_a_setting_that_would_turn_missing_parts_grey_is_refused(
     encoded: Encode, noise: Noise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
-    with pytest.raises(DataError, match=r"LOAD_TRUNCATED_IMAGES is set: .*; set it to False"):
+    with raises(DataError, "LOAD_TRUNCATED_IMAGES", "False"):
         decode(encoded(noise()), "a.png")
     np.testing.assert_array_equal(decode(encoded(noise(), "npy"), "a.npy"), noise())
 
@@ -254,13 +255,11 @@ def test_links_are_followed_inside_the_folder_only(tmp_path: Path, encoded: Enco
     (home / "dangling.png").symlink_to("gone.png")
     assert resolve(home, "good.png") == (home / "inside.png").resolve()
     for reference in ("leaves.png", "up/outside.png"):
-        with pytest.raises(
-            DataError, match=f"'{reference}' leaves the pair set's folder through a link; .*copy the file"
-        ):
+        with raises(DataError, f"'{reference}'", "pair"):
             resolve(home, reference)
-    with pytest.raises(DataError, match=r"'circle\.png'"):
+    with raises(DataError, "'circle.png'"):
         resolve(home, "circle.png")
-    with pytest.raises(DataError, match=r"no image 'dangling\.png' in "):
+    with raises(DataError, "'dangling.png'", "image"):
         resolve(home, "dangling.png")
     linked = tmp_path / "linked"
     linked.symlink_to(home)
@@ -269,11 +268,11 @@ def test_links_are_followed_inside_the_folder_only(tmp_path: Path, encoded: Enco
 
 def test_a_folder_in_the_place_of_an_image_is_named_as_one(tmp_path: Path) -> None:
     (tmp_path / "a.png").mkdir()
-    with pytest.raises(DataError, match=r"'a\.png' in .* is a folder, not an image"):
+    with raises(DataError, "'a.png'", "folder"):
         resolve(tmp_path, "a.png")
 
 
 def test_a_name_that_the_system_cannot_hold_is_refused(tmp_path: Path) -> None:
     for reference in ("a" * 5000 + ".png", "\ud800.png"):
-        with pytest.raises(DataError, match="cannot be read"):
+        with raises(DataError, tmp_path, "OSError" if reference[0] == "a" else "UnicodeEncodeError"):
             resolve(tmp_path, reference)

@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from facts import raises
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
@@ -106,15 +107,12 @@ def test_a_fingerprint_with_known_hashes_equals_the_one_that_decodes(folder: Fol
 
 def test_a_set_without_items_with_two_shapes_or_with_an_id_twice_is_refused() -> None:
     item = Item(id="a", images=("0.png",), texts=("x", "y"))
-    with pytest.raises(DataError, match=r"^pair set 's' holds no items"):
+    with raises(DataError, "'s'", "pair"):
         PairSet("s", (), Path())
-    with pytest.raises(DataError, match=r"^s: field 'id': 'a' is in the file already"):
+    with raises(DataError, "'id'", "'a'"):
         PairSet("s", (item, item), Path())
     wider = Item(id="b", images=("0.png",), texts=("x", "y", "z"))
-    with pytest.raises(
-        DataError,
-        match=r"^p\.jsonl:9: item 'b' has 1 image and 3 texts, but the first item has 1 image and 2 texts; .*split",
-    ):
+    with raises(DataError, "p.jsonl:9", "'b'", "1", "3", "1", "2"):
         PairSet("s", (item, wider), Path(), lines={"b": "p.jsonl:9"})
 
 
@@ -123,7 +121,7 @@ def test_selecting_keeps_order_card_and_lines(folder: Folder, record: Record) ->
     chosen = pairs.select([2, 0])
     assert [item.id for item in chosen.items] == ["c", "a"]
     assert (chosen.card, chosen.lines, chosen.root, chosen.name) == (pairs.card, pairs.lines, pairs.root, pairs.name)
-    with pytest.raises(DataError, match="holds no items"):
+    with raises(DataError, "items"):
         pairs.select([])
 
 
@@ -147,22 +145,22 @@ def test_a_missing_damaged_or_unreadable_image_is_named_by_line_and_field(
         images={f"images/{k}.png": b"" for k in range(3)},
     )
     pairs = read_pair_set(home)
-    at = rf"^{home}/pairs\.jsonl:2: field 'images\[1\]': "
-    with pytest.raises(DataError, match=rf"{at}images/2\.png: is an empty file"):
+    at = (f"{home}/pairs.jsonl:2", "'images[1]'")
+    with raises(DataError, at, "images/2.png", "empty"):
         pairs.pixels("images/2.png")
-    with pytest.raises(DataError, match=rf"^{home}/pairs\.jsonl:1: field 'images\[1\]': images/1\.png: is an empty"):
+    with raises(DataError, f"{home}/pairs.jsonl:1", "'images[1]'", "images/1.png"):
         pairs.fingerprint(lambda reference: reference if reference == "images/0.png" else str(pairs.pixels(reference)))
     (home / "images/2.png").unlink()
-    with pytest.raises(DataError, match=rf"{at}no image 'images/2\.png' in {home}$"):
+    with raises(DataError, at, "'images/2.png'", home):
         pairs.pixels("images/2.png")
-    with pytest.raises(DataError, match=rf"{at}no image"):
+    with raises(DataError, at, "image"):
         replace(pairs, name="renamed").read_bytes("images/2.png")
 
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(DataError, match=rf"^{home}/pairs\.jsonl:1: field 'images\[0\]': .*Permission denied"):
+    with raises(DataError, f"{home}/pairs.jsonl:1", "'images[0]'", "Permission denied"):
         pairs.read_bytes("images/0.png")
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.data.task_records import (
     Box,
@@ -49,23 +50,23 @@ def test_a_caption_of_several_images_is_resampled_with_the_first() -> None:
 @pytest.mark.parametrize(
     ("images", "captions", "pairs", "message"),
     [
-        (("a",), ("x",), (), "g pairs no image with a caption"),
-        (("a",), ("x",), ((0, 0), (0, 0)), r"lists the pair \(0, 0\) of image and caption twice"),
-        (("a",), ("x",), ((1, 0),), "g pairs image 1, and has 1"),
-        (("a",), ("x",), ((0, -1),), "g pairs caption -1, and has 1"),
-        (("a", "b"), ("x",), ((0, 0),), "g: 1 images are unpaired: 1"),
-        (("a",), ("x", "y"), ((0, 1),), "g: 1 captions are unpaired: 0"),
+        (("a",), ("x",), (), ("g", "pairs", "image")),
+        (("a",), ("x",), ((0, 0), (0, 0)), ("(0, 0)", "pair")),
+        (("a",), ("x",), ((1, 0),), ("g", "1", "1", "pairs")),
+        (("a",), ("x",), ((0, -1),), ("g", "-1", "1")),
+        (("a", "b"), ("x",), ((0, 0),), ("g", "1", "1", "images")),
+        (("a",), ("x", "y"), ((0, 1),), ("g", "1", "0")),
     ],
 )
-def test_what_is_no_gallery_raises(images: Any, captions: Any, pairs: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_what_is_no_gallery_raises(images: Any, captions: Any, pairs: Any, message: str | tuple[str, ...]) -> None:
+    with raises(DataError, message):
         RetrievalSet("g", images, captions, pairs)
 
 
 def test_a_gallery_needs_captions_for_every_image() -> None:
-    with pytest.raises(DataError, match="g has 2 images and captions for 1"):
+    with raises(DataError, "g", "2", "1"):
         RetrievalSet.of("g", ["a", "b"], [["x"]])
-    with pytest.raises(DataError, match="1 images are unpaired: 1"):
+    with raises(DataError, "1", "1", "images"):
         RetrievalSet.of("g", ["a", "b"], [["x"], []])
 
 
@@ -92,9 +93,9 @@ def test_a_complementary_pair_is_one_question_two_images_two_answers() -> None:
 
 def test_gold_answers_are_one_a_question() -> None:
     assert QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no"))).gold == ("yes", "no")
-    with pytest.raises(DataError, match="q: question 1 has 2 answers and not one gold answer"):
+    with raises(DataError, "q", "1", "2"):
         _ = QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no", "yes"))).gold
-    with pytest.raises(DataError, match="q: 1 questions have no answer: 1"):
+    with raises(DataError, "q", "1", "1"):
         QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b")))
 
 
@@ -114,7 +115,7 @@ def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_
     assert found.gold == ((5.0,), (2.0, 7.0), (2.0,), (2.0, 7.0), (9.0,))
     assert found.duration("v") == 8.0
     assert rows[0].before_caption == "a man sits"
-    with pytest.raises(DataError, match="m has no moment in a video 'x'"):
+    with raises(DataError, "m", "'x'"):
         found.duration("x")
 
 
@@ -130,24 +131,24 @@ def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_
 )
 def test_every_set_refuses_to_be_empty_and_ids_that_repeat(make: Any) -> None:
     assert make(["a", "b"]).name == "set"
-    with pytest.raises(DataError, match="set holds no rows"):
+    with raises(DataError, "rows"):
         make([])
-    with pytest.raises(DataError, match="set: id 'b' is repeated"):
+    with raises(DataError, "id", "'b'"):
         make(["a", "b", "b"])
 
 
 def test_a_box_without_area_and_an_image_without_references_raise() -> None:
-    with pytest.raises(DataError, match="b: box 7 has no area"):
+    with raises(DataError, "b", "7", "box"):
         BoxSet("b", (Box("7", "man", "a", (0.0, 0.0, 5.0, -1.0), (9, 9)),))
-    with pytest.raises(DataError, match="c: 1 images have no reference caption: 1"):
+    with raises(DataError, "c", "1", "1"):
         CaptionSet("c", ("0", "1"), ("a", "b"), (("x",), ()))
-    with pytest.raises(DataError, match="c has 2 ids, 1 images and references for 2"):
+    with raises(DataError, "c", "2", "1", "2"):
         CaptionSet("c", ("0", "1"), ("a",), (("x",), ("y",)))
 
 
 def test_predictions_are_put_in_the_order_of_the_ids_or_refused() -> None:
     assert align(["b", "a"], {"a": 1, "b": 2}) == [2, 1]
-    with pytest.raises(DataError, match=r"answers must be given once for each id; none for 1 of 2: b; 2 for unknown"):
+    with raises(DataError, "id", "1", "2", "b", "2"):
         align(["a", "b"], {"a": 1, "x": 2, "y": 3}, "answers")
-    with pytest.raises(DataError, match="none for 12 of 12: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"):
+    with raises(DataError, "12", "12", "0, 1, 2, 3, 4, 5, 6, 7, 8, 9", "2"):
         align([str(k) for k in range(12)], {})

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.metrics.answers import exact_match, group_accuracy, label_accuracy
 
@@ -33,9 +34,9 @@ def test_a_constant_judge_is_right_as_often_as_its_label_occurs(labels: list[boo
 
 @pytest.mark.parametrize("wrong", ["true", "yes", "", 1, None, 0.0])
 def test_what_is_no_label_raises(wrong: Any) -> None:
-    with pytest.raises(MetricError, match=r"prediction 1 is .*; 1 are neither 'True' nor 'False'"):
+    with raises(MetricError, "1", "1", "'True'", "'False'"):
         label_accuracy(["True", wrong], ["True", "False"])
-    with pytest.raises(MetricError, match="label 0 is"):
+    with raises(MetricError, "0", "label"):
         label_accuracy([True], [wrong])
 
 
@@ -57,17 +58,17 @@ def test_a_blind_model_wins_no_complementary_pair() -> None:
 
 
 def test_bad_arguments_raise() -> None:
-    with pytest.raises(MetricError, match="exact_match: 1 predictions for 2 gold answers"):
+    with raises(MetricError, "exact_match", "1", "2"):
         exact_match(["a"], ["a", "b"])
-    with pytest.raises(MetricError, match="label_accuracy: 0 predictions for 0 gold answers"):
+    with raises(MetricError, "label_accuracy", "0", "0"):
         label_accuracy([], [])
-    with pytest.raises(MetricError, match="rows 5 are not among the 2 outcomes"):
+    with raises(MetricError, "5", "2", "rows"):
         group_accuracy([1, 0], [[0, 5]])
-    with pytest.raises(MetricError, match="rows -1, 2 are not among the 2 outcomes"):
+    with raises(MetricError, "-1", "2", "2"):
         group_accuracy([1, 0], [[0, 2], [-1, 1]])
-    with pytest.raises(MetricError, match="got 2 groups; pass one or more, each with one row"):
+    with raises(MetricError, "2", "groups", "row"):
         group_accuracy([1, 0], [[0], []])
-    with pytest.raises(MetricError, match="needs 0 or 1 a row"):
+    with raises(MetricError, "0", "1", "row"):
         group_accuracy([0.5, 1], [[0]])
-    with pytest.raises(MetricError, match="needs 0 or 1 a row"):
+    with raises(MetricError, "0", "1", "row"):
         group_accuracy(["1"], [[0]])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.boxes import box_accuracy, from_centres, intersection_over_union
 
@@ -78,25 +79,25 @@ def test_a_negative_side_takes_nothing_from_the_gold_area(box: Any, rule: Any) -
 
 def test_centres_become_corners() -> None:
     np.testing.assert_allclose(from_centres([[0.25, 0.5, 0.5, 0.2]], [[640, 480]]), [[0, 192, 320, 96]])
-    with pytest.raises(ScoreError, match=r"width and height of each image \(box, 2\)"):
+    with raises(ScoreError, "(box, 2)", "width"):
         from_centres([[0.25, 0.5, 0.5, 0.2]], [[640]])
-    with pytest.raises(ScoreError, match=r"width and height of each image \(box, 2\)"):
+    with raises(ScoreError, "(box, 2)", "width"):
         from_centres([[0.25, 0.5, 0.5, 0.2]], [[640, np.nan]])
 
 
 def test_bad_boxes_raise() -> None:
     good = [[0, 0, 1, 1]]
-    with pytest.raises(MetricError, match="1 gold boxes have no area: rows 1"):
+    with raises(MetricError, "1", "1", "gold"):
         intersection_over_union(good * 2, [[0, 0, 1, 1], [0, 0, 0, 1]])
-    with pytest.raises(ScoreError, match="1 predicted boxes for 2 gold boxes"):
+    with raises(ScoreError, "1", "2", "boxes"):
         intersection_over_union(good, good * 2)
-    with pytest.raises(ScoreError, match=r"predicted boxes must be numbers \(box, 4\)"):
+    with raises(ScoreError, "(box, 4)", "boxes"):
         intersection_over_union([[0, 0, 1]], good)
-    with pytest.raises(ScoreError, match="gold boxes must be one array"):
+    with raises(ScoreError, "gold", "boxes"):
         intersection_over_union(good, [[0, 0, 1], [0, 0, 1, 1]])
-    with pytest.raises(ScoreError, match="1 predicted boxes are not finite: rows 0"):
+    with raises(ScoreError, "1", "0", "boxes"):
         intersection_over_union([[0, np.nan, 1, 1]], good)
-    with pytest.raises(MetricError, match="no rule 'giou'"):
+    with raises(MetricError, "'giou'"):
         intersection_over_union(good, good, "giou")  # type: ignore[arg-type]
-    with pytest.raises(MetricError, match=r"threshold must lie in \(0, 1\]; got 0"):
+    with raises(MetricError, "(0, 1]", "0"):
         box_accuracy(good, good, 0)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.metrics.captions import (
     BLEU_STATISTICS,
@@ -182,34 +183,34 @@ def test_captions_without_one_word_in_common_anywhere_are_zero() -> None:
 
 
 def test_cider_of_one_image_is_refused_and_not_zero() -> None:
-    with pytest.raises(MetricError, match=r"CIDEr of one image would be 0 .* log\(1\) = 0; give two images or more"):
+    with raises(MetricError, "CIDEr", "0", "log(1)", "0"):
         cider({"1": "a dog"}, {"1": ["a dog"]})
 
 
 @pytest.mark.parametrize("metric", [bleu_statistics, rouge_l, cider, caption_scores])
 def test_images_in_one_place_only_are_named(metric: Any) -> None:
-    with pytest.raises(MetricError, match=r"1 images have no references: b; both must name the same ids"):
+    with raises(MetricError, "1", "b", "images"):
         metric({"a": "x", "b": "y"}, {"a": ["x"]})
-    with pytest.raises(MetricError, match=r"11 images have no hypotheses: 0, 1, .* and 1 more"):
+    with raises(MetricError, "11", "0", "1", "1"):
         metric({"a": "x"}, {"a": ["x"], **{str(place): ["y"] for place in range(11)}})
-    with pytest.raises(MetricError, match="1 images have no hypotheses: a"):
+    with raises(MetricError, "1", "a", "images", "hypotheses"):
         metric({}, {"a": ["x"]})
-    with pytest.raises(MetricError, match="1 images have no references: a"):
+    with raises(MetricError, "1", "a", "images", "references"):
         metric({"a": "x"}, {})
 
 
 @pytest.mark.parametrize("bad", [[], "a dog"])
 def test_an_image_needs_a_list_of_references(bad: Any) -> None:
-    with pytest.raises(MetricError, match="1 images have no list of references: b; give each at least one caption"):
+    with raises(MetricError, "1", "b", "images", "caption"):
         rouge_l({"a": "x", "b": "y"}, {"a": ["x"], "b": bad})
 
 
 def test_no_captions_are_an_error() -> None:
-    with pytest.raises(MetricError, match="rouge_l: no captions to measure"):
+    with raises(MetricError, "rouge_l", "captions"):
         rouge_l({}, {})
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (10, 4)])
 def test_bleu_needs_its_ten_statistics(shape: tuple[int, ...]) -> None:
-    with pytest.raises(MetricError, match="needs the 10 statistics of bleu_statistics on the last axis"):
+    with raises(MetricError, "10", "bleu_statistics"):
         bleu(np.zeros(shape))

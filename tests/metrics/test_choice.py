@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from facts import raises
 from tellapart.errors import ScoreError
 from tellapart.metrics.choice import acc, choice_score, min_pc_pf, p_c, p_f, pairwise
 from tellapart.metrics.registry import METRICS
@@ -69,5 +70,5 @@ def test_the_true_entry_is_the_first_among_texts_and_among_images() -> None:
 @pytest.mark.parametrize("metric", [acc, p_c, p_f, min_pc_pf])
 @pytest.mark.parametrize("pair", [[0.5, 1.5], [1.5, 0.5], [-0.5, 0.5], [0.5, -0.5]])
 def test_one_score_that_is_no_probability_is_refused(metric, pair) -> None:
-    with pytest.raises(ScoreError, match=r"needs probabilities in \[0, 1\]; item 1 has"):
+    with raises(ScoreError, "[0, 1]", "1"):
         metric([[[0.0, 1.0]], [pair]])

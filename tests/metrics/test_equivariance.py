@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.metrics.equivariance import histogram, summary, v1, v2_image, v2_text
 
@@ -118,15 +119,15 @@ def test_deviations_that_are_all_zero_lie_in_the_middle_of_a_histogram_of_some_w
 
 
 def test_what_cannot_be_summarised_or_binned_is_refused() -> None:
-    with pytest.raises(MetricError, match=r"summary needs one finite deviation .* got shape \(0,\), 0 not finite"):
+    with raises(MetricError, "(0,)", "0"):
         summary([])
-    with pytest.raises(MetricError, match=r"histogram needs .* got shape \(2,\), 1 not finite"):
+    with raises(MetricError, "(2,)", "1"):
         histogram([0.0, np.nan])
-    with pytest.raises(MetricError, match="odd number of bins, so that zero lies inside one; got 10"):
+    with raises(MetricError, "got 10", "number"):
         histogram([0.0], bins=10)
-    with pytest.raises(MetricError, match=r"positive, finite limit, .* got 0\.0"):
+    with raises(MetricError, "0.0", "finite"):
         histogram([1.0], limit=0.0)
-    with pytest.raises(MetricError, match=r"from 1e-300 to 1e300; got inf"):
+    with raises(MetricError, "1e-300", "1e300", "inf"):
         histogram([1.0], limit=np.inf)
-    with pytest.raises(MetricError, match=r"got 5e-324"):
+    with raises(MetricError, "got 5e-324"):
         histogram([5e-324])

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.metrics.generalisation import generalisation_gap, pearson
 
@@ -54,15 +55,15 @@ def test_neither_tiny_nor_huge_numbers_are_lost_when_they_are_squared(scale: flo
 
 
 def test_bad_arguments_raise() -> None:
-    with pytest.raises(MetricError, match="one is missing for: nlvr2, vqa"):
+    with raises(MetricError, "nlvr2, vqa", "missing"):
         generalisation_gap({"vqa": 1.0}, {"nlvr2": 1.0})
-    with pytest.raises(MetricError, match="one is missing for: every task"):
+    with raises(MetricError, "task", "missing"):
         generalisation_gap({}, {})
-    with pytest.raises(MetricError, match="a score of 'vqa' is nan"):
+    with raises(MetricError, "'vqa'", "nan"):
         generalisation_gap({"vqa": 1.0}, {"vqa": float("nan")})
-    with pytest.raises(MetricError, match="two numbers for each of two or more models"):
+    with raises(MetricError, "models", "numbers"):
         pearson([1.0], [1.0])
-    with pytest.raises(MetricError, match="not finite"):
+    with raises(MetricError, "finite"):
         pearson([1.0, np.nan], [1.0, 2.0])
-    with pytest.raises(MetricError, match="not finite"):
+    with raises(MetricError, "finite"):
         pearson([1.0, 2.0], [1.0, np.nan])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.moments import (
     PREDICTION_COUNTS,
@@ -219,39 +220,39 @@ def test_the_drawn_number_is_that_of_its_seed_and_has_the_scripts_odds() -> None
 
 
 def test_bad_arguments_raise() -> None:
-    with pytest.raises(MetricError, match="fewer than two frames"):
+    with raises(MetricError, "frames", "fewer"):
         frame_times(0.2)
-    with pytest.raises(MetricError, match="fewer than two frames"):
+    with raises(MetricError, "frames", "fewer"):
         frame_times(float("nan"))
     for rate in (float("inf"), 0.0):
-        with pytest.raises(MetricError, match="fewer than two frames"):
+        with raises(MetricError, "frames", "fewer"):
             frame_times(10.0, rate)
-    with pytest.raises(ScoreError, match="similarity of each of two or more frames to both captions"):
+    with raises(ScoreError, "similarity", "frames", "captions"):
         boundary_scores([1.0, 2.0], [1.0])
-    with pytest.raises(ScoreError, match="1 boundary scores are not finite, the first at candidate 1"):
+    with raises(ScoreError, "1", "1", "scores"):
         boundary_scores([1.0, 2.0, 3.0], [1.0, 2.0, np.nan])
-    with pytest.raises(MetricError, match="rising times"):
+    with raises(MetricError, "rising", "times"):
         boundary_times([0.0, 0.0])
-    with pytest.raises(MetricError, match="rising times"):
+    with raises(MetricError, "rising", "times"):
         boundary_times([0.0, 1.0, 0.5])
-    with pytest.raises(ScoreError, match="not finite, the first at candidate 0"):
+    with raises(ScoreError, "0", "finite"):
         boundary_accuracy([1.0], [np.nan], [1.0])
-    with pytest.raises(ScoreError, match="one finite time and one score"):
+    with raises(ScoreError, "finite", "time"):
         boundary_accuracy([1.0, 2.0], [0.5], [1.0])
-    with pytest.raises(ScoreError, match="one finite time and one score"):
+    with raises(ScoreError, "finite", "time"):
         boundary_accuracy([1.0, np.nan], [0.5, 0.5], [1.0])
-    with pytest.raises(ScoreError, match="no candidate moments"):
+    with raises(ScoreError, "moments", "candidate"):
         boundary_accuracy([], [], [1.0])
-    with pytest.raises(MetricError, match="one or more finite gold moments"):
+    with raises(MetricError, "finite", "gold"):
         boundary_accuracy([1.0], [0.5], [])
-    with pytest.raises(MetricError, match="one or more finite gold moments"):
+    with raises(MetricError, "finite", "gold"):
         boundary_accuracy([1.0], [0.5], [1.0, np.nan])
-    with pytest.raises(MetricError, match="seconds above 0"):
+    with raises(MetricError, "0", "seconds"):
         boundary_accuracy([1.0], [0.5], [1.0], tolerances=(0.0,))
-    with pytest.raises(MetricError, match="seconds above 0"):
+    with raises(MetricError, "0", "seconds"):
         boundary_accuracy([1.0], [0.5], [1.0], tolerances=(1.0, -1.0))
-    with pytest.raises(MetricError, match="at least one moment; got 0"):
+    with raises(MetricError, "got 0", "moment"):
         boundary_f1([1.0], [0.5], [1.0], predictions=0)
     for gold, duration in (([2.0], 1.0), ([0.5, 2.0], 1.0), ([-1.0, 0.5], 1.0), ([0.0], 0.0), ([0.5], float("inf"))):
-        with pytest.raises(MetricError, match=rf"do not lie in a video of {duration} s"):
+        with raises(MetricError, duration, "video"):
             random_accuracy(gold, duration)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.metrics.order_bias import order_bias
 
@@ -46,10 +47,10 @@ def test_exchanging_the_orders_turns_the_bias_round(pairs: list[tuple[int, int]]
 
 @pytest.mark.parametrize("bad", [[2], [1, 2], [0.5], [True], ["1"], [], [[1]], [np.nan]])
 def test_other_answers_raise(bad: Any) -> None:
-    with pytest.raises(MetricError, match="needs one answer an item"):
+    with raises(MetricError, "answer", "item"):
         order_bias(bad, [1])
 
 
 def test_answers_to_other_items_raise() -> None:
-    with pytest.raises(MetricError, match="2 answers with the true caption first and 1 with it second"):
+    with raises(MetricError, "2", "1", "answers"):
         order_bias([1, 1], [1])

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from facts import raises
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics import retrieval
 from tellapart.metrics.cosines import grid_vectors
@@ -202,51 +203,51 @@ def test_dot_products_on_the_grid_are_exact() -> None:
 def test_scores_that_are_not_finite_raise_and_name_the_images(value: float) -> None:
     scores = np.zeros((3, 3))
     scores[2, 0] = value
-    with pytest.raises(ScoreError, match="NaN or infinite in the rows of 1 of 3 images: 2;"):
+    with raises(ScoreError, "NaN", "1", "3", "2"):
         scores_both_ways(scores, [(k, k) for k in range(3)])
 
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([(0, 0), (1, 2)], "true pair 1 names caption 2; there are 2"),
-        ([(0, 0), (-1, 1)], "true pair 1 names image -1"),
-        ([(0, 0), (0, 1)], "1 of 2 images are in no true pair: 1"),
-        ([(0, 0), (1, 0)], "1 of 2 captions are in no true pair: 1"),
-        ([(0, 0), (1, 1), (0, 0)], "image 0, caption 0. is repeated"),
-        ([(0, 0), (0, 1), (0, 0), (1, 1)], "image 0, caption 0. is repeated"),
-        ([], "true pairs, integers"),
-        ([(0.0, 0.0), (1.0, 1.0)], "true pairs, integers"),
+        ([(0, 0), (1, 2)], ("1", "2", "2")),
+        ([(0, 0), (-1, 1)], ("1", "-1", "pair")),
+        ([(0, 0), (0, 1)], ("1", "2", "1", "images")),
+        ([(0, 0), (1, 0)], ("1", "2", "1", "captions")),
+        ([(0, 0), (1, 1), (0, 0)], ("0", "0", "image")),
+        ([(0, 0), (0, 1), (0, 0), (1, 1)], ("0", "0", "image")),
+        ([], ("pairs", "true")),
+        ([(0.0, 0.0), (1.0, 1.0)], ("pairs", "true")),
     ],
 )
-def test_pairs_that_make_no_gallery_raise(pairs: Any, message: str) -> None:
-    with pytest.raises(MetricError, match=message):
+def test_pairs_that_make_no_gallery_raise(pairs: Any, message: str | tuple[str, ...]) -> None:
+    with raises(MetricError, message):
         scores_both_ways(np.eye(2), pairs)
 
 
 def test_scores_that_are_no_matrix_raise() -> None:
-    with pytest.raises(ScoreError, match=r"needs numbers \(image, caption\); got an array of float64, shape \(2,\)"):
+    with raises(ScoreError, "(image, caption)", "float64", "(2,)"):
         scores_both_ways([0.1, 0.2], [(0, 0)])
-    with pytest.raises(ScoreError, match="one rectangular array"):
+    with raises(ScoreError, "rectangular", "array"):
         scores_both_ways([[0.1], [0.2, 0.3]], [(0, 0)])
-    with pytest.raises(ScoreError, match="got an array of <U1"):
+    with raises(ScoreError, "<U1", "array"):
         scores_both_ways([["a"]], [(0, 0)])
 
 
 def test_embeddings_without_a_direction_raise() -> None:
-    with pytest.raises(ScoreError, match=r"1 embeddings of images are zero or not finite, .*: rows 1;"):
+    with raises(ScoreError, "1", "1", "images"):
         embeddings_both_ways([[1, 0], [0, 0]], np.eye(2), [(0, 0), (1, 1)])
-    with pytest.raises(ScoreError, match=r"embeddings of captions are zero or not finite, .* rows 0;"):
+    with raises(ScoreError, "0", "captions", "finite"):
         embeddings_both_ways(np.eye(2), [[np.nan, 0], [0, 1]], [(0, 0), (1, 1)])
-    with pytest.raises(ScoreError, match="images have 2 dimensions and captions 3"):
+    with raises(ScoreError, "2", "3", "images"):
         embeddings_both_ways(np.eye(2), np.eye(3), [(0, 0), (1, 1)])
 
 
 def test_a_depth_below_one_raises() -> None:
     ranks = scores_both_ways(np.eye(2), [(0, 0), (1, 1)]).image_to_text
-    with pytest.raises(MetricError, match="at least 1; got 0"):
+    with raises(MetricError, "1", "0"):
         ranks.recall(0)
-    with pytest.raises(MetricError, match="at least 1; got -2"):
+    with raises(MetricError, "1", "-2"):
         ranks.tie_neutral_recall(-2)
 
 

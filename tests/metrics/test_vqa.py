@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
 
@@ -119,13 +120,13 @@ def test_values_come_one_a_question_in_order() -> None:
 
 
 def test_bad_arguments_raise() -> None:
-    with pytest.raises(MetricError, match="1 predictions for 2 questions"):
+    with raises(MetricError, "1", "2", "questions"):
         soft_accuracy(["yes"], [["yes"] * 10] * 2)
-    with pytest.raises(MetricError, match="0 predictions for 0 questions"):
+    with raises(MetricError, "0", "0", "questions"):
         soft_accuracy([], [])
-    with pytest.raises(MetricError, match=r"question 0 has .'yes'. for answers.*use exact_match"):
+    with raises(MetricError, "0", "exact_match"):
         soft_accuracy(["yes"], [["yes"]])
-    with pytest.raises(MetricError, match="question 0 has 'yes' for answers"):
+    with raises(MetricError, "0", "'yes'"):
         soft_accuracy(["yes"], ["yes"])
-    with pytest.raises(MetricError, match="no variant 'blip'; use one of official, xvlm"):
+    with raises(MetricError, "'blip'"):
         soft_accuracy(["yes"], [["yes"] * 10], "blip")  # type: ignore[arg-type]

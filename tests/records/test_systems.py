@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.errors import RunError
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
@@ -54,9 +55,9 @@ def test_score_files_are_no_proof_that_they_came_from_a_computed_model(tmp_path:
 def test_labels_are_of_models_that_are_there(tmp_path: Path) -> None:
     folders = [write(tmp_path / name, name, "x") for name in ("clip", "blip")]
     assert [system.label for system in gather(folders, {"clip": "CLIP B/32"})] == ["CLIP B/32", "blip"]
-    with pytest.raises(RunError, match=r"--label clap=\.\.\.: no model has that name; these runs hold clip, blip"):
+    with raises(RunError, "--label", "clap=", "model"):
         gather(folders, {"clap": "CLIP"})
-    with pytest.raises(RunError, match="no run was named"):
+    with raises(RunError, "run", "named"):
         gather([])
-    with pytest.raises(RunError, match="clip did not measure 'y'; its runs hold x"):
+    with raises(RunError, "'y'", "x"):
         System.of(folders[0]).record("y")

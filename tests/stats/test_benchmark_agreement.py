@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.benchmark_agreement import agree, items_to_tell_apart
 
@@ -50,13 +51,13 @@ def test_as_many_items_as_said_rank_drawn_models_that_reliably() -> None:
 
 
 def test_what_cannot_be_compared_is_said() -> None:
-    with pytest.raises(MetricError, match=r"three models or more on two benchmarks or more; got \(2, 2\)"):
+    with raises(MetricError, "(2, 2)", "models"):
         agree([[1, 2], [2, 1]])
-    with pytest.raises(MetricError, match="model 1 has no finite value on benchmark 0; leave one"):
+    with raises(MetricError, "model", "1", "benchmark", "0"):
         agree([[1, 2], [np.nan, 1], [2, 3]])
-    with pytest.raises(MetricError, match="all models are equal on benchmark 1; leave it out"):
+    with raises(MetricError, "all", "benchmark", "1"):
         agree([[1, 2], [3, 2], [2, 2]])
-    with pytest.raises(MetricError, match="needs the shares of two or more models"):
+    with raises(MetricError, "shares", "models"):
         items_to_tell_apart([0.5, 1.5], 10)
-    with pytest.raises(MetricError, match=r"0 items, reliability 0\.9; say one item"):
+    with raises(MetricError, "0", "0.9", "items"):
         items_to_tell_apart([0.5, 0.6], 0)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.clusters import ClusterTotals, check_level, check_values
 
@@ -51,27 +52,27 @@ def test_every_sum_that_a_resample_can_make_is_a_whole_number_that_float64_holds
 @pytest.mark.parametrize(
     ("values", "clusters", "message"),
     [
-        ([], [], r"test: got no values \(shape \(0,\)\)"),
-        ([1.0, np.nan, np.inf], None, "2 items are not finite, the first is item 1"),
-        (["a"], None, "expected numbers, got an array of <U1"),
-        ([[[1.0]]], None, r"expected shape \(item,\) or \(item, component\), got \(1, 1, 1\)"),
-        ([1.0, 2.0], ["a"], "got 2 items and 1 clusters"),
-        ([1.0, 2.0], [0.5, 1.5], "expected one whole number or string an item.*float64"),
-        ([1.0, 2.0], ["a", None], "expected one whole number or string an item.*object"),
-        ([1.0, 2.0], [["a"], ["b"]], r"with shape \(2, 1\)"),
+        ([], [], ("(0,)", "shape")),
+        ([1.0, np.nan, np.inf], None, ("2", "1", "items", "finite")),
+        (["a"], None, ("<U1", "array")),
+        ([[[1.0]]], None, ("(item,)", "(item, component)", "(1, 1, 1)")),
+        ([1.0, 2.0], ["a"], ("2", "1", "items", "clusters")),
+        ([1.0, 2.0], [0.5, 1.5], ("float64", "number")),
+        ([1.0, 2.0], ["a", None], ("object", "number")),
+        ([1.0, 2.0], [["a"], ["b"]], ("(2, 1)", "shape")),
     ],
 )
 def test_bad_input_is_named(values, clusters, message):
-    with pytest.raises(MetricError, match=message):
+    with raises(MetricError, message):
         ClusterTotals.of("test", values, clusters)
 
 
 def test_a_value_that_is_no_outcome_is_named():
-    with pytest.raises(MetricError, match=r"test: expected only 0 and 1, got 0\.25"):
+    with raises(MetricError, "0", "1", "0.25"):
         check_values("test", [1, 0, 0.25], binary=True)
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, -0.1, float("nan")])
 def test_a_level_outside_its_range_is_refused(level):
-    with pytest.raises(MetricError, match=r"test: expected a level in \(0, 1\), got"):
+    with raises(MetricError, "(0, 1)", "level"):
         check_level("test", level)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, stdtrit
 from scipy.stats import binomtest
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.intervals import Column, cluster_bootstrap, interval_for, intervals_for, wilson
 
@@ -174,23 +175,23 @@ def test_no_columns_have_no_intervals():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: wilson(3, 2), r"expected 0 <= successes <= n and n >= 1, got 3 of 2"),
-        (lambda: wilson(0, 0), "got 0 of 0"),
-        (lambda: wilson(1, 2, level=95), r"wilson: expected a level in \(0, 1\), got 95"),
-        (lambda: cluster_bootstrap([1.0, 2.0], ["a", "a"]), "got 1 cluster"),
-        (lambda: cluster_bootstrap([[1.0, 2.0]] * 3, None), r"got values of shape \(3, 2\) and no reduce"),
-        (lambda: cluster_bootstrap([1.0, 2.0], None, resamples=0), "expected resamples >= 1, got 0"),
+        (lambda: wilson(3, 2), ("0", "n", "n >= 1", "3", "2")),
+        (lambda: wilson(0, 0), ("0", "0")),
+        (lambda: wilson(1, 2, level=95), ("(0, 1)", "95")),
+        (lambda: cluster_bootstrap([1.0, 2.0], ["a", "a"]), ("1", "cluster")),
+        (lambda: cluster_bootstrap([[1.0, 2.0]] * 3, None), ("(3, 2)", "shape")),
+        (lambda: cluster_bootstrap([1.0, 2.0], None, resamples=0), ("resamples >= 1", "0")),
         (lambda: cluster_bootstrap([1.0, 2.0], None, level=1), "got 1"),
-        (lambda: cluster_bootstrap([1.0, np.nan], None), "cluster_bootstrap: 1 items are not finite"),
-        (lambda: cluster_bootstrap([1.0, 2.0], ["a"]), "got 2 items and 1 clusters"),
-        (lambda: interval_for([], None, binary=True), "interval_for: got no values"),
-        (lambda: interval_for([0.5, 1], None, binary=True), r"expected only 0 and 1, got 0\.5"),
+        (lambda: cluster_bootstrap([1.0, np.nan], None), ("cluster_bootstrap", "1")),
+        (lambda: cluster_bootstrap([1.0, 2.0], ["a"]), ("2", "1", "items")),
+        (lambda: interval_for([], None, binary=True), "interval_for"),
+        (lambda: interval_for([0.5, 1], None, binary=True), ("0", "1", "0.5")),
         (
             lambda: interval_for([[0, 1]] * 3, None, binary=True, reduce=lambda means: means),
-            r"reduce took means of shape \(10000, 2\) to \(10000, 2\)",
+            ("(10000, 2)", "(10000, 2)"),
         ),
     ],
 )
 def test_bad_calls_are_refused(call, message):
-    with pytest.raises(MetricError, match=message):
+    with raises(MetricError, message):
         call()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.intervals import cluster_bootstrap
 from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation, sign_flip_p
@@ -165,20 +166,20 @@ def test_one_cluster_gives_a_difference_without_interval():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mcnemar([1, 0], [1]), r"mcnemar: got values of shape \(2,\) and \(1,\)"),
-        (lambda: mcnemar([], []), "mcnemar: got no values"),
-        (lambda: mcnemar([0.5], [1]), r"mcnemar: expected only 0 and 1, got 0\.5"),
-        (lambda: mcnemar([[1, 0]], [[0, 1]]), r"mcnemar: expected shape \(item,\), got \(1, 2\)"),
-        (lambda: paired_difference([1], [1, 0], None, binary=True), r"got values of shape \(1,\) and \(2,\)"),
-        (lambda: paired_difference([[1, 0]], [[1, 0]], None, binary=True), "and no reduce"),
-        (lambda: paired_difference([0.5], [1], None, binary=True), r"expected only 0 and 1, got 0\.5"),
+        (lambda: mcnemar([1, 0], [1]), ("(2,)", "(1,)")),
+        (lambda: mcnemar([], []), ("got no values", "mcnemar")),
+        (lambda: mcnemar([0.5], [1]), ("0", "1", "0.5")),
+        (lambda: mcnemar([[1, 0]], [[0, 1]]), ("(item,)", "(1, 2)")),
+        (lambda: paired_difference([1], [1, 0], None, binary=True), ("(1,)", "(2,)")),
+        (lambda: paired_difference([[1, 0]], [[1, 0]], None, binary=True), "reduce"),
+        (lambda: paired_difference([0.5], [1], None, binary=True), ("0", "1", "0.5")),
         (lambda: paired_difference([1], [1], None, binary=True, level=2), "got 2"),
-        (lambda: paired_permutation([1.0], [np.inf], None), "paired_permutation: 1 items are not finite"),
-        (lambda: paired_permutation([[1.0]], [[2.0]], None), r"expected shape \(item,\), got \(1, 1\)"),
-        (lambda: paired_permutation([1.0], [2.0], ["a", "b"]), "got 1 items and 2 clusters"),
-        (lambda: paired_permutation([1.0], [2.0], None, resamples=0), "expected resamples >= 1, got 0"),
+        (lambda: paired_permutation([1.0], [np.inf], None), ("paired_permutation", "1")),
+        (lambda: paired_permutation([[1.0]], [[2.0]], None), ("(item,)", "(1, 1)")),
+        (lambda: paired_permutation([1.0], [2.0], ["a", "b"]), ("1", "2", "items")),
+        (lambda: paired_permutation([1.0], [2.0], None, resamples=0), ("resamples >= 1", "0")),
     ],
 )
 def test_bad_calls_are_refused(call, message):
-    with pytest.raises(MetricError, match=message):
+    with raises(MetricError, message):
         call()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.pareto import pareto_best, pareto_front
 
@@ -31,7 +32,7 @@ def test_a_point_is_on_the_front_if_and_only_if_no_measured_point_dominates_it(p
 def test_the_best_point_is_the_first_of_the_greatest_mean_and_on_the_front(points: list[list[float]]) -> None:
     means = [-1.0 if any(map(math.isnan, point)) else float(np.mean(point)) for point in points]
     if max(means) < 0:
-        with pytest.raises(MetricError, match="has a finite score for every objective"):
+        with raises(MetricError, "finite", "objective"):
             pareto_best(points)
         return
     best = pareto_best(points)
@@ -42,11 +43,11 @@ def test_the_best_point_is_the_first_of_the_greatest_mean_and_on_the_front(point
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        ([0.1, 0.2], r"expected numbers \(point, objective\); got an array of shape \(2,\)"),
-        ([], r"got an array of shape \(0,\)"),
+        ([0.1, 0.2], ("(point, objective)", "(2,)")),
+        ([], ("(0,)", "array")),
         ([[0.1], [0.2, 0.3]], "got none"),
     ],
 )
-def test_what_is_no_table_of_points_is_refused(scores: object, said: str) -> None:
-    with pytest.raises(MetricError, match=said):
+def test_what_is_no_table_of_points_is_refused(scores: object, said: str | tuple[str, ...]) -> None:
+    with raises(MetricError, said):
         pareto_front(scores)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.intervals import wilson
 from tellapart.stats.paired import mcnemar
@@ -82,17 +83,17 @@ def test_a_power_that_chance_alone_reaches_needs_no_difference():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: detectable_above_chance(0, 0.5), "detectable_above_chance: expected n >= 1 items, got 0"),
-        (lambda: detectable_above_chance(9, 1), r"expected a level in \(0, 1\), got 1"),
+        (lambda: detectable_above_chance(0, 0.5), ("detectable_above_chance", "n >= 1", "0")),
+        (lambda: detectable_above_chance(9, 1), ("(0, 1)", "1")),
         (lambda: detectable_above_chance(9, 0.5, power=80), "got 80"),
-        (lambda: power_above_chance(25, 9, 0.5), r"expected share in \[0, 1\], got 25"),
+        (lambda: power_above_chance(25, 9, 0.5), ("[0, 1]", "25")),
         (lambda: power_above_chance(0.5, 9, 0.5, alpha=0), "got 0"),
-        (lambda: detectable_difference(9, 0), r"expected discordance in \(0, 1\], got 0"),
-        (lambda: detectable_difference(-1, 0.1), "expected n >= 1 items, got -1"),
+        (lambda: detectable_difference(9, 0), ("(0, 1]", "0")),
+        (lambda: detectable_difference(-1, 0.1), ("n >= 1", "-1", "items")),
         (lambda: detectable_difference(9, 0.1, power=1), "got 1"),
-        (lambda: power_of_difference(0.3, 9, 0.2), r"got a difference of 0\.3 with discordance 0\.2"),
+        (lambda: power_of_difference(0.3, 9, 0.2), ("0.3", "0.2")),
     ],
 )
 def test_bad_calls_are_refused(call, message):
-    with pytest.raises(MetricError, match=message):
+    with raises(MetricError, message):
         call()

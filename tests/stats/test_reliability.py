@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
+from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, krippendorffs_alpha
 
@@ -56,7 +57,7 @@ def pairwise_alpha(table: list[list[str | None]]) -> float | None:
 @given(labels)
 def test_alpha_is_its_definition_over_pairs_of_labels(table) -> None:
     if all(sum(label is not None for label in row) < 2 for row in table):
-        with pytest.raises(MetricError, match=r"none of .* items has labels of two annotators"):
+        with raises(MetricError, "items", "labels", "annotators"):
             krippendorffs_alpha(table)
         return
     wanted = pairwise_alpha(table)
@@ -123,12 +124,12 @@ def test_one_cluster_gives_a_value_and_no_interval() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: krippendorffs_alpha([["a", None], []]), "none of 2 items has labels of two annotators"),
-        (lambda: alpha_with_interval([["a", "b"]], ["x", "y"]), "got 1 items and 2 clusters"),
-        (lambda: alpha_with_interval([["a", "b"]] * 3, level=2), r"expected a level in \(0, 1\), got 2"),
-        (lambda: kappa_with_interval(["a"], ["a", "b"]), "pass one label an item from each annotator"),
+        (lambda: krippendorffs_alpha([["a", None], []]), ("2", "items", "labels")),
+        (lambda: alpha_with_interval([["a", "b"]], ["x", "y"]), ("1", "2", "items")),
+        (lambda: alpha_with_interval([["a", "b"]] * 3, level=2), ("(0, 1)", "2")),
+        (lambda: kappa_with_interval(["a"], ["a", "b"]), ("label", "pass")),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, message) -> None:
-    with pytest.raises(MetricError, match=message):
+    with raises(MetricError, message):
         call()

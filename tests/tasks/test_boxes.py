@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.refcoco import read_refcoco
@@ -148,19 +149,19 @@ def test_what_looks_like_shares_of_the_image_is_said() -> None:
     [
         (
             '{"id": "0", "bbox": [1, 2, 3]}',
-            r"p\.jsonl:1: field 'bbox': a box is \[x, y, width, height\] in pixels; got",
+            ("p.jsonl:1", "'bbox'", "[x, y, width, height]"),
         ),
-        ('{"id": "0", "bbox": [1, 2, 3, "4"]}', "a box is"),
-        ('{"id": "0", "bbox": [1, 2, 3, true]}', "a box is"),
-        ('{"id": "0", "bbox": {"x": 1}}', "a box is"),
-        ('{"id": "7", "bbox": [1, 2, 3, 4]}', "none for 1 of 1: 0; 1 for unknown ids: 7"),
-        ('{"id": "0", "prediction": null}', "no prediction"),
+        ('{"id": "0", "bbox": [1, 2, 3, "4"]}', "box"),
+        ('{"id": "0", "bbox": [1, 2, 3, true]}', "box"),
+        ('{"id": "0", "bbox": {"x": 1}}', "box"),
+        ('{"id": "7", "bbox": [1, 2, 3, 4]}', ("1", "1", "0", "1", "7")),
+        ('{"id": "0", "prediction": null}', "prediction"),
     ],
 )
-def test_a_box_that_is_none_is_refused(tmp_path: Path, row: str, said: str) -> None:
+def test_a_box_that_is_none_is_refused(tmp_path: Path, row: str, said: str | tuple[str, ...]) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(row + "\n")
-    with pytest.raises(ScoreError, match=said):
+    with raises(ScoreError, said):
         GROUNDING.read(path, made((1, 1, 5, 5)))
 
 
@@ -241,16 +242,18 @@ def test_refcoco_is_read_as_its_authors_ship_it(tmp_path: Path, protocol: int) -
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"ann_id": 99}, r"refs\(unc\)\.p: row 1: field 'ann_id': .*instances.json has no box 99"),
-        ({"split": 3}, r"row 1: field 'split'"),
-        ({"sentences": []}, r"row 1: field 'sentences'"),
-        ({"sentences": [{"sent": "", "sent_id": 1}]}, r"row 1: field 'sentences\[0\].sent'"),
-        ({"split": "train"}, "holds no rows"),
+        ({"ann_id": 99}, ("1", "'ann_id'", "instances.json", "99")),
+        ({"split": 3}, ("1", "'split'")),
+        ({"sentences": []}, ("1", "'sentences'")),
+        ({"sentences": [{"sent": "", "sent_id": 1}]}, ("1", "'sentences[0].sent'")),
+        ({"split": "train"}, "rows"),
     ],
 )
-def test_files_of_refcoco_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_files_of_refcoco_that_do_not_fit_are_refused(
+    tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]
+) -> None:
     refcoco(tmp_path, **changes)
-    with pytest.raises(DataError, match=said):
+    with raises(DataError, said):
         read_refcoco(tmp_path / "refs(unc).p", tmp_path / "instances.json", "val")
 
 
@@ -283,7 +286,7 @@ def test_a_pickle_of_plain_data_is_read_as_pickle_reads_it(tmp_path_factory: Any
 def test_a_pickle_that_would_run_something_is_refused(tmp_path: Path, protocol: int) -> None:
     path = tmp_path / "a.p"
     path.write_bytes(pickle.dumps([1, Exploding()], protocol=protocol))
-    with pytest.raises(DataError, match=r"a\.p: holds (STACK_)?GLOBAL, which is no plain data"):
+    with raises(DataError, "a.p", "STACK_GLOBAL" if protocol > 3 else "GLOBAL", "plain"):
         read_plain_pickle(path)
 
 
@@ -293,7 +296,7 @@ def test_a_pickle_that_is_cut_off_anywhere_is_an_error(tmp_path: Path) -> None:
         whole = pickle.dumps([{"a": [1, 2.5, "x"], "b": (None, True)}] * 2, protocol=protocol)
         for length in range(len(whole)):
             path.write_bytes(whole[:length])
-            with pytest.raises(DataError, match=r"a\.p: is no complete pickle of plain data"):
+            with raises(DataError, "a.p", "complete", "plain"):
                 read_plain_pickle(path)
 
 

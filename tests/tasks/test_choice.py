@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.tasks.choice import Chosen, measure_choices, parse_choice, read_choices
@@ -103,13 +104,13 @@ def test_answers_that_are_missing_or_twice_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     whole = rows(["1"] * 8).splitlines(keepends=True)
     path.write_text("".join(whole[:-1]))
-    with pytest.raises(ScoreError, match=r"a\.jsonl: predictions must be given once for each id; none for 1 of 8: 3/2"):
+    with raises(ScoreError, "a.jsonl", "id", "1", "8", "3/2"):
         read_choices(path, CUPS)
     path.write_text("".join([*whole, whole[0]]))
-    with pytest.raises(ScoreError, match=r"a\.jsonl:9: a second prediction for id 0/1"):
+    with raises(ScoreError, "a.jsonl:9", "id", "0/1"):
         read_choices(path, CUPS)
 
 
 def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"holds no positive-first/\*\.json; name SugarCrepe's gpt-4v-results"):
+    with raises(DataError, "positive-first/*.json", "SugarCrepe", "gpt-4v-results"):
         read_choices(tmp_path, CUPS)

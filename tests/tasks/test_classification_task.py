@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.classification import ClassificationSet, ClassifiedImage
@@ -240,7 +241,7 @@ def test_what_naming_the_largest_class_would_get_is_said() -> None:
 
 
 def test_prompts_that_cancel_out_have_no_direction() -> None:
-    with pytest.raises(ModelError, match="1 of 1 vectors have length zero or are not finite"):
+    with raises(ModelError, "1", "1", "vectors"):
         class_vectors([np.array([[1.0, 0.0]], np.float32), np.array([[-2.0, 0.0]], np.float32)])
 
 
@@ -293,22 +294,25 @@ def test_scores_are_put_in_the_sets_order(arrays: dict[str, NDArray[Any]], tmp_p
     [
         (
             {"scores": None, "classes": None},
-            "has no array classes and scores; `tellapart export` lists the ids",
+            ("array", "scores"),
         ),
-        ({"scores": np.zeros((3, 3))}, r"`scores` must be 3 by 2; got shape \(3, 3\)"),
-        ({"scores": np.full((3, 2), np.inf)}, "s.npz: scores must be finite"),
-        ({"image_ids": np.arange(3)}, r"image_ids must be strings \(n,\); got int64 \(3,\)"),
-        ({"image_ids": np.array(["0", "1", "1"])}, "1 of image_ids are repeated: 1"),
-        ({"image_ids": np.array(["0", "1", "7"])}, "none for 1 of 3: 2; 1 for unknown ids: 7"),
-        ({"classes": np.array(["class 0", "cat"])}, "classes must be given once for each id; none for 1 of 2: class 1"),
+        ({"scores": np.zeros((3, 3))}, ("3", "2", "(3, 3)")),
+        ({"scores": np.full((3, 2), np.inf)}, ("s.npz", "scores", "finite")),
+        ({"image_ids": np.arange(3)}, ("image_ids", "(n,)", "int64", "(3,)")),
+        ({"image_ids": np.array(["0", "1", "1"])}, ("1", "image_ids", "1")),
+        ({"image_ids": np.array(["0", "1", "7"])}, ("1", "3", "2", "1", "7")),
+        ({"classes": np.array(["class 0", "cat"])}, ("id", "1", "2", "1")),
     ],
 )
 def test_a_file_of_scores_that_does_not_fit_is_refused(
-    changes: dict[str, NDArray[Any] | None], said: str, arrays: dict[str, NDArray[Any]], tmp_path: Path
+    changes: dict[str, NDArray[Any] | None],
+    said: str | tuple[str, ...],
+    arrays: dict[str, NDArray[Any]],
+    tmp_path: Path,
 ) -> None:
     kept = {name: array for name, array in (arrays | changes).items() if array is not None}
     np.savez(tmp_path / "s.npz", **kept)
-    with pytest.raises(ScoreError, match=said):
+    with raises(ScoreError, said):
         read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
@@ -271,25 +272,27 @@ def with_first(records: MomentSet, **changes: Any) -> list[dict[str, Any]]:
     [
         (
             {"before": [0.5] * 19},
-            "1 of 12 moments with not as many numbers under 'before' and 'after' as there are frames",
+            ("1", "12", "'before'", "'after'"),
         ),
-        ({"after": [0.5] * 21}, "not as many numbers"),
-        ({"times": [0, 1]}, "not as many numbers under 'before' and 'after' as `times` has"),
-        ({"times": [0] * 20}, "`times` that are not two or more rising seconds"),
-        ({"times": [0, None] * 10}, "something else than a list of finite numbers under 'times'"),
-        ({"before": None}, "something else than a list of finite numbers under 'before'"),
-        ({"before": ["x"] * 20}, "something else than a list of finite numbers under 'before'"),
-        ({"after": [True] * 20}, "something else than a list of finite numbers under 'after'"),
-        ({"after": [3e38] * 20}, "something else than a list of finite numbers under 'after'"),
-        ({"id": "zzz"}, "none for 1 of 12: v0123456789_0A; 1 for unknown ids: zzz"),
-        ({"id": ""}, r"s\.jsonl:1: no id; it is expected under 'id' or 'boundary_id'"),
-        ({"id": 7}, r"s\.jsonl:1: no id"),
+        ({"after": [0.5] * 21}, "numbers"),
+        ({"times": [0, 1]}, ("'before'", "'after'", "times")),
+        ({"times": [0] * 20}, ("rising", "seconds")),
+        ({"times": [0, None] * 10}, ("'times'", "finite")),
+        ({"before": None}, ("'before'", "finite")),
+        ({"before": ["x"] * 20}, ("'before'", "finite")),
+        ({"after": [True] * 20}, ("'after'", "finite")),
+        ({"after": [3e38] * 20}, ("'after'", "finite")),
+        ({"id": "zzz"}, ("1", "12", "v0123456789_0A", "1", "zzz")),
+        ({"id": ""}, ("s.jsonl:1", "id", "'id'", "'boundary_id'")),
+        ({"id": 7}, ("s.jsonl:1", "id")),
     ],
 )
-def test_a_line_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_a_line_that_does_not_fit_is_refused(
+    tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]
+) -> None:
     records = made(*np.linspace(0.2, 3.5, 12))
     path = write(tmp_path / "s.jsonl", with_first(records, **changes))
-    with pytest.raises(ScoreError, match=said):
+    with raises(ScoreError, said):
         read_frame_scores(path, records)
 
 
@@ -298,19 +301,19 @@ def test_the_first_ten_ids_of_what_is_wrong_are_named(tmp_path: Path) -> None:
     rows = with_first(records)
     ten = ", ".join(f"v0123456789_{k}A" for k in range(10)) + " and 2 more"
     short = [row | {"before": [1.0]} for row in rows]
-    for wrong, said in ((short, "12 of 12 moments with"), (rows + rows, "12 moments are repeated")):
-        with pytest.raises(ScoreError, match=rf"{said}.*{ten}"):
+    for wrong, said in ((short, ("12", "12", "moments")), (rows + rows, ("12", "moments", "repeated"))):
+        with raises(ScoreError, ten, said):
             read_frame_scores(write(tmp_path / "s.jsonl", wrong), records)
     (tmp_path / "s.jsonl").write_text("")
-    with pytest.raises(ScoreError, match=rf"none for 12 of 12: {ten}"):
+    with raises(ScoreError, "12", "12", ten):
         read_frame_scores(tmp_path / "s.jsonl", records)
 
 
 def test_a_number_that_json_does_not_have_is_refused_with_its_line(tmp_path: Path) -> None:
     records = made(1.0)
-    with pytest.raises(DataError, match=r"s\.jsonl:1: is not valid JSON \(NaN is not a JSON number\)"):
+    with raises(DataError, "s.jsonl:1", "JSON", "NaN", "JSON"):
         read_frame_scores(write(tmp_path / "s.jsonl", with_first(records, before=[float("nan")] * 20)), records)
-    with pytest.raises(ScoreError, match=r"s\.csv: similarities of frames are read from \.jsonl files; got '\.csv'"):
+    with raises(ScoreError, "s.csv", "'.csv'"):
         read_frame_scores(tmp_path / "s.csv", records)
 
 
@@ -412,14 +415,14 @@ def test_the_last_frame_may_be_missing_and_no_other(frames: Path) -> None:
     (frames / "frames" / "v0123456789" / "19.jpg").unlink()
     assert [one.output for one in evaluate(Hue(), ready).samples] == [one.output for one in whole.samples]
     (frames / "frames" / "v0123456789" / "18.jpg").unlink()
-    with pytest.raises(DataError, match=r"no image 'v0123456789/18\.jpg' in .*frames"):
+    with raises(DataError, "'v0123456789/18.jpg'", "image"):
         evaluate(Hue(), ready)
 
 
 def test_a_frame_that_cannot_be_decoded_is_named(frames: Path) -> None:
     (frames / "frames" / "w0123456789" / "4.jpg").write_bytes(b"no picture")
     ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
-    with pytest.raises(DataError, match=r"w0123456789/4\.jpg"):
+    with raises(DataError, "w0123456789/4.jpg"):
         evaluate(Hue(), ready)
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.vlue import read_questions
@@ -247,36 +248,36 @@ def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_pat
     assert VQA.read(path, records) == ["", "2"]
     assert VQA.notes(records, ["", "2"]) == ("1 of 2 answers are empty",)
     path.write_text("id,prediction\n0,\n1, \n")
-    with pytest.raises(ScoreError, match=r"p\.csv: every prediction is empty; fill in the template"):
+    with raises(ScoreError, "p.csv", "empty"):
         VQA.read(path, records)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[{"question_id": 0, "answer": "yes"}]', "none for 1 of 2: 1"),
-        ('[{"question_id": 0, "answer": "yes"}, {"question_id": 0, "answer": "no"}]', "a second prediction for id 0"),
+        ('[{"question_id": 0, "answer": "yes"}]', ("1", "2", "1")),
+        ('[{"question_id": 0, "answer": "yes"}, {"question_id": 0, "answer": "no"}]', ("id", "0")),
         (
             '[{"question_id": 0, "answer": ["yes"]}]',
-            r"row 0: field 'answer': a prediction here is a text; got \['yes'\]",
+            ("0", "'answer'", "['yes']"),
         ),
-        ('{"0": "yes"}', "a list of objects is expected"),
-        ('["yes"]', "row 0: expected an object; got str"),
+        ('{"0": "yes"}', "list"),
+        ('["yes"]', ("0", "object", "str")),
         (
             json.dumps([{"question_id": k, "answer": "x"} for k in range(20)]),
-            "18 for unknown ids: 10, 11, .* and 8 more",
+            ("18", "10", "11", "8"),
         ),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, text: str, said: str | tuple[str, ...]) -> None:
     path = tmp_path / "p.json"
     path.write_text(text)
     for task in (VQA, VQA2):
-        with pytest.raises(ScoreError, match=said):
+        with raises(ScoreError, said):
             task.read(path, made([("One cup?", "a", "yes"), ("How many?", "b", "2")]))
 
 
 def test_several_answers_are_not_measured_as_one() -> None:
     records = QuestionSet("v", (Question("0", "?", "a", ("x", "y")),))
-    with pytest.raises(DataError, match="question 0 has 2 answers and not one gold answer; use soft_accuracy"):
+    with raises(DataError, "0", "2", "soft_accuracy"):
         measure_one_answer(records, ["x"])

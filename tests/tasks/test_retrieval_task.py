@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.tabulate import tabulate
@@ -133,36 +134,36 @@ def test_a_limit_keeps_images_with_their_captions(gallery: RetrievalSet) -> None
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"image_ids": None}, "has no array image_ids; `tellapart export` lists the ids"),
-        ({"scores": None}, "holds neither `scores` nor the embeddings"),
+        ({"image_ids": None}, ("image_ids", "array")),
+        ({"scores": None}, "scores"),
         (
             {"scores": np.zeros((12, 23))},
-            r"`scores` must be a matrix of 12 by 24 rows for its ids; got shape \(12, 23\)",
+            ("12", "24", "(12, 23)"),
         ),
-        ({"image_ids": np.array(["0"] * 12)}, "11 of image_ids are repeated: 0, 0"),
+        ({"image_ids": np.array(["0"] * 12)}, ("11", "image_ids", "0", "0")),
         (
             {"image_ids": np.array([str(k + 1) for k in range(12)])},
-            "image_ids must be given once for each id; none for 1 of 12: 0; 1 for unknown ids: 12",
+            ("image_ids", "id", "1", "12", "0", "1", "12"),
         ),
-        ({"caption_ids": np.array(["0"]), "scores": np.zeros((12, 1))}, "none for 23 of 24: 1, 2"),
-        ({"image_ids": np.arange(12)}, r"image_ids must be strings \(n,\); got int64 \(12,\)"),
-        ({"scores": np.full((12, 24), np.nan)}, "NaN or infinite in the rows of 12 of 12 images: 0, 1"),
-        ({"scores": None, "images": np.zeros((12, 2)), "captions": np.ones((24, 2))}, "embeddings of images are zero"),
+        ({"caption_ids": np.array(["0"]), "scores": np.zeros((12, 1))}, ("23", "24", "1", "2")),
+        ({"image_ids": np.arange(12)}, ("image_ids", "(n,)", "int64", "(12,)")),
+        ({"scores": np.full((12, 24), np.nan)}, ("NaN", "12", "12", "0", "1")),
+        ({"scores": None, "images": np.zeros((12, 2)), "captions": np.ones((24, 2))}, ("images", "embeddings")),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(
-    arrays: dict[str, np.ndarray | None], said: str, gallery: RetrievalSet, tmp_path: Path
+    arrays: dict[str, np.ndarray | None], said: str | tuple[str, ...], gallery: RetrievalSet, tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.npz"
     whole = {**ids(gallery), "scores": noise(gallery), **arrays}
     np.savez(path, **{name: array for name, array in whole.items() if array is not None})
-    with pytest.raises(ScoreError, match=said) as caught:
+    with raises(ScoreError, said) as caught:
         read_gallery_scores(path, gallery)
     assert str(caught.value).startswith(str(path))
 
 
 def test_another_suffix_is_refused(gallery: RetrievalSet) -> None:
-    with pytest.raises(ScoreError, match=r"scores of a gallery are read from \.npz files; got '\.csv'"):
+    with raises(ScoreError, "'.csv'", "scores"):
         read_gallery_scores(Path("a.csv"), gallery)
 
 
@@ -200,9 +201,7 @@ def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path: Path) -> N
     from tellapart.benchmarks.locations import Locations
 
     (tmp_path / "test-coco-cfs.csv").write_text("image_path,caption\nelsewhere/1_0.jpg,a cat\n")
-    with pytest.raises(
-        DataError, match=r"test-coco-cfs.csv:2: field 'image_path': 'elsewhere/1_0.jpg' lies in none of"
-    ):
+    with raises(DataError, "test-coco-cfs.csv:2", "'image_path'", "'elsewhere/1_0.jpg'"):
         find_benchmark("coco-counterfactuals-test", Locations(tmp_path)).records()
 
 

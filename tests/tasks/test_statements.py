@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.data.task_records import Statement, StatementSet
 from tellapart.errors import ScoreError
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -152,19 +153,19 @@ def test_the_order_of_the_rows_changes_nothing(rows: list[tuple[bool, bool, int]
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ('{"id": "0", "prediction": true}\n', r"none for 1 of 2: 1"),
-        ('{"id": "0", "prediction": true}\n' * 2, r"p\.jsonl:2: a second prediction for id 0"),
+        ('{"id": "0", "prediction": true}\n', ("1", "2", "1")),
+        ('{"id": "0", "prediction": true}\n' * 2, ("p.jsonl:2", "id", "0")),
         (
             '{"id": "0", "prediction": true}\n{"id": "1", "prediction": 2}\n',
-            r"p\.jsonl:2: .*a label is true or false; got 2",
+            ("p.jsonl:2", "2", "label"),
         ),
-        ('{"id": "0", "prediction": true}\n{"id": "1", "prediction": null}\n', r"p\.jsonl:2: no prediction"),
-        ('{"prediction": true}\n', r"p\.jsonl:1: no id"),
-        ("".join(f'{{"id": "{k}", "prediction": true}}\n' for k in range(4)), r"2 for unknown ids: 2, 3"),
+        ('{"id": "0", "prediction": true}\n{"id": "1", "prediction": null}\n', "p.jsonl:2"),
+        ('{"prediction": true}\n', ("p.jsonl:1", "id")),
+        ("".join(f'{{"id": "{k}", "prediction": true}}\n' for k in range(4)), ("2", "2", "3")),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, lines: str, said: str) -> None:
+def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, lines: str, said: str | tuple[str, ...]) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(lines)
-    with pytest.raises(ScoreError, match=said):
+    with raises(ScoreError, said):
         TASKS["nlvr2"].read(path, made([True, False], [0, 1]))
