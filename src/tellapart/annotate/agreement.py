@@ -16,13 +16,13 @@ __all__ = ["Estimate", "LabelAgreement", "LabelShare", "PairAgreement", "Record"
 
 
 class Record(BaseModel):
-    """A part of what `annotate agree` reports; its fields are those of the JSON."""
+    """A part of the report of `annotate agree`; its fields are those of the JSON."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Estimate(Record):
-    """A number with its interval; None where it is not defined, or the data give no interval."""
+    """A number with its interval; None if it is not defined, or the data give no interval."""
 
     value: float | None
     low: float | None
@@ -79,7 +79,7 @@ def usable(answers: Sequence[SurveyAnswer]) -> list[SurveyAnswer]:
 
 
 def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, seed: int = 0) -> list[LabelAgreement]:
-    """Compare annotators' choices, in each view of the survey; return nothing where no unit has two labels.
+    """Compare annotators' choices, in each view of the survey; return nothing if no unit has two labels.
 
     A label is the option itself, whatever its letter was: two people who both chose `A` need not agree.
 
@@ -142,7 +142,7 @@ def _view(
 def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, seed: int = 0) -> list[LabelShare]:
     """Return how often each label was given, the most frequent first; options count as right or wrong.
 
-    Where a unit has no right answer, its options count as `an option`. COCO-Counterfactuals' Table 7 is this, of its
+    If a unit has no right answer, its options count as `an option`. COCO-Counterfactuals' Table 7 is this, of its
     survey of error categories.
     """
     ask, answers = survey.choice, usable(answers)

@@ -1,7 +1,7 @@
 """Error rates of annotators by tag, by the altered word pair and by groups of words; and how often a word was altered.
 
-An error is an answer that is not the image's (or the caption's) own: the other one, both, or neither
-(COCO-Counterfactuals appendix A.3). Rates are over answers, with intervals that draw whole clusters.
+An error is an answer other than the image's (or the caption's): the other one, both, or neither
+(COCO-Counterfactuals appendix A.3). Rates are over answers, with intervals that draw clusters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Errors(Record):
         all: over all answers.
         by_tag: for each tag and value.
         by_alteration: for each pair of altered words, first caption's -> second's; most errors first (Table 10).
-        by_group: for each group of words: units whose own altered word is of the group.
+        by_group: for each group of words: units whose altered word is of the group.
     """
 
     all: ErrorRate
@@ -58,7 +58,7 @@ def errors_by(
     *,
     seed: int = 0,
 ) -> Errors | None:
-    """Count errors; None where the survey has no right answers, or nobody answered.
+    """Count errors; None if the survey has no right answers, or nobody answered.
 
     Args:
         survey, study: of the answers.
@@ -104,7 +104,7 @@ def _alteration(unit: SurveyUnit) -> list[str]:
 
 
 def _own_word(unit: SurveyUnit) -> str:
-    """Return the altered word of the unit's own caption: the paper's "altered subject of its caption"."""
+    """Return the altered word of the unit's caption: the paper's "altered subject of its caption"."""
     return unit.altered[int(unit.truth)] if unit.altered and unit.truth.isdigit() else ""
 
 

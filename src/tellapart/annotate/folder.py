@@ -50,7 +50,7 @@ class ImageAccess:
 
 
 def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> int:
-    """Write a study's folder atomically; return the characters of the largest page, and 0 where it would be too large.
+    """Write a study's folder atomically; return the characters of the largest page, and 0 if it would be too large.
 
     No page is written if the pictures of one annotator's tasks take more than 100 million characters.
 
@@ -128,7 +128,7 @@ def read_study(folder: Path) -> Study:
     """Read the key of a study.
 
     Raises:
-        DataError: the folder has none, or it is not what it must be.
+        DataError: the folder has none, or it is malformed.
     """
     path = folder / _KEY
     if not path.is_file():
@@ -154,7 +154,7 @@ def write_answers(folder: Path, answers: Sequence[SurveyAnswer]) -> Path:
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows atomically: as JSONL, or as one JSON list where the file's name ends in `.json`.
+    """Write rows atomically: as JSONL, or as one JSON list if the file's name ends in `.json`.
 
     Raises:
         DataError: it cannot be written.
@@ -173,7 +173,7 @@ def read_answers(folder: Path, study: Study) -> list[SurveyAnswer]:
     """Read a study's answers.
 
     Raises:
-        DataError: there are none yet, or they are not what they must be.
+        DataError: there are none yet, or they are malformed.
     """
     path = folder / _ANSWERS
     if not path.is_file():

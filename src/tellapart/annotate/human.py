@@ -131,7 +131,7 @@ def human_scores(answered: AnsweredStudies) -> Scores:
 
     - match: the share of people who found the caption true of the image; a probability.
     - captions for one image, or images for one caption: the share of people who chose each; both count a half each.
-    - two images and two captions, asked both ways (i2t and t2i): scores whose four comparisons are what people chose.
+    - two images and two captions, asked both ways (i2t and t2i): scores whose four comparisons are people's choices.
 
     Raises:
         ScoreError: items were not fully answered; only one way was asked of 2x2 items; or people's choices of an item
@@ -205,7 +205,7 @@ def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, S
 
 
 def _matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
-    """Return scores with the signs: s00 - s01 and s11 - s10 as `captions` say, s00 - s10 and s11 - s01 as `images` say.
+    """Return scores with the signs: s00 - s01 and s11 - s10 as in `captions`, s00 - s10 and s11 - s01 as in `images`.
 
     Both pairs of differences add up to s00 + s11 - s01 - s10, so that one sum must be reachable from either.
     """

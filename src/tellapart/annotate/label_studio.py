@@ -95,7 +95,7 @@ def local_file(picture: ImageFile, prefix: str) -> str:
 
 
 def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
-    """Return an annotator's tasks, to be imported into a project of their own.
+    """Return an annotator's tasks, to be imported into a separate project.
 
     Args:
         study: the key.
@@ -113,16 +113,16 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
 def read_export(rows: Any, path: str, fields: Collection[str]) -> Iterator[Reply]:
     """Yield the replies of an export in JSON or JSON_MIN; its content shows which of the two it is.
 
-    A skipped (cancelled) annotation is a reply that is skipped; JSON_MIN leaves it out. Drafts and predictions are no
+    A skipped (cancelled) annotation is a reply that is skipped; JSON_MIN leaves it out. Drafts and predictions are not
     replies; nor is JSON_MIN's row of a task without annotation.
 
     Args:
-        rows: what the export holds.
+        rows: the content of the export.
         path: the export, for messages.
         fields: names of the survey's fields, which JSON_MIN mixes with the task's other data.
 
     Raises:
-        DataError: it is not what Label Studio exports.
+        DataError: it is not an export of Label Studio.
     """
     if not isinstance(rows, list) or not rows:
         raise DataError(

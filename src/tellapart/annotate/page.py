@@ -39,7 +39,7 @@ class PagePicture:
 
     Attributes:
         uri: a `data:` address.
-        size: width and height before it was scaled down, in which boxes are drawn; None where it was not.
+        size: width and height before it was scaled down, in which boxes are drawn; None if it was not.
     """
 
     uri: str
@@ -108,7 +108,7 @@ def _json(value: Any) -> str:
 def _content(
     survey: Survey, study: Study, annotator: str, picture: Callable[[TaskPart], PagePicture]
 ) -> dict[str, Any]:
-    """Return what the page's script reads; pictures in the order in which they are first shown."""
+    """Return the data for the page's script; pictures in the order in which they are first shown."""
     pictures: dict[PagePicture, int] = {}
 
     def shown(part: TaskPart) -> str | int:
@@ -146,7 +146,7 @@ def read_page_answers(content: Mapping[str, Any], where: str) -> Iterator[Reply]
         where: the file, for messages.
 
     Raises:
-        DataError: it is not what a page saves.
+        DataError: it is not a file that a page saves.
 
     >>> answers = [{"task": "ann-00001", "values": {"caption": "A"}}]
     >>> list(read_page_answers({"tellapart_answers": 1, "study": "feed", "answers": answers}, "a.json"))

@@ -55,7 +55,7 @@ def tasks_of(study: Study, annotator: str) -> list[AnnotatorTask]:
 
 
 def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
-    """Return what a unit shows, its options in an order: images, texts, options.
+    """Return the content of a unit, its options in an order: images, texts, options.
 
     >>> unit = SurveyUnit(id="a", item="a", cluster="a", images=["0.png"], options=["x", "y"])
     >>> [(each.name, each.value) for each in task_parts(unit, [1, 0])]
@@ -72,7 +72,7 @@ def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
 
 
 def choice_names(ask: Ask) -> tuple[str, ...]:
-    """Return the choices of a question beside the unit's options, as they are shown.
+    """Return the choices of a question other than the unit's options, as they are shown.
 
     >>> choice_names(Ask("caption", "choice", "Which caption?", ("both", "neither"), options=True))
     ('Both', 'Neither')
@@ -93,10 +93,10 @@ def field_labels(ask: Ask, options: int) -> dict[str, str]:
 
 
 def read_image_file(pairs: PairSet, each: TaskPart) -> ImageFile:
-    """Read an image of a pair set as annotators get it: its own file, or a PNG of a frame or with the box drawn on it.
+    """Read an image of a pair set as annotators get it: its file, or a PNG of a frame or with the box drawn on it.
 
     Raises:
-        DataError: the image is not there, or cannot be decoded where it must be.
+        DataError: the image is not there, or cannot be decoded although it must be.
     """
     suffix = PurePosixPath(each.value).suffix.lower()
     if each.box or suffix not in _TYPES:

@@ -1,4 +1,4 @@
-"""The files that answers come back in: an annotator's page, Label Studio's exports, sheets; the content says which."""
+"""Files of answers: an annotator's page, Label Studio's exports, sheets; the kind is recognised by the content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_replies(path: Path, survey: Survey, study: Study) -> Iterator[Reply]:
     """Yield the replies of a file: `.json` that a page saved or Label Studio exported, or a `.csv` sheet.
 
     Raises:
-        DataError: the file is of another kind, cannot be read, or is not what it must be.
+        DataError: the file is of another kind, cannot be read, or is malformed.
     """
     if path.suffix == ".csv":
         yield from read_sheet(path, survey, study)

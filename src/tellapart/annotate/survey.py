@@ -1,7 +1,7 @@
 """Surveys: units with their questions, the annotators who get them, and the order in which options are shown.
 
-Every annotator has tasks of their own, since the order of the units and the side of each option are drawn anew for each
-of them. `Study` records what was drawn, and the right answers: it is the key that answers are decoded with, and no
+Every annotator has separate tasks, since the order of the units and the side of each option are drawn again for each
+of them. `Study` records the draws, and the right answers: it is the key that answers are decoded with, and no
 annotator should see it.
 """
 
@@ -68,20 +68,20 @@ class Ask:
     required: bool = True
 
     def names(self, options: int) -> tuple[str, ...]:
-        """Return the names of its fields where a unit has so many options."""
+        """Return the names of its fields for a unit with so many options."""
         if self.control == "text" and self.options:
             return tuple(f"{self.name}_{letter.lower()}" for letter in letters(options))
         return (self.name,)
 
 
 class SurveyUnit(AnnotationRow):
-    """What an annotator sees at once, the options to choose from, and the right answer.
+    """Everything that an annotator sees at once, the options to choose from, and the right answer.
 
     Attributes:
         images, texts: shown in this order; images as references.
         options: references of images, or texts, whose order is drawn; an answer names one by its index here: `0`, `1`.
-        truth: the right answer; empty where there is none.
-        altered: where the item has two captions that differ in one word, that word in each.
+        truth: the right answer; empty if there is none.
+        altered: the word in which the item's two captions differ, in each, if it is one word.
         box: x, y, width, height in pixels, drawn on the first image.
         earlier: answers of an earlier study, for the records made of this one.
     """
@@ -123,7 +123,7 @@ class SurveyAnswer(AnnotationRow):
 
     Attributes:
         values: by field; an option by its index in the unit, a box as x, y, width, height in pixels.
-        skipped: the annotator passed the unit over; there are no values.
+        skipped: the annotator passed the unit over, without values.
         problems: rules of the survey that the answer breaks. It is kept, and not used.
     """
 
@@ -154,7 +154,7 @@ class Study(AnnotationRow):
 
     @cached_property
     def token(self) -> str:
-        """A mark of this study's tasks, so that another study's answers are not taken for its own."""
+        """A mark of this study's tasks, so that another study's answers are not taken for them."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -185,7 +185,7 @@ class Survey:
         instructions: paragraphs that the annotator reads first.
         source: the paper whose survey it is.
         asks: questions of every unit.
-        units: makes the units of a pair set (and of an earlier study, where `after` names its survey).
+        units: makes the units of a pair set (and of an earlier study, if `after` names its survey).
         other_people: those who answered the earlier study may not be asked.
         problems: the rules that an answer's values break, given a set of allowed answers, which may be empty.
         views: how labels are merged before people are compared: name -> function of the label.
@@ -253,7 +253,7 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
     """Make a survey of a pair set: its units, and each annotator's tasks.
 
     Units are shuffled once and dealt to groups of `each` annotators in turn; each annotator gets an order of units,
-    and an order of options in each, of their own. All of it depends on the seed, the names and the ids alone.
+    and an order of options in each. All of it depends on the seed, the names and the ids alone.
 
     Raises:
         DataError: the survey does not fit the pair set's shape, or needs an earlier study.
@@ -303,7 +303,7 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
 
 
 def _draw_sample(units: list[SurveyUnit], how: Deal) -> list[SurveyUnit]:
-    """Return all units of as many items as the sample has, in their own order."""
+    """Return all units of as many items as the sample has, in their order."""
     items = list(dict.fromkeys(unit.item for unit in units))
     if how.sample is None or how.sample >= len(items):
         return units
@@ -312,6 +312,6 @@ def _draw_sample(units: list[SurveyUnit], how: Deal) -> list[SurveyUnit]:
 
 
 def _generator(seed: int, *names: str) -> np.random.Generator:
-    """Return a generator of its own for each name, so that no draw depends on how many came before."""
+    """Return a separate generator for each name, so that no draw depends on how many came before."""
     digest = hashlib.sha256("\0".join([str(seed), *names]).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))

@@ -55,7 +55,7 @@ _COCO_CF = Survey(
 
 
 def _misjudged_units(pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit]:
-    """Return a unit for each image whose own caption somebody did not choose."""
+    """Return a unit for each image whose caption somebody did not choose."""
     assert earlier is not None  # noqa: S101  (`deal` checked it)
     captions = {item.id: item.texts for item in pairs.items}
     wrong: dict[str, list[str]] = {}

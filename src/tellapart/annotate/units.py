@@ -17,9 +17,9 @@ _WORD = re.compile(r"\w+")
 
 
 def altered_words(first: str, second: str) -> tuple[str, str] | None:
-    """Return the word in which two captions differ, in each of them; None where they differ in more, or in number.
+    """Return the word in which two captions differ, in each of them; None if they differ in more, or in number.
 
-    Words are in lower case and without marks, so that a tokeniser's `do n't` is no change.
+    Words are in lower case and without marks, so that a tokeniser's `do n't` is not a change.
 
     Source: COCO-Counterfactuals, whose captions are made by the change of one noun (its "altered subjects").
 

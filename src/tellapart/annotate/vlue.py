@@ -20,7 +20,7 @@ _SOURCE = "VLUE section 3.2"
 #: Of a caption, as COCO's instructions have it.
 _FEWEST_WORDS = 8
 
-#: What RefCOCO+'s players might not say: the phrase must hold of the thing, not of its place.
+#: Words that RefCOCO+'s players might not use: the phrase must hold of the thing, not of its place.
 _PLACES = frozenset(
     (
         *("left", "right", "top", "bottom", "upper", "lower", "leftmost", "rightmost", "topmost", "bottommost"),

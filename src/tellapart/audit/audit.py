@@ -24,7 +24,7 @@ __all__ = ["Audit", "ItemChange", "Options", "audit"]
 
 
 class ItemChange(BaseModel):
-    """What changes between an item's pictures."""
+    """The changes between an item's pictures."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,12 +41,12 @@ class Audit(BaseModel):
         items, shape: how many items, of how many images and texts.
         images: distinct pictures, by their pixels; None if they were not read.
         texts: distinct captions.
-        clusters: what intervals resample.
+        clusters: the units that intervals resample.
         fingerprint: over ids, texts and pixels; None if pictures were not read.
         against: the set that it was compared with.
         tags: items by tag and value.
         changes: of each item; empty if items have one picture.
-        changes_by_field: items by where the change's centre lies, 3 rows of 3 fields of the picture.
+        changes_by_field: items by the place of the change's centre, 3 rows of 3 fields of the picture.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,13 +75,13 @@ class Audit(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an audit does beside its own checks.
+    """Parts of an audit besides its checks.
 
     Attributes:
-        against: another set, to find what both hold.
+        against: another set, to find shared items.
         text_model: a model of texts alone, which scores how likely each caption is.
         pictures: whether pictures are read.
-        progress: called with what is being read or tested, how far that is, and the total.
+        progress: called with the current step, its progress, and the total.
         detector_model: a dual encoder, whose vectors are tried for recognising an item's first entry, too.
         grammar_model: a text scorer of how grammatical a caption is.
     """
@@ -100,7 +100,7 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     Raises:
         DataError: a picture is missing or cannot be decoded.
         ModelError, UnknownNameError: a model is not available, the text model cannot read a caption, or the detector's
-            model is no dual encoder.
+            model is not a dual encoder.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> record = audit(load_pairs("demo").select(range(4)))

@@ -212,5 +212,5 @@ def _gap(gaps: NDArray[np.float64], pairs: PairSet, limit: float) -> dict[str, A
 
 
 def _first_caption(pairs: PairSet) -> str:
-    """Name the caption with index 0: the true one beside a single image, else the first image's."""
+    """Name the caption with index 0: the true one of a single image, else the first image's."""
     return "the true caption" if pairs.shape[0] == 1 else "the first caption"

@@ -27,7 +27,7 @@ SAMPLES = 12
 #: Characters that their pictures may take in the file.
 _BUDGET = 4_000_000
 
-#: Fields of a set's own card that a data card shows.
+#: Fields of a set's card that a data card shows.
 _FACTS = ("description", "licence", "source", "citation")
 
 _HOW_TO_ANSWER = (
@@ -40,10 +40,10 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What both forms of a card show.
+    """The content of both forms of a card.
 
     Attributes:
-        facts: fields of the set's own card: name -> text.
+        facts: fields of the set's card: name -> text.
         sections: answered questions of the datasheet, by section.
         open_questions: the others, by section.
         samples: items that are shown: id, tags, captions, image references.
@@ -68,7 +68,7 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
     """Gather a set's card.
 
     Raises:
-        DataError: the `datasheet` in the set's card is not what it must be.
+        DataError: the `datasheet` in the set's card is malformed.
 
     >>> from tellapart.audit.audit import Options, audit
     >>> from tellapart.benchmarks.find import load_pairs
@@ -88,7 +88,7 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
         {"id": item.id, "tags": item.tags, "texts": item.texts, "images": item.images, "true": pairs.shape[0] == 1}
         for item in chosen
     ]
-    # Where no picture was read, none may be readable.
+    # If no picture was read, none may be readable.
     images = [item.images for item in chosen] if audit.images is not None else []
     return Card(
         audit=audit,
@@ -163,7 +163,7 @@ def _datasheet(card: Card) -> list[str]:
         lines += ["", f"### {section}", ""]
         lines += [f"- {_escape(answer.question.text)} {_escape(answer.text)}" for answer in answered]
     if card.unanswered:
-        # Folded where markdown is shown as a page, which takes these two elements.
+        # Folded if markdown is shown as a page, which takes these two elements.
         lines += [
             "",
             "<details>",

@@ -1,4 +1,4 @@
-"""Change within an item: how much of the picture differs, and where."""
+"""Change within an item: the share of the picture that differs, and its place."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _EXCEPTIONS = 0.1
 
 
 class Change(BaseModel):
-    """What differs between an item's first picture and the one that differs most from it.
+    """The difference between an item's first picture and the one that differs most from it.
 
     Attributes:
-        share: of the pixels that changed; None where the pictures have different sizes.
+        share: of the pixels that changed; None if the pictures have different sizes.
         box: the smallest box around them, `(left, top, right, bottom)` as shares of width and height.
         box_share: the box's share of the picture.
         mean_absolute: over all pixels and channels, in levels of 255.
@@ -129,7 +129,7 @@ def _mean_change(changes: Sequence[Change], pairs: PairSet) -> Finding:
 
 
 def changes_by_field(changes: Sequence[Change]) -> list[list[int]]:
-    """Count changes by where their centre lies: 3 rows of 3 fields of the picture.
+    """Count changes by the place of their centre: 3 rows of 3 fields of the picture.
 
     >>> changes_by_field([Change(share=0.1, mean_absolute=1.0, centre=(0.9, 0.5))])
     [[0, 0, 0], [0, 0, 1], [0, 0, 0]]

@@ -1,6 +1,7 @@
 """Croissant 1.1 metadata of a pair set's folder: its files, and how to read items from them.
 
-What a card does not say is left out, never invented; `missing` lists what the format asks for and the card lacks.
+A fact that the card lacks is left out, never invented; `missing` lists the facts that the format asks for and the card
+lacks.
 
 Source: Croissant Format Specification 1.1 (MLCommons, 2026).
 """
@@ -87,13 +88,12 @@ def missing(card: Mapping[str, Any]) -> list[str]:
 
 
 def croissant(pairs: PairSet) -> dict[str, Any]:
-    """Return the metadata as JSON-LD; its paths are relative to the set's folder, so that is where the file belongs.
+    """Return the metadata as JSON-LD; its paths are relative to the set's folder, so the file belongs there.
 
-    A card says more in `url`, `citation`, `version`, `date_published`, `licence` and `creators` (a list of names).
+    A card has more facts in `url`, `citation`, `version`, `date_published`, `licence` and `creators` (a list of names).
 
     Raises:
-        DataError: the set is not a folder with `pairs.jsonl`, or its card's `datasheet` or `creators` are not what
-            they must be.
+        DataError: the set is not a folder with `pairs.jsonl`, or its card's `datasheet` or `creators` are malformed.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> metadata = croissant(load_pairs("demo"))
@@ -182,7 +182,7 @@ def _record_set(pairs: PairSet) -> dict[str, Any]:
         _field("images", f"Paths of its pictures, relative to the folder; {true}.", images),
         _field("texts", f"Its captions; {true}.", texts),
     ]
-    # What no line of the file has cannot be read from it; an item fills it in.
+    # A field that no line of the file has cannot be read from it; an item fills it in.
     if any("cluster" in row for _, row in read_jsonl(pairs.root / LISTING)):
         fields.append(_field("cluster", "What must be resampled together."))
     tags = {tag for item in pairs.items for tag in item.tags}

@@ -37,7 +37,7 @@ class DatasheetQuestion:
 
 @dataclass(frozen=True, slots=True)
 class DatasheetAnswer:
-    """A question and its answer; empty where there is none."""
+    """A question and its answer; empty if there is none."""
 
     question: DatasheetQuestion
     text: str
@@ -139,10 +139,11 @@ QUESTIONS: tuple[DatasheetQuestion, ...] = tuple(
 
 
 def answers(card: Mapping[str, Any]) -> list[DatasheetAnswer]:
-    """Return every question with what the card answers.
+    """Return every question with the card's answer.
 
     Raises:
-        DataError: the card's `datasheet` is no object, asks an unknown question, or holds an answer that is no text.
+        DataError: the card's `datasheet` is not an object, asks an unknown question, or holds an answer that is not a
+            text.
 
     >>> [(a.question.key, a.text) for a in answers({"licence": "CC0", "datasheet": {"purpose": "a test"}}) if a.text]
     [('purpose', 'a test'), ('licence', 'CC0')]

@@ -1,6 +1,6 @@
 """Detectability: an item's first picture or caption is recognised among its others without any matching.
 
-Where one picture of a pair is a photograph and the other one generated, or compressed once more, a model may answer by
+If one picture of a pair is a photograph and the other one generated, or compressed once more, a model may answer by
 origin. So a linear head is fitted on features that know nothing of the item's other side, and judges items of clusters
 that it was not fitted on. If it orders more of them rightly than chance does, first and others do not come from one
 process.
@@ -52,9 +52,9 @@ class Evidence:
 
     Attributes:
         of: `images` or `captions`.
-        by: what the features are.
+        by: the kind of the features.
         features: float `(item, entry, dimensions)`.
-        names: of the dimensions; none where a single one has no meaning.
+        names: of the dimensions; none if a single one has no meaning.
     """
 
     of: str
@@ -71,12 +71,12 @@ def detectability(
     Args:
         pairs: the set.
         pictures: whether pictures are read.
-        model: a dual encoder, whose vectors are judged beside the bundled statistics.
+        model: a dual encoder, whose vectors are judged in addition to the bundled statistics.
         progress: called after each picture, batch and swap.
 
     Raises:
         DataError: a picture is missing or cannot be decoded.
-        ModelError, UnknownNameError: the model is not available or is no dual encoder.
+        ModelError, UnknownNameError: the model is not available or is not a dual encoder.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> findings, not_done = detectability(load_pairs("demo").select(range(4)), pictures=False)

@@ -1,7 +1,7 @@
-"""Detectors: heads on frozen features that tell the second image of a pair from the first, and the second caption.
+"""Detectors: heads on frozen features that separate the second image of a pair from the first, and the second caption.
 
-Where first entries are natural and second ones synthetic, a head on frozen vectors learns the origin, and may play the
-benchmark by it, without matching anything. Its score bounds what origin alone explains of a model's score.
+If first entries are natural and second ones synthetic, a head on frozen vectors learns the origin, and may play the
+benchmark by it, without matching anything. Its score bounds the part of a model's score that origin alone explains.
 
 Source: BiVLC (Miranda et al. 2024), section on detectors and appendix E.3: a sigmoid neuron on the frozen encoder of
 each side. There the vectors are not scaled to length one; here they are as the model gives them, and features are
@@ -32,10 +32,10 @@ from tellapart.stats.sigmoid_head import PENALTY, fit_head
 
 __all__ = ["Detection", "DetectorScore", "DetectorSettings", "Origins", "detect", "origins"]
 
-#: What a detection reports, beside what `detector_outcomes` gives.
+#: The report of a detection, in addition to `detector_outcomes`.
 _ACCURACIES = ("image_accuracy", "text_accuracy")
 
-#: One side of a set: vectors, and what each of them is of.
+#: One side of a set: vectors, and the image or caption of each.
 _Side = tuple[NDArray[np.float32], NDArray[np.str_]]
 
 
@@ -44,7 +44,7 @@ class DetectorSettings:
     """The fit of the heads.
 
     Attributes:
-        folds: parts of the set, whole clusters each, if its heads are fitted on itself.
+        folds: parts of the set, without splitting a cluster, if its heads are fitted on itself.
         seed: of the parts, and of the bootstrap.
         penalty: of the heads' weights.
     """
@@ -101,7 +101,7 @@ class Detection(BaseModel):
         model, fingerprint: of the frozen encoder.
         trained_on: the set that the heads were fitted on; None if on the other folds of this one.
         items, clusters: how many.
-        folds: parts, where the heads were fitted on the set itself.
+        folds: parts, if the heads were fitted on the set itself.
         seed, penalty: of the heads.
         scores: `image_accuracy` and `text_accuracy` (chance is one half), then the game: `text_score`, `image_score`,
             `group_score` and the four directions.
@@ -138,12 +138,12 @@ def detect(
         store: of its vectors.
         trained_on: a set of the same shape to fit the heads on; else each fold is tested by heads of the others.
         settings: of the heads.
-        progress: called with what is done.
+        progress: called after each step.
 
     Raises:
         DataError: items of another shape, too few clusters, an image that cannot be read, or a training set that holds
             nothing but what is measured.
-        ModelError: the model is no dual encoder, or its output is not what it must be.
+        ModelError: the model is not a dual encoder, or its output is malformed.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.find import find_model

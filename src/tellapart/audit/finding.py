@@ -39,12 +39,12 @@ class Finding(BaseModel):
 
     Attributes:
         name: a stable name.
-        title: what was measured, in a few words.
+        title: the measured quantity, in a few words.
         value: the number, in `unit`; a share lies in [0, 1].
-        low, high, method: its interval over clusters, where the data give one.
+        low, high, method: its interval over clusters, if the data give one.
         n: how many items it was measured on.
-        threshold: what it must keep to pass.
-        says: what it means for this set.
+        threshold: the bound of a pass.
+        says: its meaning for this set.
         items: ids of items that it concerns, at most 20.
     """
 
@@ -105,10 +105,10 @@ def at_most(limit: float, name: str, title: str, concerned: Iterable[bool], pair
     Args:
         limit: the largest share that passes.
         name: the finding's.
-        title: what an item is counted for.
+        title: the fault that is counted.
         concerned: one answer for each item.
         pairs: the items.
-        says: what it means if an item is concerned.
+        says: its meaning for the items.
 
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
@@ -140,7 +140,7 @@ def format_value(finding: Finding) -> str:
 
 
 def format_interval(finding: Finding) -> str:
-    """Write a finding's interval; an empty text where it has none.
+    """Write a finding's interval; an empty text if it has none.
 
     >>> fields = {"name": "a", "title": "b", "value": 0.5, "unit": "share", "n": 8, "threshold": "", "says": ""}
     >>> format_interval(Finding(**fields, verdict="pass", low=0.25, high=0.75))

@@ -1,4 +1,4 @@
-"""A scan of a set's pictures: each is decoded once, and what the checks need of it is kept."""
+"""A scan of a set's pictures: each is decoded once, and everything that the checks need is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ImageScan", "scan_images"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageScan:
-    """What the checks need of a set's pictures.
+    """The facts of a set's pictures that the checks need.
 
     Attributes:
         references: distinct references, in the order in which items name them.

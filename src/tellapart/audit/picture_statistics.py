@@ -1,4 +1,4 @@
-"""Statistics of a picture's file and pixels that show how it was made rather than what is in it."""
+"""Statistics of a picture's file and pixels that show how it was made rather than its content."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return `PIXEL_STATISTICS` of an RGB picture, uint8 `(height, width, 3)`: float64 `(9,)`.
 
     - sharpness, noise: logarithm of the mean squared response to the 3x3 Laplacian, and of the median one to its
-      diagonal mask; compression and blur lower both, generators' decoders leave their own.
+      diagonal mask; compression and blur lower both, generators' decoders leave other traces.
     - JPEG blocks: logarithm of the mean step across the borders of 8 by 8 blocks over that elsewhere.
     - spectrum slope, high frequencies: of the radial power spectrum's logarithm on that of the frequency, and the
       logarithm of the share of power above a quarter of the sampling rate.
@@ -77,7 +77,7 @@ def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def _residuals(grey: NDArray[np.float64]) -> tuple[float, float]:
-    """Return sharpness and noise; those of a flat picture where there is no room for a mask."""
+    """Return sharpness and noise; those of a flat picture if it is too small for a mask."""
     if min(grey.shape) < 3:
         return math.log(_FLOOR), math.log(_FLOOR)
     straight = grey[1:-1, :-2] + grey[1:-1, 2:] + grey[:-2, 1:-1] + grey[2:, 1:-1] - 4 * grey[1:-1, 1:-1]

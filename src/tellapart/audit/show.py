@@ -31,14 +31,14 @@ _NAMED = 5
 def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
     """Write `audit.json`, `card.md`, `card.html`, `card.json` and, for a folder of files, `croissant.json`.
 
-    `card.json` is the set's own card with every question of a datasheet as a field, null where it has no answer: fill
+    `card.json` is the set's card with every question of a datasheet as a field, null where it has no answer: fill
     it in, put it in the set's folder and audit again.
 
     Returns:
         Lines to print on the files.
 
     Raises:
-        DataError: the set's card is not what it must be.
+        DataError: the set's card is malformed.
         RunError: a file cannot be written.
     """
     card = make_card(pairs, record)
@@ -69,7 +69,7 @@ def audit_folder(folder: Path, progress: Progress | None = None) -> Path:
     """Audit a pair set's folder, and write `card.html` and `card.md` into it; return the first.
 
     Raises:
-        DataError: the folder is no pair set, or an image cannot be read.
+        DataError: the folder is not a pair set, or an image cannot be read.
         RunError: a file cannot be written.
     """
     pairs = read_pair_set(folder)
@@ -81,7 +81,7 @@ def audit_folder(folder: Path, progress: Progress | None = None) -> Path:
 
 
 def print_audit(record: Audit) -> None:
-    """Print the findings, what was not checked, and how many checks pass."""
+    """Print the findings, the checks that were left out, and how many checks pass."""
     from rich.markup import escape
 
     size = f"{record.items:,} items of {record.shape[0]}x{record.shape[1]}, {record.texts:,} distinct captions"
@@ -113,7 +113,7 @@ def _json(value: Any) -> str:
 
 
 def print_detection(detection: Detection) -> None:
-    """Print how well a detector tells origins apart, and what it gets on the benchmark by that alone.
+    """Print how well a detector separates origins, and its score on the benchmark by that alone.
 
     >>> from tellapart.audit.detectors import DetectorScore
     >>> score = DetectorScore(value=0.5, low=0.25, high=0.75, method="wilson")

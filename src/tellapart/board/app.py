@@ -151,7 +151,7 @@ def _endpoint(
 
 
 def _address_of(page: str, chosen: Sequence[str], args: Mapping[str, Any]) -> str:
-    """Return the address of what was chosen in a page's form; empty if it is this page itself."""
+    """Return the address of the choice in a page's form; empty if it is this page itself."""
     if page == "pareto" and chosen:
         return path_of("pareto_over", cost=args["cost"], over="+".join(chosen))
     if page == "choose" and len(chosen) == 2:

@@ -1,7 +1,7 @@
 """Connections with deadlines: a request that never ends, a body that stops or an answer that is not read ends them.
 
 uvicorn closes only connections that are idle after an answer. A few thousand half requests, which cost their sender
-nothing, would take every descriptor of the process. See decision 15 for what was measured.
+nothing, would take every descriptor of the process. See decision 15 for the measurements.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Connection(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a request; beyond `MOST` connections, end the one that has waited longest for its own."""
+        """Wait for a request; beyond `MOST` connections, end the one that has waited longest."""
         super().connection_made(transport)
         if self._count_of_address() > EACH:
             transport.abort()
@@ -85,7 +85,7 @@ class Connection(H11Protocol):
         return "body" if self.cycle.more_body and not self.flow.read_paused else ""
 
     def _wait(self, *, received: bool = False) -> None:
-        """Set the deadline for what the client owes now; a head has one for all of it, however often a byte comes."""
+        """Set the deadline for the client's next bytes; a head has one for all of it, however often a byte comes."""
         owed = self._owes()
         if owed == self._owed and not (received and owed == "body"):
             return

@@ -32,7 +32,7 @@ def as_csv(table: Table) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """Return a table in the style of booktabs; fractions with four decimals, an interval small beside its number.
+    """Return a table in the style of booktabs; fractions with four decimals, with a small interval after each number.
 
     >>> rows = (("model", "score", "score low", "score high"), ("a_b", 0.5, 0.4, 0.6))
     >>> print(as_latex(Table(title="50 %", rows=rows)), end="")

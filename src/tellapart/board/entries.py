@@ -48,12 +48,12 @@ def add_model(session: Session, model: Model) -> Model:
 def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples: Sequence[Sample]) -> Benchmark:
     """Add a benchmark with its items, or return the one that has these items.
 
-    Scores computed elsewhere name only ids, and imported numbers only the benchmark: they join the one that fits. Where
+    Scores computed elsewhere name only ids, and imported numbers only the benchmark: they join the one that fits. If
     two sets share a name and differ in content, the name gets the start of the fingerprint: `folder:pairs#7f31c2aa`.
     """
     set_name = name.partition("#")[0] if record.own else name
     digest = _items_digest(samples)
-    whole = record.limited_from  # some of its items are no rival of all of them
+    whole = record.limited_from  # some of its items do not compete with all of them
     like = col(Benchmark.name).startswith(f"{set_name}#", autoescape=True)
     of_name = ((col(Benchmark.name) == set_name) | like, col(Benchmark.limited_from).is_not_distinct_from(whole))
     known = session.exec(select(Benchmark).where(*of_name).order_by(col(Benchmark.id))).all()

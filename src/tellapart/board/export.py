@@ -1,4 +1,4 @@
-"""The board as a static site: every page that a link leads to, with its data and its pictures beside it."""
+"""The board as a static site: every page that a link leads to, with its data and its pictures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tellapart.records.run_folder import write_text_file
 
 __all__ = ["export_site"]
 
-#: A site has thousands of files; after a power cut, the same command makes them anew.
+#: A site has thousands of files; after a power cut, the same command makes them again.
 _write_text = partial(write_text_file, synced=False)
 
 PageKey = tuple[str, tuple[tuple[str, str | int], ...]]

@@ -17,7 +17,7 @@ class Legend:
     Attributes:
         marks: `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the
             items), `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`.
-        rooms: for each column, the parts beside the value (`tier`, `interval`) that some of its cells have.
+        rooms: for each column, the parts after the value (`tier`, `interval`) that some of its cells have.
         common: the mark of every number that is not computed from others; empty if they differ, or have none.
     """
 

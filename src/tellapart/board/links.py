@@ -78,7 +78,7 @@ class StaticLinks:
     """Links from one page of a static site to others, which work from `file://`.
 
     Args:
-        here: the page's own address on a server.
+        here: the page's address on a server.
         add: called with every page that is linked to; returns whether the site has it.
 
     >>> links = StaticLinks("/models/clip", lambda page, args: page != "item")
@@ -104,5 +104,5 @@ class StaticLinks:
         return self._up + (f"{path}/index.html" if path else "index.html")
 
     def data(self, kind: str) -> str:
-        """Return the file of this page's data, beside it."""
+        """Return the file of this page's data, in the same folder."""
         return f"data.{'tex' if kind == 'latex' else kind}"

@@ -1,6 +1,6 @@
 """Rendered pages, kept until the records change: most readers are answered without the application.
 
-Where many ask for a page that is not in the cache, one request renders it and the others wait for that one.
+If many ask for a page that is not in the cache, one request renders it and the others wait for that one.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class PageCacheMiddleware:
 
     def __init__(self, app: ASGIApp, cache: PageCache, store: Store) -> None:
         self._app, self._cache, self._store = app, cache, store
-        # A thread of its own for the version: the application's may all be rendering pages.
+        # A separate thread for the version: the application's may all be rendering pages.
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="version")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -23,7 +23,7 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
     The reference comes from the records, never from the address.
 
     Raises:
-        UnknownNameError: there is no such benchmark, item or picture, or its file is missing.
+        UnknownNameError: unknown benchmark, item or picture, or its file is missing.
     """
     benchmark = session.exec(select(Benchmark).where(Benchmark.slug == slug)).first()
     if benchmark is None:
@@ -42,7 +42,7 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
 
 
 def _sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSources]:
-    """Yield where the benchmark's runs found its images."""
+    """Yield the places of the benchmark's images, as its runs recorded them."""
     of_benchmark = select(Entry.folder, Entry.run, Entry.record).where(Entry.benchmark_id == benchmark.id)
     for folder, run, record in session.exec(of_benchmark.order_by(col(Entry.id))):
         if folder and run:

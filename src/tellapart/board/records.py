@@ -41,7 +41,7 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
     """Bring the database up to date with the settings' files, and return how many of them were read.
 
     A file that cannot be read is reported, left out, shown with its reason (`Source.problem`) and tried again. Several
-    boards may share a database: what lies outside this one's folders is another's, and stays.
+    boards may share a database: records outside this one's folders are another's, and stay.
 
     >>> with Store("sqlite://") as store:
     ...     read_in(store, BoardSettings(), print)
@@ -51,7 +51,7 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
         files = list(_files(settings))
         known = session.exec(select(Source)).all()
         own = [source for source in known if _is_own(settings, source)]
-        for source in [source for source in own if source.problem]:  # what it lacked may be there by now
+        for source in [source for source in own if source.problem]:  # the missing part may be there by now
             own.remove(source)
             session.delete(source)
         now = {str(path): (kind, _digest(path)) for path, kind in files}
@@ -109,7 +109,7 @@ def _files(settings: BoardSettings) -> Iterator[tuple[Path, str]]:
 
 
 def _is_own(settings: BoardSettings, source: Source) -> bool:
-    """Return whether a source lies where this board looks: what another one read in elsewhere is not its to delete."""
+    """Return whether a source lies in this board's folders: it may delete no records of another board."""
     path = Path(source.path)
     if source.kind == "imported":
         return path in {each.resolve() for each in settings.imported}
@@ -117,7 +117,7 @@ def _is_own(settings: BoardSettings, source: Source) -> bool:
 
 
 def _for_readers(problem: str, path: Path) -> str:
-    """Return why a file could not be read, on one line and without where it lies on this machine."""
+    """Return why a file could not be read, on one line and without its path on this machine."""
     line = " ".join(problem.split()).replace(f"{path.parent}{os.sep}", "")
     printable = "".join(letter if letter.isprintable() else "?" for letter in _FOLDERS.sub("…/", line)[:_MOST_LETTERS])
     return printable or "it cannot be read"
@@ -201,7 +201,7 @@ def _model(result: Result) -> Model:
 def _read_imported(session: Session, path: Path, source: Source) -> set[int]:
     imported = read_imported(path)
     touched: set[int] = set()
-    benchmarks: dict[str, Benchmark] = {}  # a name is one benchmark in the whole file
+    benchmarks: dict[str, Benchmark] = {}  # a name is one benchmark in all of the file
     for each in imported.models:
         model = add_model(session, _imported_model(each, imported.source))
         tagged = (name for groups in each.by.values() for scores in groups.values() for name in scores)

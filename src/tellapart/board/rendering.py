@@ -54,11 +54,11 @@ def render(
 
 
 class Look(NamedTuple):
-    """What the cells of a table leave out.
+    """The parts that the cells of a table leave out.
 
     Attributes:
         bars: each number is drawn, too.
-        common: a mark that is said once for all cells.
+        common: a mark that is shown once for all cells.
     """
 
     bars: bool = True
@@ -74,9 +74,9 @@ def score(
     """Write a cell of a table; a dash for None.
 
     Args:
-        cell: the number and what is known of it.
+        cell: the number and the facts about it.
         unit: `percent`, or `points` for a difference, which is not drawn.
-        room: what other cells of the column have beside their value; it keeps its room, so that values are
+        room: the parts that other cells of the column have after their value; it keeps its room, so that values are
             aligned.
         by: the table is sorted by this column.
         look: of the table.
@@ -127,7 +127,7 @@ def asset(name: str) -> bytes:
     """Return a file of `static/`. The style sheet begins with that of a run's report.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: unknown file.
     """
     for path in files("tellapart.board").joinpath("static").iterdir():
         if path.name == name:
@@ -207,7 +207,7 @@ def _groups_of(columns: Sequence[Column]) -> list[_Group]:
 
 
 def _around(page: int, pages: int) -> list[int | None]:
-    """Return the pages to link to: the first, the last and those around this one; None where some are left out."""
+    """Return the pages to link to: the first, the last and those around this one; None if some are left out."""
     near = sorted({1, pages, *range(max(1, page - 2), min(pages, page + 2) + 1)})
     links: list[int | None] = []
     for number, before in zip(near, [0, *near], strict=False):

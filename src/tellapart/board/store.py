@@ -40,7 +40,7 @@ _ALEMBIC, _ALEMBIC_PREFIX = "alembic_version", "board_"
 def database_url(url: str | None, folder: Path, more: Iterable[Path] = ()) -> str:
     """Return SQLAlchemy's address of the database: `board.sqlite` in a folder if no URL is given.
 
-    A board that shows more than that folder has a database of its own beside it, named by what it shows: boards that
+    A board that shows more than that folder has a separate database there, named by its sources: boards that
     show different things do not show each other's. `postgresql://` selects the driver of `tellapart[postgres]`.
 
     Args:
@@ -177,7 +177,7 @@ def _engine(url: str) -> Engine:
 
 
 def _prepare_tables(engine: Engine) -> None:
-    """Make the tables, or make them anew where their version differs."""
+    """Make the tables, or make them again if their version differs."""
     with engine.connect() as connection:  # without a lock: another process may be reading runs in for minutes
         if _read_schema(connection)[0] == SCHEMA:
             return

@@ -62,7 +62,7 @@ class Source(BoardTable, table=True):
     Attributes:
         digest: SHA-256 of its bytes; the file is read again when this changes.
         kind: `run`, `imported` or `timing`.
-        superseded: a later record replaced one of its own; the file is read again when any record goes.
+        superseded: a later record replaced one of this file; the file is read again when any record goes.
         problem: why it could not be read, for readers of the board; empty if it was.
     """
 
@@ -83,7 +83,7 @@ class Model(BoardTable, table=True):
         kind: `model`, `reference` or `human`.
         identity: equal for two records of the same model.
         latency: seconds for one pair.
-        parameters, training_images: counts; None where unknown.
+        parameters, training_images: counts; None if unknown.
     """
 
     id: int | None = Field(default=None, primary_key=True)
@@ -104,8 +104,8 @@ class Benchmark(BoardTable, table=True):
     """A set of items. Records with the same name and another fingerprint are another benchmark.
 
     Attributes:
-        items_digest: of ids and clusters; empty where no items are known.
-        limited_from: the whole benchmark's number of items, where this is a part of it (`--limit`).
+        items_digest: of ids and clusters; empty if no items are known.
+        limited_from: the benchmark's number of items, if this is a part of it (`--limit`).
         headline: the metrics of the leaderboard.
         domain, rival: VLUE's domains, from the catalogue.
     """
@@ -127,7 +127,7 @@ class Benchmark(BoardTable, table=True):
 
     @property
     def part(self) -> str:
-        """How much of the whole it is, in words; empty for the whole."""
+        """The measured share of the benchmark, in words; empty for all of it."""
         return "" if self.limited_from is None else f"{self.n:,} of {self.limited_from:,} items"
 
 
@@ -163,7 +163,7 @@ class Score(BoardTable, table=True):
 
     Attributes:
         tag, value_of: empty for a score over all items, else a tag and one of its values; a macro average has no value.
-        tier: rank among the benchmark's models that were tested against each other; None where that was impossible.
+        tier: rank among the benchmark's models that were tested against each other; None if that was impossible.
     """
 
     __table_args__ = (Index("score_of", "benchmark_id", "tag", "metric"),)
@@ -199,11 +199,11 @@ class Item(BoardTable, table=True):
 
 
 class Vector(BoardTable, table=True):
-    """An entry's value of every item by one metric, little-endian float32; NaN where an item has none.
+    """An entry's value of every item by one metric, little-endian float32; NaN if an item has none.
 
     Attributes:
         data: (item,) for outcomes; (item, image, text) for the raw scores.
-        tied: a byte for each item, 1 where a tie affected the metric; empty where none did.
+        tied: a byte for each item, 1 if a tie affected the metric; empty if none did.
     """
 
     entry_id: int = Field(foreign_key="entry.id", primary_key=True)

@@ -12,7 +12,7 @@ from tellapart.stats.tiers import tiers
 
 __all__ = ["MOST_TESTED", "rank"]
 
-#: The number of models, the best ones, that are tested where sign flips are needed; the others have no tier. Flips over
+#: The number of models, the best ones, that are tested if sign flips are needed; the others have no tier. Flips over
 #: every pair cost the cube of that number: 1.6 s a metric for 40 models (8,000 items, 4,000 clusters, one core), 27 s
 #: for 100.
 MOST_TESTED = 40

@@ -1,4 +1,4 @@
-"""A thread that goes on until it is told to end: whatever ends a turn, or strikes between two, the next one begins."""
+"""A thread that goes on until it is asked to end: whatever ends a turn, or strikes between two, the next one begins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TirelessThread(Thread):
         """Take turns until it is over."""
         try:
             while not self._over.is_set():
-                with suppress(BaseException):  # also what would end a thread: nobody else does its work
+                with suppress(BaseException):  # even errors that would end a thread: nobody else does its work
                     while not self._over.wait(self._pause):
                         self._pause = self._turn()
         finally:

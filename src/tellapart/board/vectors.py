@@ -29,13 +29,13 @@ def unpack(data: bytes) -> NDArray[np.float32]:
 
 
 def read_vector(session: Session, entry: Entry, metric: str) -> NDArray[np.float32] | None:
-    """Return an entry's value of every item by a metric, float32 (item,); None where it has none (imported numbers)."""
+    """Return an entry's value of every item by a metric, float32 (item,); None if it has none (imported numbers)."""
     vector = session.get(Vector, (entry.id, metric))
     return None if vector is None else unpack(vector.data)
 
 
 def outcome_vectors(samples: Sequence[Sample]) -> dict[str, tuple[NDArray[np.float32], bytes]]:
-    """Return metric -> the value of every sample, NaN where it has none, and a byte each, 1 where a tie affected it.
+    """Return metric -> the value of every sample, NaN if it has none, and a byte each, 1 if a tie affected it.
 
     >>> sample = Sample(id="a", cluster="a", outcomes={"choice_score": 1.0})
     >>> {name: (values.tolist(), tied) for name, (values, tied) in outcome_vectors([sample]).items()}
@@ -50,7 +50,7 @@ def outcome_vectors(samples: Sequence[Sample]) -> dict[str, tuple[NDArray[np.flo
 
 
 def score_vector(samples: Sequence[Sample]) -> NDArray[np.float32] | None:
-    """Return raw scores, float32 (item * image * text,); None where samples have none, as for tasks.
+    """Return raw scores, float32 (item * image * text,); None if samples have none, as for tasks.
 
     >>> score_vector([Sample(id="a", cluster="a", scores=((0.5, 0.25),), outcomes={})]).tolist()
     [0.5, 0.25]

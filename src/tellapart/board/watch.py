@@ -44,14 +44,14 @@ class Watch:
 
     @property
     def age(self) -> float:
-        """Seconds since the board was last known to show what lies in its folders."""
+        """Seconds since the board was last known to show the content of its folders."""
         return time.monotonic() - self._good
 
     def look(self) -> bool:
-        """Read in what changed since the last look that went well, and return whether anything did.
+        """Read in the changes since the last look that went well, and return whether there were any.
 
         Raises:
-            TellapartError: it cannot be read in; other errors where the database fails.
+            TellapartError: it cannot be read in; other errors if the database fails.
         """
         now, version = signature(self._settings), self._store.latest()
         changed = now != self._seen or version < self._version  # it only grows, unless somebody emptied the tables

@@ -37,7 +37,7 @@ class ImportedModel(BaseModel):
     Attributes:
         kind: `human` is listed apart from models, without a rank.
         latency: seconds for one pair.
-        scores: benchmark -> metric -> value, fractions where the metric is a share of right answers.
+        scores: benchmark -> metric -> value, fractions if the metric is a share of right answers.
         by: tag -> value -> benchmark -> metric -> value.
     """
 
@@ -57,9 +57,9 @@ class Imported(BaseModel):
     """A file of imported numbers.
 
     Attributes:
-        source: where the numbers were published; shown with each.
+        source: the publication of the numbers; shown with each.
         tie_rule: how ties were counted there, as far as known.
-        items: benchmark -> the number of items behind its numbers, where known.
+        items: benchmark -> the number of items behind its numbers, if known.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -48,7 +48,7 @@ def versions() -> dict[str, str]:
 
 
 def resident_memory(*, peak: bool = False) -> int | None:
-    """Return the bytes of memory that this process holds, or has held at most; None where that is not known (Windows).
+    """Return the bytes of memory that this process holds, or has held at most; None if that is not known (Windows).
 
     Elsewhere than on Linux both are the most: in a process that has just begun they are much the same.
     """
@@ -67,7 +67,7 @@ def resident_memory(*, peak: bool = False) -> int | None:
 
 
 def forget_device_peak() -> None:
-    """Begin to measure torch's largest allocation anew."""
+    """Begin to measure torch's largest allocation again."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()

@@ -1,4 +1,4 @@
-"""The record of a run: every number with its n, interval, ties and chance, and what it was measured on.
+"""The record of a run: every number with its n, interval, ties and chance, and the data it was measured on.
 
 `run_folder.py` reads and writes it; nothing here touches a disk.
 """
@@ -32,10 +32,10 @@ __all__ = [
 #: Raised when a reader of an older record would misread a newer one.
 SCHEMA = 1
 
-#: The first letters of a fingerprint of ids alone: scores made elsewhere say nothing of captions and pixels.
+#: The first letters of a fingerprint of ids alone: scores made elsewhere cover no captions and pixels.
 IDS_ONLY = "ids-"
 
-#: The first letters of a fingerprint of another tool's result file: no item is known, and ties count by its own rule.
+#: The first letters of a fingerprint of another tool's result file: no item is known, and ties count by its rule.
 IMPORTED = "imported-"
 
 
@@ -50,16 +50,16 @@ class Value(Record):
 
     Attributes:
         value: the mean under the strict rule (a tie is never right).
-        low, high, level, method: the interval; None where none is defined.
+        low, high, level, method: the interval; None if none is defined.
         n: items.
         clusters: the groups that are resampled together.
-        effective: how many independent items would be as precise; None where each item is a cluster of its own, where
-            the values cannot say, for other means than one over items, and in older records.
+        effective: how many independent items would be as precise; None if each item is a cluster of its own, where
+            the values cannot show it, for other means than one over items, and in older records.
         ties: items in which a tie touched the metric.
         tie_neutral: the mean if ties were broken at random, exactly in expectation.
-        chance: what a constant model gets, ties broken at random; None where it is not defined.
-        average: what the mean is over.
-        sd, mean_absolute: the spread of per-item values, for metrics that are no accuracies.
+        chance: the value of a constant model, ties broken at random; None if it is not defined.
+        average: the units of the mean.
+        sd, mean_absolute: the spread of per-item values, for metrics other than accuracies.
 
     >>> Value(value=0.5, low=0.4, high=0.6, method="wilson", n=100, clusters=100, average="items").ties
     0
@@ -102,7 +102,7 @@ class Located(Record):
 
     Attributes:
         path: absolute.
-        relative: from the run folder, with `/`; empty where that is not known.
+        relative: from the run folder, with `/`; empty if that is not known.
         sha256: of a file's bytes; empty for a folder.
     """
 
@@ -112,12 +112,12 @@ class Located(Record):
 
 
 def _absolute_alone(value: Any) -> Any:
-    """Read what older records hold: the absolute path alone."""
+    """Read the form of older records: the absolute path alone."""
     return {"path": value} if isinstance(value, str) else value
 
 
 class SamplesFile(Record):
-    """What `samples/<benchmark>.jsonl` was when it was written.
+    """The size and digest of `samples/<benchmark>.jsonl` when it was written.
 
     Attributes:
         lines: one an item, or another unit of a task.
@@ -135,12 +135,12 @@ class BenchmarkResult(Record):
     """The measurement of one benchmark.
 
     Attributes:
-        fingerprint: SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere, over another
-            tool's files where numbers did.
-        output: what was put out: `scores`, `label`, `text` or `box`.
+        fingerprint: SHA-256 over ids, texts and pixels; over ids alone if scores came from elsewhere, over another
+            tool's files if numbers did.
+        output: the kind of output: `scores`, `label`, `text` or `box`.
         shape: images and texts of an item; None for tasks.
         true: how many texts of one image are true.
-        official: the metrics that the benchmark's authors report, where these are not the usual ones.
+        official: the metrics that the benchmark's authors report, if these are not the usual ones.
         kind: of the scores; None for tasks.
         by: tag -> value -> metrics; `metrics` is over all items.
         macro: tag -> metrics, the unweighted means over that tag's values.
@@ -149,16 +149,16 @@ class BenchmarkResult(Record):
         tied_comparisons: how many such equalities there are.
         rounded_ties: items in which two scores of a score file differ, but beyond float32 only.
         images, texts: distinct ones in the benchmark.
-        images_encoded, texts_encoded, pairs_scored: what this run had to compute; the rest was in the store.
+        images_encoded, texts_encoded, pairs_scored: the number that this run had to compute; the rest was in the store.
         seconds: wall time of scoring and measuring.
-        limited_from: the benchmark's full number of items where a limit cut it.
-        published_items: the published number of records, where the files held another number, or other records: the
+        limited_from: the benchmark's full number of items if a limit cut it.
+        published_items: the published number of records, if the files held another number, or other records: the
             numbers do not compare.
         origin: the folder of images or the score file, for people.
-        own: the user's own folder or file, where the benchmark is one.
+        own: the user's folder or file, where the benchmark is one.
         file: the file of scores or predictions that were made elsewhere.
-        samples: what its file of samples must be; None where there is none, and in older records.
-        notes: lines for people: what no number says.
+        samples: the size and digest of its file of samples; None if there is none, and in older records.
+        notes: lines for people: facts beyond the numbers.
     """
 
     title: str
@@ -195,13 +195,13 @@ class ModelRecord(Record):
     """The model that was measured: a name, and, if it was computed here, a fingerprint.
 
     Attributes:
-        fingerprint: of its weights and code; empty where a name is all that is known, because its scores came from
+        fingerprint: of its weights and code; empty if a name is all that is known, because its scores came from
             elsewhere.
-        kind: of its scores; None where they came from elsewhere, and each benchmark has its own.
-        dtype: what it computed in, where that can be chosen.
+        kind: of its scores; None if they came from elsewhere, and each benchmark has its own.
+        dtype: the precision of its computation, if that can be chosen.
         reading: which of its readings was scored, if one was asked for.
-        prompt: name and version of the prompt, where it is asked in words.
-        file: the user's own file of Python that defines it, if it is in one.
+        prompt: name and version of the prompt, if it is asked in words.
+        file: the user's file of Python that defines it, if it is in one.
     """
 
     name: str
@@ -242,7 +242,7 @@ class RunRecord(Record):
 
 
 class Result(Record, populate_by_name=True):
-    """The record of one model: what `results.json` holds.
+    """The record of one model: the content of `results.json`.
 
     >>> run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="tellapart run")
     >>> model = ModelRecord(name="constant", fingerprint="0", kind="probability")
@@ -262,11 +262,11 @@ class Sample(Record):
     Attributes:
         unit: an item, or a task's query, statement, question, pair of questions.
         scores: `[image][text]`, float32; none for tasks.
-        output: what the model put out; None where that is not one thing.
-        gold: what would have been right, in words; empty for pairs, whose true ones are known by their place.
+        output: what the model put out; None if that is not one thing.
+        gold: the right answer, in words; empty for pairs, whose true ones are known by their place.
         outcomes: metric -> the item's value under the strict rule.
         tied: the metrics that a tie touched.
-        images: references as the pair set has them; empty where scores came from elsewhere.
+        images: references as the pair set has them; empty if scores came from elsewhere.
     """
 
     id: str

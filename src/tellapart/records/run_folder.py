@@ -64,7 +64,7 @@ def file_name(name: str) -> str:
 
 
 def beside(folder: Path, model: str) -> Path:
-    """Return the run folder of a model that is measured beside a run's subject."""
+    """Return the run folder of a further model of a run."""
     return folder / BESIDE / file_name(model)
 
 
@@ -88,7 +88,7 @@ def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
 
 
 def find_located(located: Located, folder: Path) -> Path | None:
-    """Return where a file or folder is now: at its own path, else where it is from the run folder; None if at neither.
+    """Return where a file or folder is now: at its path, else where it is from the run folder; None if at neither.
 
     >>> tmp_path = getfixture("tmp_path")
     >>> (tmp_path / "my_pairs").mkdir()
@@ -100,7 +100,7 @@ def find_located(located: Located, folder: Path) -> Path | None:
 
 
 def places_of(located: Located, folder: Path) -> list[Path]:
-    """Return the paths at which a file or folder may be: its own, and the one from the run folder."""
+    """Return the paths at which a file or folder may be: the recorded one, and the one relative to the run folder."""
     paths = [Path(located.path), *([folder.resolve() / located.relative] if located.relative else [])]
     # Without `..`, which `exists` would follow through folders that may be gone.
     return list(dict.fromkeys(Path(os.path.normpath(path)) for path in paths))
@@ -179,7 +179,7 @@ def _checksum(content: Any) -> str:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """List the runs to show for a folder: a run and the models beside it, else the runs directly inside, by name.
+    """List the runs to show for a folder: a run and its further models, else the runs directly inside, by name.
 
     Raises:
         RunError: there is none.
@@ -193,12 +193,12 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def _rank(folder: Path) -> tuple[int, str]:
-    """Sort models of other names first, then the reference models in their own order."""
+    """Sort models of other names first, then the reference models in their order."""
     return REFERENCES.index(folder.name) if folder.name in REFERENCES else -1, folder.name
 
 
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> SamplesFile:
-    """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order; return what the record says of it.
+    """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order; return its entry in the record.
 
     Raises:
         RunError: it cannot be written.
@@ -214,7 +214,7 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
     Args:
         folder: the run's.
         benchmark: its name in the record.
-        record: the benchmark's; read from the folder, if there is one, where it is not at hand.
+        record: the benchmark's; read from the folder, if there is one, if it is not given.
 
     Raises:
         RunError: the file is missing, is not the one that the record was written with, or a line is not what the schema
@@ -238,7 +238,7 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
     if record is not None and record.samples is not None:  # the run wrote these very bytes
         return _read_lines(path, lines)
     for number, line in enumerate(lines, start=1):
-        parse_json(line, f"{path}:{number}", error=RunError)  # pydantic's own reader takes the last value of a key
+        parse_json(line, f"{path}:{number}", error=RunError)  # pydantic's reader takes the last value of a key
     samples = _read_lines(path, lines)
     if twice := first_repeated((sample.unit, sample.id) for sample in samples):
         raise RunError(

@@ -18,7 +18,7 @@ class System:
     """One model's record of one run, or of several on different benchmarks.
 
     Attributes:
-        label: the model's name, or what the user calls it; numbered where two systems share it.
+        label: the model's name, or the user's label; numbered if two systems share it.
         folders: benchmark -> the run folder that measured it.
         result: the record, with the benchmarks of all these folders.
     """
@@ -29,10 +29,10 @@ class System:
 
     @classmethod
     def of(cls, folder: Path) -> System:
-        """Read the system of one run folder, without the models beside it.
+        """Read the system of one run folder, without its further models.
 
         Raises:
-            RunError: the folder is no run.
+            RunError: the folder is not a run.
         """
         result = read_result(folder)
         return cls(result.model.name, dict.fromkeys(result.benchmarks, folder), result)
@@ -43,7 +43,7 @@ class System:
         return ", ".join(dict.fromkeys(map(str, self.folders.values()))) or self.label
 
     def record(self, benchmark: str) -> BenchmarkResult:
-        """Return what it measured on a benchmark.
+        """Return its record of a benchmark.
 
         Raises:
             RunError: it did not measure that.
@@ -55,18 +55,18 @@ class System:
 
 
 def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[System]:
-    """Read runs, and the models beside each, in the order named; a system's runs on other benchmarks are one.
+    """Read runs, and the further models of each, in the order named; a system's runs on other benchmarks are one.
 
     Args:
         folders: run folders, or folders of them.
-        labels: a model's name -> what to call it.
+        labels: a model's name -> its label.
 
     Raises:
-        RunError: none is named, a folder is no run, or no model has the name of a label.
+        RunError: none is named, a folder is not a run, or no model has the name of a label.
     """
     if not folders:
         raise RunError("no run was named; name one or more run folders")
-    # A run named twice, or beside one that is also named, is one run.
+    # A run named twice, or as part of one that is also named, is one run.
     paths = list({run.resolve(): run for folder in folders for run in find_runs(folder)}.values())
     systems: list[System] = []
     for path in paths:
@@ -87,7 +87,7 @@ def _join(systems: list[System], new: System) -> None:
 
 
 def _names(systems: Sequence[System]) -> list[str]:
-    """Return the systems' names; score files that share theirs with a model computed here say what they are."""
+    """Return the systems' names; score files that share theirs with a model computed here are marked."""
     computed = {system.label for system in systems if system.result.model.fingerprint}
     return [
         f"{system.label} (score files)"
@@ -104,7 +104,7 @@ def _called(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:
 
 
 def label_runs(names: Sequence[str]) -> list[str]:
-    """Return models' names, numbered where one comes twice.
+    """Return models' names, numbered if one comes twice.
 
     >>> label_runs(["a", "b", "a"])
     ['a (run 1)', 'b', 'a (run 2)']

@@ -1,4 +1,4 @@
-"""The record of what models cost: `timing.json`, which the Pareto view reads."""
+"""The record of models' costs: `timing.json`, which the Pareto view reads."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Machine(Record):
 class Throughput(Record):
     """Images and texts encoded a second, and pairs of new ones scored, in batches of decoded and prepared samples.
 
-    None where the model has no such part.
+    None if the model has no such part.
     """
 
     batch_size: int
@@ -66,21 +66,21 @@ class Timing(Record):
     """The cost of one model.
 
     Attributes:
-        benchmark: whose pairs; `pairs` of them, each with an image of its own.
+        benchmark: whose pairs; `pairs` of them, each with another image.
         image_size: height and width of its images, the median.
         input_shape: in which the model is given an image; None if it prepares images within its forward pass.
         repeats, warm_up: pairs measured for the latency, and pairs before them.
         batches: measured for the throughput, after one that is not counted.
         latency: of one pair alone, from its file to its score.
-        parts: of the latency, those of `PARTS` that the model has. `image` and `text` are what it computes of each by
-            itself, `cross` what it computes of both: for dual encoders the similarity.
+        parts: of the latency, those of `PARTS` that the model has. `image` and `text` are its computation of each by
+            itself, `cross` that of both: for dual encoders the similarity.
         throughput: in batches.
-        parameters: how many; None if the model does not say.
+        parameters: how many; None if the model does not report it.
         flops: of one pair, a multiplication and an addition being two; matrix products and convolutions only, as torch
-            counts them. None where torch does not compute.
-        peak_memory: the process's largest resident memory less what it held before the model was loaded, in bytes.
+            counts them. None if torch does not compute.
+        peak_memory: the process's largest resident memory less that before the model was loaded, in bytes.
         peak_device_memory: torch's largest allocation on a CUDA device, in bytes.
-        notes: lines for people: what the numbers leave out.
+        notes: lines for people: facts that the numbers leave out.
     """
 
     model: ModelRecord
@@ -127,7 +127,7 @@ def read_timings(path: Path) -> Timings:
     """Read the file.
 
     Raises:
-        RunError: it is missing, of another schema, or not what the schema says.
+        RunError: it is missing, of another schema, or it does not follow the schema.
     """
     missing = f"{path} is missing; `tellapart time --out FILE` writes one"
     return read_record(path, Timings, missing=missing, refusal="is no file of `tellapart time`")

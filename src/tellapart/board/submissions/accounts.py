@@ -1,9 +1,9 @@
 """Accounts: users with a role, tokens that are shown once, and browser sessions.
 
-A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's own
+A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's
 key, and neither is of use without the other; a slow hash would add nothing for a secret that cannot be guessed.
 Digests are compared in constant time, and for an unknown id a digest is compared, too. A token or session that was
-found to be over stays so, also where the server's clock goes back.
+found to be over stays so, even if the server's clock goes back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Role = Literal["reader", "submitter", "admin"]
 _ROLES: tuple[str, ...] = get_args(Role)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _DAY = 86_400.0
-_SERVER = "server"  # the log's name for what no user did
+_SERVER = "server"  # the log's name for actions without a user
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Accounts:
             before_refusal: called before a refusal is logged; it may refuse itself, and then nothing is logged.
 
         Raises:
-            RefusedError: the token is unknown, revoked or expired. Which of them only the log says.
+            RefusedError: the token is unknown, revoked or expired. Only the log has the reason.
         """
         _, id_, secret = ("", *token.removeprefix("tap_").partition("_")[::2])
         row = self.database.one("SELECT token.*, role FROM token JOIN user ON name = user WHERE id = ?", id_)

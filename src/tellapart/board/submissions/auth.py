@@ -69,7 +69,7 @@ class RequestAuth:
         return self.board.accounts.of_token(token.strip(), lambda: self.board.sign_ins.spend(self.address))
 
     def check_site(self) -> None:
-        """Refuse a form that the browser says is from another site.
+        """Refuse a form that comes from another site, by the browser's header.
 
         Raises:
             RefusedError: it is.

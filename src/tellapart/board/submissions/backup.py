@@ -2,7 +2,7 @@
 
 A backup is a folder: `state`, which takes the place of a state's folder as it is, and `manifest.json` with the size and
 SHA-256 of each of its files. The database is copied in one transaction, before the uploads: every file that a row of it
-waits for was on the disk by then. Where one of them was refused and deleted meanwhile, both are copied again.
+waits for was on the disk by then. If one of them was refused and deleted meanwhile, both are copied again.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def back_up(state: Path, target: Path) -> Manifest:
 
     Raises:
         DataError: the target holds something already, or cannot be written.
-        StoreError: the state is lost or damaged in part: what is copied would be no backup.
+        StoreError: the state is lost or damaged in part: the copy would not be a backup.
     """
     if not (state / DATABASE).is_file():
         raise StoreError(f"{state} holds no database: this board was never served, or its state is gone")
@@ -133,7 +133,7 @@ def _ignore_drafts(_folder: str, names: list[str]) -> set[str]:
 
 
 def check_backup(folder: Path) -> Iterator[str]:
-    """Yield what is wrong with a backup, in a line each."""
+    """Yield the faults of a backup, in a line each."""
     try:
         manifest = validate_table(Manifest, read_object(folder / MANIFEST), str(folder / MANIFEST))
     except TellapartError as error:
@@ -156,7 +156,7 @@ def check_backup(folder: Path) -> Iterator[str]:
 
 
 def check_state(state: Path, *, at_rest: bool = False) -> Iterator[str]:
-    """Yield what is wrong with a state, in a line each.
+    """Yield the faults of a state, in a line each.
 
     Args:
         state: the folder; a board may be using it.
@@ -202,7 +202,7 @@ def _find_lost_uploads(state: Path, rows: sqlite3.Connection) -> Iterator[str]:
 
 
 def _check_prepared(folder: Path, marks: dict[str, str]) -> Iterator[str]:
-    """Yield what is wrong with a hidden benchmark's files."""
+    """Yield the faults of a hidden benchmark's files."""
     for name in ("truth.json", "task.zip"):
         path, digest = folder / name, marks.get(f"{folder.name}/{name}")
         if not path.is_file():

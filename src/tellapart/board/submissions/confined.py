@@ -64,12 +64,12 @@ class _Program(ctypes.Structure):
 
 
 def confine(readable: Sequence[Path]) -> tuple[str, ...]:
-    """Confine this process: it may only read these files and Python's own folders, and use its standard streams.
+    """Confine this process: it may only read these files and Python's folders, and use its standard streams.
 
     Other descriptors are closed, and the process ends with its parent. It cannot be undone.
 
     Args:
-        readable: folders and files. A folder of Python's that contains one of them is not readable as a whole.
+        readable: folders and files. A folder of Python's that contains one of them is readable only in part.
 
     Returns:
         The guards that this system lacks: `landlock` (files), `seccomp` (sockets, other processes).

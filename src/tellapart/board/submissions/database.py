@@ -1,6 +1,6 @@
-"""The server's own SQLite database: accounts, submissions, and the log of who did what.
+"""The server's SQLite database: accounts, submissions, and the log of who did what.
 
-Every change is one transaction with `BEGIN IMMEDIATE`, so that what it reads stays true until it is written: of two
+Every change is one transaction with `BEGIN IMMEDIATE`, so that its reads stay true until it is written: of two
 files sent at the same moment only one takes the last place under a limit.
 """
 
@@ -42,7 +42,7 @@ _TABLES = (
     _MARK,
 )
 
-#: What only grows, as a query for its number.
+#: Counts that only grow, each as a query.
 _COUNTERS = {
     "users": "SELECT count(*) FROM user",
     "submissions": "SELECT count(*) FROM submission",
@@ -54,7 +54,7 @@ _COUNTERS = {
 class Database:
     """The database, with a connection for each use: threads and processes can share the file.
 
-    One more connection stays open and idle, which keeps SQLite's files beside the database: a full disk can still be
+    One more connection stays open and idle, which keeps SQLite's files next to the database: a full disk can still be
     read from, and no request waits for them to be made.
 
     Raises:
@@ -73,7 +73,7 @@ class Database:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.touch(mode=0o600)  # or SQLite would make it, and the log beside it, readable by all
+            path.touch(mode=0o600)  # or SQLite would make it, and its log, readable by all
             path.chmod(0o600)
             with self._open() as rows:
                 use_write_ahead_log(rows)
@@ -103,7 +103,7 @@ class Database:
         try:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power cut
+            connection.execute("PRAGMA synchronous = FULL")  # acknowledged files survive a power cut
             yield connection
         finally:
             connection.close()
@@ -140,20 +140,20 @@ class Database:
             return row
 
     def counters(self) -> dict[str, int]:
-        """Return the numbers of what only grows: users, submissions, closings and entries of the log."""
+        """Return the counts that only grow: users, submissions, closings and entries of the log."""
         with self.look() as rows:
             return self.read_counters(rows)
 
     @staticmethod
     def read_counters(rows: sqlite3.Connection) -> dict[str, int]:
-        """Return `counters` of an open database; empty where there are no tables."""
+        """Return `counters` of an open database; empty if there are no tables."""
         if not _tables(rows):
             return {}
         return {name: int(rows.execute(query).fetchone()[0]) for name, query in _COUNTERS.items()}
 
     @staticmethod
     def read_marks(rows: sqlite3.Connection) -> dict[str, str]:
-        """Return the marks of what belongs to this database; none where an older version made it."""
+        """Return the marks of the files that belong to this database; none if an older version made it."""
         return dict(map(tuple, rows.execute("SELECT name, value FROM mark"))) if "mark" in _tables(rows) else {}
 
     @staticmethod
@@ -163,7 +163,7 @@ class Database:
 
 
 def describe_damage(rows: sqlite3.Connection) -> str:
-    """Return what is wrong with an open database, in words; nothing if it is whole, or has no tables yet."""
+    """Return the faults of an open database, in words; nothing if it is intact, or has no tables yet."""
     version = rows.execute("PRAGMA user_version").fetchone()[0]
     if version > _SCHEMA:
         return f"it has version {version}, and this tellapart reads {_SCHEMA}; update tellapart"

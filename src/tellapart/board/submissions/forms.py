@@ -35,7 +35,7 @@ _ROWS: Mapping[str, Any] = {
     "choice": list[tuple[_Choice, _Choice]],
     "yes-no": list[str],
 }
-_A_ROW = 128  # bytes of a row beside its texts: four doubles as JSON
+_A_ROW = 128  # bytes of a row without its texts: four doubles as JSON
 _AROUND = 64  # bytes of the rest: brackets, names, a kind
 
 
@@ -66,7 +66,7 @@ def form_bytes(task: str, items: int, shape: tuple[int, int] | None, sent_bytes:
 
 
 def pack(sent: Any, task: str) -> bytes:
-    """Return the form of what `read_sent` returned.
+    """Return the form of the result of `read_sent`.
 
     Raises:
         ScoreError: a text holds half of a surrogate pair.
@@ -88,7 +88,7 @@ def pack(sent: Any, task: str) -> bytes:
 
 
 def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) -> Any:
-    """Return what `pack` took, with positions as ids; refuse a form that `pack` does not make.
+    """Return the input of `pack`, with positions as ids; refuse a form that `pack` does not make.
 
     Args:
         form: untrusted.

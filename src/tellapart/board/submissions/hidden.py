@@ -60,7 +60,8 @@ class HiddenBenchmark(_Settings):
         protocol: of pairs, `scores` of images and texts or `answers` in words (2x2 items; as `pairing:` asks them); of
             a task its `predictions`, the default.
         metrics: that are published, models being ranked by the last; the headline's if not given.
-        public_share: of the items, in whole clusters, whose numbers are published while the benchmark is open.
+        public_share: of the items, without splitting a cluster, whose numbers are published while the benchmark is
+            open.
         step: to which numbers are rounded.
         daily, total: files of a user that count.
         largest_share: of the public labels' bits that one user's files may give away; above 1 to try things out.
@@ -139,7 +140,7 @@ class SubmissionSettings(_Settings):
         requests_a_minute: of one token or, without one, of one address.
         sign_ins_a_minute: attempts from one address.
         session_hours: until a browser must sign in again.
-        secure_cookies: send cookies over https alone; set it where the board is reached that way.
+        secure_cookies: send cookies over https alone; set it if the board is reached that way.
     """
 
     state: Path

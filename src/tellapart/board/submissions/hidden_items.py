@@ -5,7 +5,7 @@ their position. Here every choice is a keyed hash (HMAC-SHA256) of its purpose: 
 reveals nothing without it. Ids and image names are such hashes, too; images are encoded again (`task_file.py`).
 
 Items keep everything that is measured. With as many images as texts, image `k` belongs to text `k`: the images' new
-order is applied to the texts, too, and then the texts get an order of their own, which is the label.
+order is applied to the texts, too, and then the texts get another order, which is the label.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class HiddenPairs:
         texts: item -> original position of each published text.
         images: item -> original position of each published image.
         public: item -> whether it is in the public split.
-        sources: published image name -> the set's own reference.
+        sources: published image name -> the set's reference.
 
     >>> item = Item(id="a", images=("0.png",), texts=("a cat", "a dog"))
     >>> HiddenPairs((item,), ((1, 0),), ((0,),), (True,), {}).bare()[0].texts
@@ -77,7 +77,7 @@ class HiddenPairs:
         return len(self.items[0].truths)
 
     def bare(self) -> tuple[Item, ...]:
-        """Return the published items: ids, images and texts; nothing of what is true, no tag, cluster or provenance."""
+        """Return the published items: ids, images and texts; nothing of the truth, no tag, cluster or provenance."""
         return tuple(
             Item(id=item.id, images=tuple(item.images[k] for k in images), texts=tuple(item.texts[k] for k in texts))
             for item, texts, images in zip(self.items, self.texts, self.images, strict=True)
@@ -99,7 +99,7 @@ class HiddenPairs:
         return restored
 
     def bare_to_json(self) -> dict[str, Any]:
-        """Return what `read_published` reads: the published items, and nothing else."""
+        """Return the data for `read_published`: the published items, and nothing else."""
         return {"items": [item.model_dump(mode="json") for item in self.bare()]}
 
     def to_json(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class HiddenPairs:
 
 
 def _check_split(public: Any, items: int) -> tuple[bool, ...]:
-    """Return which items are public; a ValueError if that is not told of each of them, or either split has none."""
+    """Return which items are public; a ValueError if one of them is not mentioned, or either split has none."""
     if len(public) != items or {*public} != {True, False} or not all(isinstance(one, bool) for one in public):
         raise ValueError(f"it does not tell of {items} items which are public")
     return tuple(public)
@@ -146,7 +146,7 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
     Args:
         pairs: with its labels.
         key: secret, of this benchmark alone.
-        public_share: of the items, in whole clusters, so that no private item has a public sibling.
+        public_share: of the items, without splitting a cluster, so that no private item has a public sibling.
         suffix: of the published images.
     """
     items = [item.truth_first() for item in pairs.items]
@@ -193,7 +193,7 @@ def _shuffle(key: bytes, purpose: tuple[str, str], size: int) -> tuple[int, ...]
 
 
 def _public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[str]:
-    """Return the ids of a share of the items, in whole clusters; `clusters` takes an id to its cluster."""
+    """Return the ids of a share of the items, without splitting a cluster; `clusters` takes an id to its cluster."""
     members: dict[str, list[str]] = {}
     for id_, cluster in clusters.items():
         members.setdefault(cluster, []).append(id_)
@@ -213,7 +213,7 @@ class HiddenRecords:
         task: its name.
         records: with their labels; ids and images are the published ones.
         public: record -> whether it is in the public split.
-        sources: published image name -> the benchmark's own reference.
+        sources: published image name -> the benchmark's reference.
 
     >>> from tellapart.data.task_records import Statement, StatementSet
     >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
@@ -269,7 +269,7 @@ class HiddenRecords:
         }
 
     def bare_to_json(self) -> dict[str, Any]:
-        """Return what `read_published` reads: the bare records, and nothing else."""
+        """Return the data for `read_published`: the bare records, and nothing else."""
         return {"records": self._plain(self.bare())}
 
     def _plain(self, records: Any) -> Any:

@@ -32,10 +32,10 @@ class Split:
     Attributes:
         items: in the split.
         clusters: of its items.
-        ties: items of the whole file with two equal scores in a row or column: the sender knows them, and the count
+        ties: items of the file with two equal scores in a row or column: the sender knows them, and the count
             over both splits does not reveal which item is in which.
         values: metric -> number.
-        units: metric -> number of its units and of their clusters, where these are not the items (sentences, say).
+        units: metric -> number of its units and of their clusters, if these are not the items (sentences, for example).
     """
 
     items: int
@@ -57,7 +57,7 @@ def measure_sent(
         step: to which numbers are rounded.
 
     Raises:
-        MetricError: a metric is not defined for what was sent.
+        MetricError: a metric is not defined for the file.
 
     >>> from tellapart.data.item import Item
     >>> items = tuple(Item(id=i, images=("0.png",), texts=("x", "y")) for i in "ab")
@@ -82,7 +82,7 @@ def measure_sent(
 
 
 def _measure_records(sent: Any, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
-    """Measure all records together, and split the units by their clusters, each of which is whole in one split."""
+    """Measure all records together, and split the units by their clusters; no cluster is in both splits."""
     measured = TASKS[hidden.task].measure(hidden.records, sent)
     records = measured[0].units  # one a record, in their order
     side = {unit.cluster: public for unit, public in zip(records, hidden.public, strict=True)}

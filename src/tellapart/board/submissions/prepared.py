@@ -1,8 +1,8 @@
 """Preparation of a hidden benchmark: the task file for everyone, and the truth, which stays on the server.
 
-`<state>/hidden/<name>/task.zip` has the published items (`task_file.py`); `truth.json` has the labels and what undoes
-the shuffle. Both are written atomically and only once: a second shuffle would invalidate earlier submissions.
-`published.json` beside them has the items of the task file again, for the process that reads files and must not see the
+`<state>/hidden/<name>/task.zip` has the published items (`task_file.py`); `truth.json` has the labels and the key that
+undoes the shuffle. Both are written atomically and only once: a second shuffle would invalidate earlier submissions.
+`published.json` has the items of the task file again, for the process that reads files and must not see the
 truth; it is made from the truth whenever it is missing or differs.
 """
 
@@ -61,7 +61,7 @@ class Prepared:
         public: those of the public split.
         metrics: that are published.
         fingerprint: SHA-256 of the task file.
-        true: how many texts of an item are true, where it has one image.
+        true: how many texts of an item are true, if it has one image.
     """
 
     benchmark: HiddenBenchmark
@@ -175,7 +175,7 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
 
 
 def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
-    """Read the labels, and what undoes a shuffle.
+    """Read the labels, and the key that undoes a shuffle.
 
     Raises:
         DataError: the file is missing or invalid.
@@ -226,7 +226,7 @@ def _make(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
 
 
 def _check_measurable(benchmark: HiddenBenchmark, hidden: HiddenRecords, metrics: tuple[str, ...]) -> None:
-    """Measure predictions that are all wrong, so that what cannot be measured fails now and not with the first file."""
+    """Measure predictions that are all wrong, so that an impossible one fails now and not with the first file."""
     try:
         measure_sent(hidden.how.nothing(len(hidden.rows)), hidden, metrics, benchmark.step)
     except TellapartError as error:

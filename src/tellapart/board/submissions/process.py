@@ -96,7 +96,7 @@ class Process:
 
     def __init__(self, job: Mapping[str, Any], folder: Path, patience: float, form: bytes = b"") -> None:
         self.job, self.form = job, form
-        # Of the server's own environment only what Python needs: no database address, no token.
+        # Of the server's environment only what Python needs: no database address, no token.
         own = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self._process = subprocess.Popen(
@@ -106,9 +106,9 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # its own process group, which is killed as one
+            start_new_session=True,  # its process group, which is killed as one
         )
-        # The process limits its own CPU time; this ends one that only waits.
+        # The process limits its CPU time; this ends one that only waits.
         self._timer = Timer(patience, self.kill)
         self._timer.daemon = True
 

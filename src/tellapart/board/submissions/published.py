@@ -156,7 +156,7 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
 
 
 def as_row(standing: Standing, shape: tuple[int, int] | None) -> dict[str, Any]:
-    """Return a model's row as the leaderboard shows it: what is published, and nothing of an item.
+    """Return a model's row as the leaderboard shows it: the published part, and nothing of an item.
 
     Args:
         standing: the model's.

@@ -1,7 +1,7 @@
 """The queue of submitted files: received -> validated -> measuring -> done, refused, surplus, failed or stopped.
 
 Each step is one transaction, and a file is on the disk before its row is in the database. If the server dies, the next
-one continues from the row's state and ignores what an orphaned worker still prints, so that a file is measured to one
+one continues from the row's state and ignores the later output of an orphaned worker, so that a file is measured to one
 recorded result however often that happens. One process at a time works the queue: the one that holds a lock on a file,
 which the system releases when the process dies.
 
@@ -15,7 +15,8 @@ and then could not be measured (stopped) counts, as labels could be made to deci
 is of the user with the fewest measured in the last day, so a user who sends one useless file after another waits for
 the next day.
 
-The same bytes of the same user are not measured again: they are answered with what the first of them got, which tells
+The same bytes of the same user are not measured again: they are answered with the numbers of the first of them, which
+    reveals
 nothing new and so costs nothing.
 """
 
@@ -78,7 +79,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a file that was sent: its id, its state, and whether it was there before, as the same bytes."""
+    """The fate of a file that was sent: its id, its state, and whether it was there before, as the same bytes."""
 
     id: str
     state: str
@@ -341,7 +342,7 @@ class Queue:
 
 
 def _stored_name(file: str) -> str:
-    """Return the name under which a file is stored: its own ending, and nothing else of it."""
+    """Return the name under which a file is stored: its ending, and nothing else of it."""
     return f"sent{PurePosixPath(file).suffix}"
 
 

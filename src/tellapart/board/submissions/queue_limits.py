@@ -60,7 +60,7 @@ class QueueLimits:
 
     @staticmethod
     def find_used_up(rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark, at: float) -> str:
-        """Return `all 20` or `today's 3` where a user's counted files reach that limit at a moment, else nothing."""
+        """Return `all 20` or `today's 3` if a user's counted files reach that limit at a moment, else nothing."""
         total, today = rows.execute(_TOTAL_AND_TODAY, (at - at % _DAY, benchmark.name, user)).fetchone()
         if total >= benchmark.total:
             return f"all {benchmark.total}"

@@ -1,6 +1,6 @@
-"""Readers of a stranger's file, in a process that has only what is published of the benchmark.
+"""Readers of a stranger's file, in a process that has only the published part of the benchmark.
 
-Nothing here trusts the file. The readers are those of any user's own machine, in a process with limited time and memory
+Nothing here trusts the file. The readers are those of any user's machine, in a process with limited time and memory
 (`worker.py`); before an archive is unpacked its table of contents is checked.
 """
 
@@ -99,5 +99,5 @@ def read_sent(path: Path, records: Any, task: str) -> Any:
         return TASKS[task].read(path, records)
     except TellapartError:
         raise
-    except (ValueError, RecursionError, OverflowError) as error:  # digits without end, say
+    except (ValueError, RecursionError, OverflowError) as error:  # digits without end, for example
         raise ScoreError(f"{path} cannot be read: {error!s:.200}") from error

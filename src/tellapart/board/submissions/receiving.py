@@ -32,7 +32,7 @@ _SUFFIXES = {
     "answers": (".jsonl", ".csv", ".json"),
     "predictions": (".jsonl", ".csv", ".json"),
 }
-_FORM = 16_384  # bytes of a form beside its file
+_FORM = 16_384  # bytes of a form without its file
 _PIECE = 1 << 16
 _NAME = 80  # characters of a file's name
 _GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
@@ -46,7 +46,7 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
     Args:
         request: a file as its body, with a token; or a browser's form with `model`, `file` and the session's `key`.
         board, name: of the hidden benchmark.
-        model, file: names, where the body is the file.
+        model, file: names, if the body is the file.
 
     Raises:
         RefusedError: the account, the names or the file are refused; nothing is kept or counted.
@@ -147,7 +147,7 @@ def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
 
 
 def _read_length(request: Request) -> int:
-    """Return the bytes that a request says its body has; 0 where it does not say."""
+    """Return the declared length of a request's body, in bytes; 0 if it declares none."""
     length = request.headers.get("content-length", "")
     return int(length[:18]) if length.isascii() and length.isdigit() else 0
 

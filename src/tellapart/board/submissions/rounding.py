@@ -3,15 +3,15 @@
 A number rounded to a step of 0.01 takes one of 101 values, so a submission that gets one number learns at most
 log2(101) = 6.66 bits. Labels are bits, too: an item of two images and two texts hides one (which text is the first
 image's), an item of `m` texts hides log2(m). A task's record counts as one bit: a statement's label or the true one of
-two captions is one, where both are as likely; an answer in words or a box is more. Labels that can be guessed, or that
+two captions is one, if both are as likely; an answer in words or a box is more. Labels that can be guessed, or that
 follow from one another (a sentence that is true of one pair of images and false of the other), hide less, and a number
 computed from their skew would reveal it: for mostly true statements, or such sentences, set stricter limits.
 
 That bounds all labels together. The difference attack gets a single label sooner: tied scores are always wrong, so a
 file that guesses the first `j` items and ties the rest scores (right guesses among them) / n. A binary search over `j`
 finds the item at which the rounded number first rises: that guess is right. From then on each submission reveals one
-more label. `submissions_for_one_label` counts that attack. Rounding makes it longer by a logarithm only, so what guards
-the labels is the limit on submissions, and a private split whose numbers are published only after closing.
+more label. `submissions_for_one_label` counts that attack. Rounding makes it longer by a logarithm only, so the guard
+of the labels is the limit on submissions, and a private split whose numbers are published only after closing.
 """
 
 from __future__ import annotations

@@ -171,6 +171,6 @@ def _add_administration(router: APIRouter, board: Submissions) -> None:
 
     @router.get("/admin/log")
     def log(request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0) -> JSONResponse:
-        """Read the log: who did what."""
+        """Read the log of actions and their users."""
         _admin(request, board)
         return JSONResponse({"entries": board.log(after)}, headers={"Cache-Control": "no-store"})

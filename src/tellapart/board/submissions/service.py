@@ -76,7 +76,7 @@ class Submissions:
         self._worker: Worker | None = None
 
     def _mark_prepared(self) -> None:
-        """Compare what was prepared with its marks in the database; mark what is new.
+        """Compare the prepared files with their marks in the database; mark new ones.
 
         Raises:
             StoreError: a file is another than the one that was marked.
@@ -91,7 +91,7 @@ class Submissions:
                     rows.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", (name, digest))
 
     def note_counters(self) -> None:
-        """Write the database's counters beside it if they have grown."""
+        """Write the database's counters next to it if they have grown."""
         counters = self.database.counters()
         if counters != self._noted:
             with contextlib.suppress(StoreError):  # a full disk: later
@@ -174,7 +174,7 @@ class Submissions:
         }
 
     def check_allowed(self, account: Account, name: str, sizes: range) -> None:
-        """Refuse a file before it comes where `Queue.take` would refuse it.
+        """Refuse a file before it comes if `Queue.take` would refuse it.
 
         Args:
             account: of its sender.
@@ -195,7 +195,7 @@ class Submissions:
         """Return a submission as its sender, or an admin, may see it.
 
         Raises:
-            RefusedError: it does not exist or is another user's; the message does not say which.
+            RefusedError: it does not exist or is another user's; the message does not distinguish these.
         """
         row = self.database.one("SELECT * FROM submission WHERE id = ?", id_)
         if row is None or not (row["user"] == account.user or account.may("admin")):
@@ -279,7 +279,7 @@ def open_submissions(board: Path | None, *, measuring: bool = True) -> Iterator[
 
     Args:
         board: the board file.
-        measuring: else what was measured is only read, and a board that was never served has no hidden benchmarks.
+        measuring: else earlier measurements are only read, and a board that was never served has no hidden benchmarks.
 
     Raises:
         DataError: the board file is invalid, or a benchmark cannot be prepared.

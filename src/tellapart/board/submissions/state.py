@@ -1,9 +1,9 @@
 """The state of hidden benchmarks on the disk: the secret, the database, and the marks by which a loss is noticed.
 
-Without its own secret every token is void; with an emptied or older database limits and closings are forgotten, and
-with another truth every number changes. None of this looks like an error by itself, so what belongs together is
-marked in both places: the database holds the secret's fingerprint and the digests of what was prepared, and
-`marker.json` beside it the fingerprint and the database's counters, which only grow. A start finds them in agreement,
+Without its secret every token is void; with an emptied or older database limits and closings are forgotten, and
+with another truth every number changes. None of this looks like an error by itself, so files that belong together are
+marked in both places: the database holds the secret's fingerprint and the digests of the prepared files, and
+`marker.json` next to it the fingerprint and the database's counters, which only grow. A start finds them in agreement,
 or stops.
 """
 
@@ -55,7 +55,7 @@ SECRET_BYTES = 32
 
 
 class Marker(BaseModel):
-    """What `marker.json` holds: the secret's fingerprint, and the database's counters when it was written."""
+    """The content of `marker.json`: the secret's fingerprint, and the database's counters when it was written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,11 +64,11 @@ class Marker(BaseModel):
 
 
 def open_state(state: Path, *, accept: bool = False) -> tuple[bytes, Database]:
-    """Return the secret and the database; make them where the folder is new.
+    """Return the secret and the database; make them if the folder is new.
 
     Args:
         state: the folder.
-        accept: take it as it is: mark what is there as what belongs together, and make what is gone.
+        accept: take it as it is: mark the existing files as belonging together, and make the lost ones.
 
     Raises:
         StoreError: a part is lost, replaced or damaged, or the folder cannot be used.
@@ -104,11 +104,11 @@ def write_marker(state: Path, secret: bytes, counters: Mapping[str, int]) -> Non
 
 
 def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
-    """Yield, in a line each, what of the state is lost, replaced or damaged; nothing for a folder that is new.
+    """Yield, in a line each, the lost, replaced or damaged parts of the state; nothing for a folder that is new.
 
     Args:
         state: the folder.
-        at_rest: it is a copy that no server uses, and nothing is written beside its database.
+        at_rest: it is a copy that no server uses, and nothing is written next to its database.
     """
     marker = None
     try:

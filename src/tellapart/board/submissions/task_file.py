@@ -1,9 +1,10 @@
 """The task file: an archive of `items.jsonl`, `images/` and `README.txt`, without labels, and always the same bytes.
 
-A format, a time stamp, a quantisation table or a thumbnail would tell an edited image from its original photograph. So
-all images of a benchmark are encoded again, in one format with one setting: as PNG where every source is lossless
+A format, a time stamp, a quantisation table or a thumbnail would separate an edited image from its original photograph.
+So
+all images of a benchmark are encoded again, in one format with one setting: as PNG if every source is lossless
 (rendered scenes, EqBen's frames), else as JPEG of quality 95 without chroma subsampling, since photographs as PNG would
-be several times as large. What JPEG lost in a source stays lost.
+be several times as large. The losses of JPEG in a source remain.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def write_task(
         path: of a new file.
         benchmark: its settings.
         hidden: its items or records.
-        pixels: reads an image by the benchmark's own reference, RGB, uint8 `(height, width, 3)`.
+        pixels: reads an image by the benchmark's reference, RGB, uint8 `(height, width, 3)`.
 
     Raises:
         DataError: an image is missing, cannot be decoded, or has not the size that its labels refer to.

@@ -1,6 +1,6 @@
-"""The two processes that handle a file: limited in time and memory, confined, and started anew for every file.
+"""The two processes that handle a file: limited in time and memory, confined, and started again for every file.
 
-The first opens a stranger's file, and may otherwise read only what is published of the benchmark: code that takes it
+The first opens a stranger's file, and may otherwise read only the published part of the benchmark: code that takes it
 over finds no label. It passes the contents on as a form (`forms.py`). The second holds the truth, and gets that form
 and never the file; its messages are numbers and words of this program.
 
@@ -65,7 +65,7 @@ def read(job: dict[str, Any]) -> None:
 
     try:
         records = read_published(Path(job["published"]), job["task"])
-    except TellapartError:  # its message names the server's own files
+    except TellapartError:  # its message names the server's files
         _send({"failed": True})
         return
     try:
@@ -115,7 +115,7 @@ def _send(message: dict[str, Any]) -> None:
 
 
 def _load(job: dict[str, Any]) -> None:
-    """Import what the job needs, before it is confined."""
+    """Import the modules of the job, before it is confined."""
     modules = ["prepared", "measuring"] if "truth" in job else ["reading"]
     for name in [*modules, "forms"]:
         import_module(f"tellapart.board.submissions.{name}")

@@ -20,7 +20,7 @@ class AgreementLine(View):
     Attributes:
         mean: of its rank correlations with the others.
         nearest: the benchmark that ranks models most like it, with the correlation.
-        items_needed: so many of its items would rank these models with a reliability of 0.9; None where unknown.
+        items_needed: so many of its items would rank these models with a reliability of 0.9; None if unknown.
         correlations: with every benchmark, in the order of the lines.
         shades: of the correlations, 0 to 10; a negative one has none.
     """
@@ -38,9 +38,9 @@ class AgreementPage(View):
     """How alike benchmarks rank the models that all of them were measured on.
 
     Attributes:
-        models: how many; 0 where no two benchmarks share enough of them.
+        models: how many; 0 if no two benchmarks share enough of them.
         lines: benchmarks, neighbours alike.
-        shares: of the variance of ranks, what each principal component holds, the greatest first.
+        shares: the share of the variance of ranks in each principal component, the greatest first.
         dimensions: components above those of shuffled tables.
         left_out: benchmarks that too few of these models were measured on, or on which all are equal.
     """

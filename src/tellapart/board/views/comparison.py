@@ -78,8 +78,8 @@ class ChoosePage(View):
     """A choice of models to compare.
 
     Attributes:
-        models: those with outcomes of their own.
-        pairs: links to comparisons of each with each; of the best by the first page where they are many.
+        models: those with outcomes by item.
+        pairs: links to comparisons of each with each; of the best by the first page if they are many.
         together: a link to the comparison of the best three or more of them at once.
     """
 
@@ -89,7 +89,7 @@ class ChoosePage(View):
 
 
 def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) -> ChoosePage:
-    """List the models that have outcomes of their own.
+    """List the models that have outcomes by item.
 
     Args:
         session: on the database.
@@ -130,7 +130,7 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
     """Compare two models on every benchmark that both were measured on.
 
     Raises:
-        UnknownNameError: there is no such model, or it is the same one twice.
+        UnknownNameError: unknown model, or it is the same one twice.
     """
     first, second = (one_by_slug(session, Model, slug, "model") for slug in (a, b))
     if first.id == second.id:

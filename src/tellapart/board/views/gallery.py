@@ -111,7 +111,7 @@ def gallery_page(
     """Show the entries that a model ranks first for each query of a retrieval gallery.
 
     Raises:
-        UnknownNameError: there is no such benchmark, model, direction or page, or the record holds ranks only.
+        UnknownNameError: unknown benchmark, model, direction or page, or the record holds ranks only.
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     of = one_by_slug(session, Model, model, "model")

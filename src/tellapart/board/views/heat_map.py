@@ -15,11 +15,11 @@ __all__ = ["HeatCell", "HeatMap", "HeatRow", "heat_map"]
 
 
 class HeatCell(View):
-    """One number of the map; the title says it in full.
+    """One number of the map; the title has all of it.
 
     Attributes:
         shade: 0 (nothing right) to 10 (everything).
-        above_chance: its interval lies above what guessing gets; None where one of the two is not known.
+        above_chance: its interval lies above what guessing gets; None if one of the two is not known.
         limited: as `Cell` has it.
     """
 
@@ -35,7 +35,7 @@ class HeatRow(View):
 
     Attributes:
         n: the items of most models there.
-        cells: one for each model; None where it has no number.
+        cells: one for each model; None if it has no number.
     """
 
     n: int
@@ -76,7 +76,7 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
         tag, metric: as `file_name` writes them.
 
     Raises:
-        UnknownNameError: there is no such benchmark, tag or metric.
+        UnknownNameError: unknown benchmark, tag or metric.
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     metric_name = find_name(benchmark, "metric", metric, metrics_of(session, benchmark))

@@ -51,8 +51,8 @@ class ItemRow(View):
     """One item of the list.
 
     Attributes:
-        images: how many of its pictures a list shows; 0 where they are not on this machine.
-        failed: the number of models that do not get it right; None where only reference models were measured.
+        images: how many of its pictures a list shows; 0 if they are not on this machine.
+        failed: the number of models that do not get it right; None if only reference models were measured.
     """
 
     position: int
@@ -144,7 +144,7 @@ def failures(session: Session, benchmark: Benchmark) -> tuple[NDArray[np.int64],
     ).all()
     failed = np.zeros(benchmark.n, dtype=np.int64)
     for data in rows:
-        failed += unpack(data) < 1  # NaN, an item without this metric, is no failure
+        failed += unpack(data) < 1  # NaN, an item without this metric, is not a failure
     return failed, len(rows)
 
 
@@ -152,7 +152,7 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
     """List a benchmark's items, those that most models fail first.
 
     Raises:
-        UnknownNameError: there is no such benchmark, or no such page.
+        UnknownNameError: unknown benchmark, or no such page.
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     count = benchmark.n if benchmark.items_digest else 0
@@ -200,7 +200,7 @@ def item_page(session: Session, _settings: BoardSettings, slug: str, position: i
     """Show one item; of the models' vectors only the bytes of this item are read.
 
     Raises:
-        UnknownNameError: there is no such benchmark or item.
+        UnknownNameError: unknown benchmark or item.
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None

@@ -24,7 +24,7 @@ def leaderboard(session: Session, _settings: BoardSettings, slug: str) -> Leader
     """Show a benchmark by its headline metrics.
 
     Raises:
-        UnknownNameError: there is no such benchmark.
+        UnknownNameError: unknown benchmark.
     """
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     names = benchmark.headline
@@ -47,7 +47,7 @@ def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metr
         metric: as `file_name` writes it.
 
     Raises:
-        UnknownNameError: there is no such benchmark, tag or metric.
+        UnknownNameError: unknown benchmark, tag or metric.
 
     Source: VLUE Table 2 (in-domain and OOD).
     """

@@ -1,4 +1,4 @@
-"""Records of a part of a benchmark's items (`--limit`): shown where the whole one stands, and no rival of it."""
+"""Records of a part of a benchmark's items (`--limit`): shown in its place, without competing with the complete one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Part:
     """Some of a benchmark's items.
 
     Attributes:
-        shown_on: the benchmark on whose page it stands: the whole one, or the largest part where no model has all.
+        shown_on: the benchmark on whose page it is: the complete one, or the largest part if no model has all.
         n: its items.
-        text: as a page says it: `20 of 300 items`.
+        text: as on a page: `20 of 300 items`.
     """
 
     shown_on: int

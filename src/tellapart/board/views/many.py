@@ -55,8 +55,8 @@ class PairTest(View):
     Attributes:
         difference: of the means.
         p, p_holm: two-sided, and corrected over all tests of the page.
-        test: `exact McNemar` where items are independent and right or wrong, else `cluster sign flips`.
-        flips: how many sign vectors such a test draws where it cannot make them all; None of the exact test.
+        test: `exact McNemar` if items are independent and right or wrong, else `cluster sign flips`.
+        flips: how many sign vectors such a test draws if it cannot make them all; None of the exact test.
     """
 
     a: str
@@ -126,7 +126,7 @@ def compare_many(session: Session, _settings: BoardSettings, models: str) -> Man
         models: their addresses with `+` between them.
 
     Raises:
-        UnknownNameError: there is no such model, or they are fewer than two or more than `MOST_TOGETHER`.
+        UnknownNameError: unknown model, or they are fewer than two or more than `MOST_TOGETHER`.
     """
     slugs = list(dict.fromkeys(models.split("+")))
     if not 1 < len(slugs) <= MOST_TOGETHER:

@@ -78,7 +78,7 @@ class ModelPage(View):
     """A model's page.
 
     Attributes:
-        cost: its costs with their units; empty where unknown.
+        cost: its costs with their units; empty if unknown.
         rivals: links to comparisons with other models.
     """
 
@@ -103,7 +103,7 @@ def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPa
     """Show a model.
 
     Raises:
-        UnknownNameError: there is no such model.
+        UnknownNameError: unknown model.
     """
     model = one_by_slug(session, Model, slug, "model")
     rows = session.exec(

@@ -37,10 +37,10 @@ def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> 
     """Show all benchmarks side by side, each by the metric that ranks it, and the mean of models measured on all.
 
     Benchmarks that no ranked model was measured on are folded into a list. Families of benchmarks that share no model
-    are tables of their own; the one of most models comes first. Every page has all rows, and shows its own.
+    are separate tables; the one of most models comes first. Every page has all rows, and shows a part of them.
 
     Raises:
-        UnknownNameError: there is no such page.
+        UnknownNameError: unknown page.
     """
     parts = find_parts(session)
     every = [b for b in session.exec(select(Benchmark).order_by(col(Benchmark.id))) if _is_shown(b.id or 0, parts)]
@@ -102,7 +102,7 @@ def _with_mean(
 
 
 def _separate(benchmarks: Sequence[Benchmark], contestants: Mapping[int, Mapping[int, Cell]]) -> list[list[Benchmark]]:
-    """Return benchmarks in order, apart where no model and no family joins them; those of most models first."""
+    """Return benchmarks in order, apart if no model and no family joins them; those of most models first."""
     names = [b.name for b in benchmarks]
     families = {b.id: family_of(b.name, names) for b in benchmarks}
     groups: list[tuple[set[str], int]] = [({family}, 0) for family in dict.fromkeys(families.values())]
@@ -117,7 +117,7 @@ def _separate(benchmarks: Sequence[Benchmark], contestants: Mapping[int, Mapping
 
 
 def _is_shown(benchmark: int, parts: Mapping[int, Part]) -> bool:
-    """Return whether a benchmark has a column: a part of one has none beside the whole."""
+    """Return whether a benchmark has a column: a part of one has none if all of it was measured."""
     part = parts.get(benchmark)
     return part is None or part.shown_on == benchmark
 

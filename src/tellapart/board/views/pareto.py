@@ -108,12 +108,12 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
 
     Args:
         session: on the database.
-        settings: the board's: its `performance` is what the mean is taken over if nothing else is asked for.
+        settings: the board's: the mean is taken over its `performance` if nothing else is asked for.
         cost: one of `COSTS`.
         over: addresses of benchmarks with `+` between them; chosen by `choose_benchmarks` if there are none.
 
     Raises:
-        UnknownNameError: there is no such cost or benchmark.
+        UnknownNameError: unknown cost or benchmark.
     """
     if cost not in COSTS:
         raise UnknownNameError(f"no cost {cost[:200]!r}; there are {', '.join(COSTS)}")
@@ -177,7 +177,7 @@ def _measure(
 
 
 def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
-    """Return the columns over which a mean says most: models that have all of them, times columns, is largest.
+    """Return the columns over which a mean covers most: models that have all of them, times columns, is largest.
 
     Columns are added one by one, each time the one that most of the models left have; of equal products the one of more
     models counts.

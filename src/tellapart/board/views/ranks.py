@@ -27,8 +27,8 @@ class RankLine(View):
     """One model's places.
 
     Attributes:
-        ranks: one for each column, equal values sharing one; None where it was not measured.
-        change: its last place less its first: positive where it falls.
+        ranks: one for each column, equal values sharing one; None if it was not measured.
+        change: its last place less its first: positive if it falls.
         segments: SVG points of the unbroken parts of its line; none for a model with one place, which is not drawn.
         starts: (x, y) of the first place of each part.
         ends: (x, y) of each place.
@@ -74,7 +74,7 @@ def benchmark_ranks(session: Session, settings: BoardSettings, slug: str) -> Ran
     """Show the places of models by every headline metric of a benchmark.
 
     Raises:
-        UnknownNameError: there is no such benchmark.
+        UnknownNameError: unknown benchmark.
     """
     board = leaderboard(session, settings, slug)
     return _page(f"{board.title}: how the ranking changes between metrics", board)

@@ -27,7 +27,7 @@ __all__ = [
     "read_scores",
 ]
 
-#: Models on one page of the first page, where they are more.
+#: Models on one page of the first page.
 PAGE = 50
 
 _CELL = ("value", "low", "high", "chance", "n", "ties", "tie_neutral", "tier", "mark")
@@ -50,7 +50,7 @@ class Column(View):
 
 
 class LeaderboardRow(View):
-    """One model; a cell for each column, None where it was not measured."""
+    """One model; a cell for each column, None if it was not measured."""
 
     model: ModelHead
     cells: tuple[Cell | None, ...]
@@ -96,7 +96,7 @@ class Leaderboard(View):
         unread: files of the board's folders that could not be read; on the first page.
         choices, metrics: links to other columns for the same benchmark, and to other metrics.
         tested: at least one column's models were tested against each other.
-        page, pages: which part of the rows is shown as HTML, and of how many parts; the first page has several where
+        page, pages: which part of the rows is shown as HTML, and of how many parts; the first page has several if
             there are many models.
     """
 
@@ -122,10 +122,10 @@ class Leaderboard(View):
         return self.rows[max(block.first_row, first) : min(block.last_row, last)]
 
     def table(self) -> Table:
-        """Return models by columns, as fractions; a tier beside each, and what was measured on a part of the items."""
+        """Return models by columns, as fractions; a tier with each, and the numbers on a part of the items."""
         every = (*self.rows, *self.references)
         has_parts = any(cell is not None and cell.limited for row in every for cell in row.cells)
-        titles = [column.title for column in self.columns]  # each block may have a mean of its own
+        titles = [column.title for column in self.columns]  # each block may have a mean
         names = [
             each if titles.count(each) == 1 else f"{each} {titles[:k].count(each) + 1}" for k, each in enumerate(titles)
         ]
@@ -213,7 +213,8 @@ class ModelScore(NamedTuple):
 def read_scores(
     session: Session, benchmarks: Sequence[Benchmark], tag: str, metrics: Sequence[str]
 ) -> list[ModelScore]:
-    """Return the numbers of some benchmarks over one tag, as cells; those of a part of the items before the whole.
+    """Return the numbers of some benchmarks over one tag, as cells; those of a part of the items before the complete
+    ones.
 
     Of a model's numbers with one benchmark, value and metric the last is the one that counts.
     The query names all three columns of the index `score_of`, since an entry has hundreds of numbers, and reads plain

@@ -75,10 +75,10 @@ class BenchmarkHead(_Frozen):
     """A benchmark's name and address.
 
     Attributes:
-        n: the number of items; 0 where unknown.
+        n: the number of items; 0 if unknown.
         metric: the one that ranks it.
         has_items: its items are in the database, and have pages.
-        part: `20 of 300 items` where it is a part of a benchmark, else empty.
+        part: `20 of 300 items` if it is a part of a benchmark, else empty.
     """
 
     slug: str
@@ -92,7 +92,7 @@ class BenchmarkHead(_Frozen):
 
     @property
     def label(self) -> str:
-        """Its name, and how much of it was measured where that is a part."""
+        """Its name, and how much of it was measured if that is a part."""
         return f"{self.name} ({self.part})" if self.part else self.name
 
 
@@ -100,9 +100,9 @@ class Cell(_Frozen):
     """One number of a table with its interval, chance and ties; a fraction, or a deviation in the unit of the scores.
 
     Attributes:
-        tier: shared by models that the items cannot tell apart; None if they were not tested.
-        mark: `imported` where the number was published elsewhere, `on trust` where the scores were computed elsewhere.
-        limited: `20 of 300 items` where the number is over a part of the benchmark; it has no place among the others.
+        tier: shared by models that the items cannot separate; None if they were not tested.
+        mark: `imported` if the number was published elsewhere, `on trust` if the scores were computed elsewhere.
+        limited: `20 of 300 items` if the number is over a part of the benchmark; it has no place among the others.
     """
 
     value: float
