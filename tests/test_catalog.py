@@ -5,12 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.catalog import BENCHMARKS, DEFAULT_MODEL, MODELS, REFERENCES, load, names, nearest
+from tellapart.catalog import (
+    BENCHMARKS,
+    BUILDERS,
+    DEFAULT_MODEL,
+    MODELS,
+    REFERENCES,
+    _points_shipped,
+    _shipped,
+    load,
+    names,
+    nearest,
+)
 from tellapart.errors import UnknownNameError
 from tellapart.models.find import find_model
 
@@ -93,6 +105,25 @@ def test_another_package_adds_a_model_and_cannot_replace_one(tmp_path: Path) -> 
     assert answer(tmp_path, "load('model', 'constant').__module__") == "tellapart.models.bundled"
     assert answer(tmp_path, "[*map(names('model').count, ['constant', 'theirs'])]") == "[1, 1]"
     assert "did you mean 'theirs'?" in answer(tmp_path, "load('model', 'theirz')")
+
+
+@pytest.mark.parametrize("place", ["checkout", "wheel", "copy"])
+def test_the_packages_of_the_same_wheel_join_by_its_entry_points(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come from pyproject.toml in a checkout, which may be newer than the metadata, and from those elsewhere."""
+    target = "tellapart_render.scenes_builder:Scenes"
+    info = tmp_path / "tellapart-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tellapart\nVersion: 1\n")
+    points = {"checkout": "old = gone:Gone", "wheel": f"scenes = {target}"}
+    (info / "entry_points.txt").write_text(f"[tellapart.builders]\n{points.get(place, '')}\n")
+    monkeypatch.setattr("tellapart.catalog.distribution", lambda name: PathDistribution(info))
+    if place != "checkout":
+        monkeypatch.setattr("tellapart.catalog.__file__", str(tmp_path / "lib" / "tellapart" / "catalog.py"))
+    monkeypatch.setattr("tellapart.catalog._points_shipped", _points_shipped.__wrapped__)
+    shipped = _shipped.__wrapped__("builder")
+    assert shipped == {**BUILDERS, **({} if place == "copy" else {"scenes": target})}
 
 
 def test_a_name_that_two_packages_give_is_refused(tmp_path: Path) -> None:
