@@ -110,7 +110,7 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
     return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
 
 
-def read_export(rows: Any, path: str, fields: Collection[str]) -> Iterator[Reply]:
+def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Reply]:
     """Yield the replies of an export in JSON or JSON_MIN; its content shows which of the two it is.
 
     A skipped (cancelled) annotation is a reply that is skipped; JSON_MIN leaves it out. Drafts and predictions are not

@@ -161,7 +161,7 @@ def _values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply, where
     return values
 
 
-def _read_value(raw: Any, ask: Ask, task: AnnotatorTask) -> str | list[float]:
+def _read_value(raw: object, ask: Ask, task: AnnotatorTask) -> str | list[float]:
     if ask.control == "choice":
         return _choice(raw, ask, task)
     if ask.control == "box":
@@ -174,7 +174,7 @@ def _read_value(raw: Any, ask: Ask, task: AnnotatorTask) -> str | list[float]:
     return raw.strip()
 
 
-def _choice(raw: Any, ask: Ask, task: AnnotatorTask) -> str:
+def _choice(raw: object, ask: Ask, task: AnnotatorTask) -> str:
     choice = raw.strip().lower() if isinstance(raw, str) else raw
     lettered = {letter.lower(): str(index) for letter, index in zip(letters(len(task.order)), task.order, strict=True)}
     known = {**(lettered if ask.options else {}), **{choice.lower(): choice for choice in ask.choices}}

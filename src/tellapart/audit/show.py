@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from tellapart.audit.audit import Audit, Options, audit
 from tellapart.audit.card import html, make_card, markdown
@@ -108,7 +107,7 @@ def print_audit(record: Audit) -> None:
     print_lines(*map(plain, lines), f"{passed} of {len(record.findings)} checks pass")
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -174,7 +174,7 @@ class _Corners:
         self.captions: list[Any] = [None] * len(_CORNERS)
 
 
-def _unknown_corner(value: Any, where: str) -> str:
+def _unknown_corner(value: object, where: str) -> str:
     """Say what is wrong with a row that tells no corner of a quadruple."""
     info = row_of(value, where).get("private_info")
     if not isinstance(info, Mapping):
@@ -212,7 +212,7 @@ def _read_subset(path: Path) -> list[Item]:
     return items
 
 
-def _rows_below(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _rows_below(value: object, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the rows of lists below any levels of named objects, with those names."""
     if isinstance(value, list):
         yield from ((keys, row) for row in value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations
@@ -19,7 +18,9 @@ __all__ = ["CODE", "as_benchmark"]
 CODE = ".py:"
 
 
-def as_benchmark(thing: Any, place: Locations | None = None, *, name: str = "", file: Path | None = None) -> Benchmark:
+def as_benchmark(
+    thing: object, place: Locations | None = None, *, name: str = "", file: Path | None = None
+) -> Benchmark:
     """Return a declaration or a pair set as a benchmark, which reports find again in this process.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from tellapart.benchmarks.locations import find_files
 from tellapart.errors import DataError, MissingDependencyError, first_line, require
@@ -89,7 +89,7 @@ class Hub:
             "`hf auth login` or set HF_TOKEN"
         )
 
-    def _snapshot(self, hub: Any, *, local_files_only: bool) -> str:
+    def _snapshot(self, hub: ModuleType, *, local_files_only: bool) -> str:
         return str(
             hub.snapshot_download(
                 self.repo,

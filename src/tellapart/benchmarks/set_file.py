@@ -295,7 +295,7 @@ def _numbered(rows: Sequence[Row]) -> Mapping[str, Any]:
     return numbered | {key: rows[0].fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
 
 
-def _chosen(wanted: Mapping[str, str | list[str]], row: Any, where: str) -> bool:
+def _chosen(wanted: Mapping[str, str | list[str]], row: object, where: str) -> bool:
     return all(fill(template, row, where) in _listed(values) for template, values in wanted.items())
 
 
@@ -319,7 +319,7 @@ def _reference(image: str, row: Mapping[str, Any], under: str = "") -> str:
     return f"{under}/{image}" if under else image
 
 
-def _true(true: str | list[int] | int | None, row: Any, where: str, kinds: Kinds) -> tuple[int, ...]:
+def _true(true: str | list[int] | int | None, row: object, where: str, kinds: Kinds) -> tuple[int, ...]:
     if true is None:
         return ()
     if isinstance(true, int):

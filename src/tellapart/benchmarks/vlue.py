@@ -41,12 +41,12 @@ Sides = Annotated[list[Number], Field(min_length=4, max_length=4)]
 R = TypeVar("R", bound=AnnotationRow)
 
 
-def _as_list(value: Any) -> Any:
+def _as_list(value: object) -> object:
     """Return a lone string as a list of one."""
     return [value] if isinstance(value, str) else value
 
 
-def _as_text(value: Any) -> Any:
+def _as_text(value: object) -> object:
     """Return an id as a string; files may hold numbers."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 

@@ -139,7 +139,7 @@ def _endpoint(
         )
         return Response(content, status, headers)
 
-    def parameter(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:
+    def parameter(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
         return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
     parameters = [parameter("request", Request)]

@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -36,7 +36,7 @@ _GAP, _GAP_BY = Markup('<td class="score none">–</td>'), Markup('<td class="sc
 
 
 def render(
-    template: str, view: View, links: Links, settings: BoardSettings, *, hidden: bool = False, **more: Any
+    template: str, view: View, links: Links, settings: BoardSettings, *, hidden: bool = False, **more: object
 ) -> str:
     """Return a page.
 

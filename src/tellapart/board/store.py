@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, MetaData, event, insert, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,6 +20,12 @@ from sqlmodel import Session, create_engine
 from tellapart.board.tables import SCHEMA, BoardTable, Schema, State
 from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError, first_line
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 __all__ = ["IN_MEMORY", "LATEST_SECONDS", "Store", "database_url"]
 
@@ -159,7 +165,7 @@ def _engine(url: str) -> Engine:
         engine = create_engine(url, pool_pre_ping=True)
 
         @event.listens_for(engine, "connect")
-        def _limit(connection: Any, _record: Any) -> None:
+        def _limit(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
             connection.execute(f"SET lock_timeout = '{_PATIENCE}s'")  # PostgreSQL itself waits for ever
             connection.commit()
 
@@ -167,7 +173,7 @@ def _engine(url: str) -> Engine:
     engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": _PATIENCE})
 
     @event.listens_for(engine, "connect")
-    def _configure(connection: Any, _record: Any) -> None:
+    def _configure(connection: sqlite3.Connection, _record: ConnectionPoolEntry) -> None:
         use_write_ahead_log(connection)  # readers go on while a run is read in
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")

@@ -244,7 +244,7 @@ def _coco_image(name: str) -> str:
     return image if image.isdigit() and number.isdigit() else name
 
 
-def _check_image(reference: Any, column: str, where: str) -> None:
+def _check_image(reference: object, column: str, where: str) -> None:
     if not isinstance(reference, str):
         raise DataError(f"{where}: column {column!r}: expected a path, got {quote(reference)}")
     try:

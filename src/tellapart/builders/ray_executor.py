@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from types import ModuleType
 from typing import Any, TypeVar
 
 from tellapart.builders.executor import Lost, Results
@@ -69,7 +70,7 @@ class RayExecutor:
                 (ready, *_), _ = ray.wait(list(busy), num_returns=1)
                 yield busy.pop(ready), _result(ray, ready)
 
-    def _check_cluster(self, ray: Any) -> None:
+    def _check_cluster(self, ray: ModuleType) -> None:
         """Check that there is room for a worker and that every node has the same tellapart, before it is used there."""
         cpus, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
         if cpus < 1 or gpus < self.gpus:
@@ -118,7 +119,7 @@ def on_node(task: Callable[[Job], Result], job: Job) -> Result:
         raise type(error)(f"on the Ray node {socket.gethostname()}: {error}") from error
 
 
-def _result(ray: Any, ready: Any) -> Any:
+def _result(ray: ModuleType, ready: Any) -> Any:
     try:
         return ray.get(ready)
     except ray.exceptions.RayTaskError as error:  # the task raised

@@ -65,7 +65,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return content
 
 
-def check_row(row: type[R], content: Any, where: str) -> R:
+def check_row(row: type[R], content: object, where: str) -> R:
     """Return a row of a file as its model.
 
     Args:
@@ -95,7 +95,7 @@ def check_row(row: type[R], content: Any, where: str) -> R:
         raise DataError(f"{where}: {problem}", path=where, field=problem.field or None) from error
 
 
-def row_of(value: Any, where: str) -> Mapping[str, Any]:
+def row_of(value: object, where: str) -> Mapping[str, Any]:
     """Return a row that is an object.
 
     Raises:
@@ -158,7 +158,7 @@ def expect_count(where: object, count: int, *published: int, what: str = "items"
         )
 
 
-def _kind(content: Any) -> str:
+def _kind(content: object) -> str:
     if isinstance(content, dict | list) and not content:
         return "an empty one"
     names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}

@@ -82,7 +82,7 @@ def check_several(templates: str | list[str]) -> str | list[str]:
     return templates
 
 
-def fill(template: str, row: Any, where: str, kinds: Kinds | None = None) -> str:
+def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> str:
     """Return a template with every field of a row filled in: a text, or a number as it is written.
 
     `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
@@ -106,7 +106,7 @@ def fill(template: str, row: Any, where: str, kinds: Kinds | None = None) -> str
     return _FIELD.sub(lambda field: _text(field, row, where, kinds), template)
 
 
-def fill_all(templates: str | list[str], row: Any, where: str, kinds: Kinds | None = None) -> tuple[str, ...]:
+def fill_all(templates: str | list[str], row: object, where: str, kinds: Kinds | None = None) -> tuple[str, ...]:
     """Return one text for each template; a template that is a field alone may stand for a whole list.
 
     Alone, `{keys}` is a list where the row has one; `{negatives|list}`, alone or among others, is a list that a table
@@ -146,7 +146,7 @@ def fill_all(templates: str | list[str], row: Any, where: str, kinds: Kinds | No
     return (fill(templates, row, where, kinds),)
 
 
-def _fill_one(template: str, row: Any, where: str, kinds: Kinds | None) -> tuple[str, ...]:
+def _fill_one(template: str, row: object, where: str, kinds: Kinds | None) -> tuple[str, ...]:
     listed = _LISTED.fullmatch(template)
     if listed is None:
         return (fill(template, row, where, kinds),)
@@ -156,7 +156,7 @@ def _fill_one(template: str, row: Any, where: str, kinds: Kinds | None) -> tuple
     return tuple(fill(f"{{{k}}}", own, f"{where}: field {path!r}") for k in own)
 
 
-def read_list(value: Any, path: str, where: str) -> list[str]:
+def read_list(value: object, path: str, where: str) -> list[str]:
     """Read a list of quoted texts, as Python writes it; nothing else reaches the parser, so nothing can nest or add up.
 
     Raises:
@@ -183,7 +183,7 @@ def read_list(value: Any, path: str, where: str) -> list[str]:
     return texts
 
 
-def _text(field: re.Match[str], row: Any, where: str, kinds: Kinds | None) -> str:
+def _text(field: re.Match[str], row: object, where: str, kinds: Kinds | None) -> str:
     value = _look_up(row, field["path"], where)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -220,7 +220,7 @@ def _text(field: re.Match[str], row: Any, where: str, kinds: Kinds | None) -> st
     return _CHANGES[field["change"]](text) if field["change"] else text
 
 
-def _look_up(row: Any, path: str, where: str) -> Any:
+def _look_up(row: object, path: str, where: str) -> Any:
     value = row
     for part in path.split("."):
         if isinstance(value, list):

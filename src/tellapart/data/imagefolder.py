@@ -86,7 +86,7 @@ def _single_columns(row: Mapping[str, Any], noun: str) -> list[str]:
     return columns
 
 
-def _with_suffix(find: Callable[[str], object], reference: Any) -> Any:
+def _with_suffix(find: Callable[[str], object], reference: object) -> object:
     if not isinstance(reference, str) or PurePosixPath(reference).suffix.lower() in IMAGE_SUFFIXES:
         return reference
     for home in ("images/", ""):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from tellapart.errors import DataError, TellapartError, quote
 
 __all__ = ["as_path"]
 
 
-def as_path(value: Any, what: str, error: type[TellapartError] = DataError) -> Path:
+def as_path(value: object, what: str, error: type[TellapartError] = DataError) -> Path:
     """Return a text or a path as a path, with `~` expanded.
 
     Args:

@@ -137,7 +137,7 @@ def _check_size(content: object, most: int) -> None:
             waiting += [(part, False) for part in parts if isinstance(part, dict | list | tuple)]
 
 
-def _parts(value: Any) -> list[Any]:
+def _parts(value: object) -> list[Any]:
     if isinstance(value, dict):
         return [*value, *value.values()]
     return [*value] if isinstance(value, list | tuple) else []

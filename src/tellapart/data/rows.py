@@ -167,7 +167,7 @@ def _check_toml(text: str) -> None:
         raise ValueError("a key has more than 60 parts")
 
 
-def _check_integers(content: Any) -> None:
+def _check_integers(content: object) -> None:
     """Hold integers to the 64 bits that TOML gives them."""
     if isinstance(content, dict | list):
         for each in content.values() if isinstance(content, dict) else content:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class Scores:
     values: NDArray[np.float32]
     kind: ScoreKind
 
-    def __init__(self, ids: Sequence[str], values: Any, kind: ScoreKind) -> None:
+    def __init__(self, ids: Sequence[str], values: object, kind: ScoreKind) -> None:
         names, array = tuple(ids), _as_float32(values)
         _check(names, array, kind)
         array.setflags(write=False)
@@ -79,7 +79,7 @@ class Scores:
         return Scores(ids, self.values[[row[item] for item in ids]], self.kind)
 
 
-def _as_float32(values: Any) -> NDArray[np.float32]:
+def _as_float32(values: object) -> NDArray[np.float32]:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; a tensor that numpy cannot look into

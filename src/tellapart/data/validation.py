@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -77,7 +77,7 @@ def first_problem(error: Exception) -> str:
     return str(Problem.first(error)) if isinstance(error, ValidationError) else first_line(error)
 
 
-def validate_table(model: type[Model], values: Any, where: str) -> Model:
+def validate_table(model: type[Model], values: object, where: str) -> Model:
     """Return a table of a TOML file as its model; an unknown key is answered with the nearest known one.
 
     Raises:

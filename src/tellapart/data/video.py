@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 from pathlib import PurePosixPath
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.images import MAX_PIXELS, VIDEO_SUFFIXES, decode
 from tellapart.errors import DataError, require
+
+if TYPE_CHECKING:
+    from av import VideoFrame
 
 __all__ = ["DEFAULT_FRAMES", "as_picture", "decode_slot", "is_video", "sample_frames", "upright"]
 
@@ -104,7 +108,7 @@ def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.concatenate(list(pixels[shown]), axis=1)
 
 
-def _frames(av: Any, data: bytes, where: str) -> Any:
+def _frames(av: ModuleType, data: bytes, where: str) -> Any:
     with av.open(io.BytesIO(data), metadata_errors="replace") as container:  # a title in an old encoding is no harm
         stream = container.streams.best("video")
         if stream is None or stream.codec_context is None:
@@ -115,7 +119,7 @@ def _frames(av: Any, data: bytes, where: str) -> Any:
         yield from container.decode(stream)
 
 
-def upright(frame: Any) -> NDArray[np.uint8]:
+def upright(frame: VideoFrame) -> NDArray[np.uint8]:
     """Return a decoded frame's pixels as a player turns them: RGB, uint8 `(height, width, 3)`.
 
     >>> upright(require("av", extra="video").VideoFrame(32, 16, "rgb24")).shape

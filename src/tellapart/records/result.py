@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
@@ -111,7 +111,7 @@ class Located(Record):
     sha256: str = ""
 
 
-def _absolute_alone(value: Any) -> Any:
+def _absolute_alone(value: object) -> object:
     """Read the form of older records: the absolute path alone."""
     return {"path": value} if isinstance(value, str) else value
 

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -173,7 +173,7 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
     return _validate(record, text, refusal)
 
 
-def _checksum(content: Any) -> str:
+def _checksum(content: object) -> str:
     """Return the SHA-256 of a record's JSON, however it is laid out."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -217,7 +217,7 @@ def _asset(name: str) -> str:
     return files("tellapart.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     # Inside <script> only `<` could end the element or open a comment; JSON may write it as an escape.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")

@@ -13,6 +13,7 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 __all__ = ["main"]
@@ -36,7 +37,7 @@ def main() -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def _draw(bpy: Any, folder: Path) -> None:
+def _draw(bpy: ModuleType, folder: Path) -> None:
     """Build the scene of one job, render its layers and write them."""
     import numpy as np
 
@@ -57,7 +58,7 @@ def _draw(bpy: Any, folder: Path) -> None:
     np.save(folder / "layers.npy", np.stack(layers))
 
 
-def _clear(bpy: Any) -> None:
+def _clear(bpy: ModuleType) -> None:
     """Remove everything of the job before."""
     for kind in ("objects", "meshes", "materials", "images", "cameras", "lights", "worlds"):
         blocks = getattr(bpy.data, kind)
@@ -65,7 +66,7 @@ def _clear(bpy: Any) -> None:
             blocks.remove(block)
 
 
-def _camera(bpy: Any, job: dict[str, Any]) -> None:
+def _camera(bpy: ModuleType, job: dict[str, Any]) -> None:
     """Put a thin-lens camera."""
     vector = import_module("mathutils").Vector
 
@@ -82,7 +83,7 @@ def _camera(bpy: Any, job: dict[str, Any]) -> None:
     bpy.context.scene.camera = camera
 
 
-def _image(bpy: Any, pixels: Any) -> Any:
+def _image(bpy: ModuleType, pixels: Any) -> Any:
     """Make a linear float image of an array whose first row is v = 0."""
     import numpy as np
 
@@ -95,7 +96,7 @@ def _image(bpy: Any, pixels: Any) -> Any:
     return image
 
 
-def _world(bpy: Any, environment: Any) -> None:
+def _world(bpy: ModuleType, environment: Any) -> None:
     """Surround the scene with radiance, or with nothing."""
     world = bpy.data.worlds.new("world")
     bpy.context.scene.world = world
@@ -111,7 +112,7 @@ def _world(bpy: Any, environment: Any) -> None:
         links.new(sky.outputs[0], background.inputs["Color"])
 
 
-def _piece(bpy: Any, job: dict[str, Any], arrays: dict[str, Any], masks: bool) -> Any:
+def _piece(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any], masks: bool) -> Any:
     """Make one mesh with its material."""
     import numpy as np
 
@@ -130,7 +131,7 @@ def _piece(bpy: Any, job: dict[str, Any], arrays: dict[str, Any], masks: bool) -
     return piece
 
 
-def _nodes(bpy: Any, kind: str) -> tuple[Any, Any]:
+def _nodes(bpy: ModuleType, kind: str) -> tuple[Any, Any]:
     """Make a material of one shader node."""
     material = bpy.data.materials.new("material")
     material.use_nodes = True
@@ -141,14 +142,14 @@ def _nodes(bpy: Any, kind: str) -> tuple[Any, Any]:
     return material, shader
 
 
-def _emitting(bpy: Any, value: int) -> Any:
+def _emitting(bpy: ModuleType, value: int) -> Any:
     """A material that shines with a number."""
     material, shader = _nodes(bpy, "ShaderNodeEmission")
     shader.inputs["Color"].default_value, shader.inputs["Strength"].default_value = (1.0, 1.0, 1.0, 1.0), float(value)
     return material
 
 
-def _material(bpy: Any, job: dict[str, Any], arrays: dict[str, Any]) -> Any:
+def _material(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any]) -> Any:
     """Describe a surface for Blender."""
     terms = job["terms"]
     material, shader = _nodes(bpy, "ShaderNodeBsdfPrincipled" if terms else "ShaderNodeBsdfDiffuse")
@@ -175,7 +176,7 @@ def _material(bpy: Any, job: dict[str, Any], arrays: dict[str, Any]) -> Any:
     return material
 
 
-def _settings(bpy: Any, job: dict[str, Any], masks: bool) -> None:
+def _settings(bpy: ModuleType, job: dict[str, Any], masks: bool) -> None:
     """Set Cycles: one thread, a fixed seed, a box filter; masks take one ray through the middle of a pixel."""
     scene = bpy.context.scene
     scene.render.engine = "CYCLES"
@@ -195,7 +196,7 @@ def _settings(bpy: Any, job: dict[str, Any], masks: bool) -> None:
         cycles.denoiser = "OPENIMAGEDENOISE"
 
 
-def _render(bpy: Any, np: Any, path: Path) -> Any:
+def _render(bpy: ModuleType, np: ModuleType, path: Path) -> Any:
     """Render, and read the layer back, the first row on top."""
     scene = bpy.context.scene
     scene.render.filepath = str(path)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import metadata
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,14 @@ from tellapart_render.meshes.solids import yaw_matrix
 from tellapart_render.renderers.renderer import Settings, develop, environment
 from tellapart_render.scenes.scene import Camera, Scene, Thing, place_points
 
+if TYPE_CHECKING:
+    from mitsuba import BSDF, Mesh
+
 __all__ = ["MITSUBA", "Mitsuba", "count_lone_pixels", "masks", "render"]
 
 
 @cache
-def _mitsuba() -> Any:
+def _mitsuba() -> ModuleType:
     """Load Mitsuba in its scalar variant with one thread: processes are the unit of parallel work."""
     os.environ.setdefault("OIDN_NUM_THREADS", "1")
     os.environ.setdefault("OIDN_SET_AFFINITY", "0")
@@ -39,13 +43,13 @@ def _mitsuba() -> Any:
     return mi
 
 
-def _mesh(thing: Thing, part: int) -> Any:
+def _mesh(thing: Thing, part: int) -> Mesh:
     """Return one part of a thing, in the thing's place, as a Mitsuba mesh."""
     mi = _mitsuba()
     piece = shape(thing.shape).parts[part]
     props = mi.Properties()
     props["material"] = _material(thing.shape, piece.slot, thing.colour)
-    mesh = mi.Mesh(
+    mesh: Mesh = mi.Mesh(
         "part",
         vertex_count=len(piece.mesh.vertices),
         face_count=len(piece.mesh.faces),
@@ -87,15 +91,17 @@ def _bsdf(described: Surface, repeat: float = 1.0) -> dict[str, Any]:
 
 
 @cache
-def _material(name: str, slot: str, colour: str) -> Any:
+def _material(name: str, slot: str, colour: str) -> BSDF:
     """Make a material once a process."""
-    return _mitsuba().load_dict({"type": "twosided", "m": _bsdf(surface(name, slot, colour))})
+    bsdf: BSDF = _mitsuba().load_dict({"type": "twosided", "m": _bsdf(surface(name, slot, colour))})
+    return bsdf
 
 
 @cache
-def _floor_material(kind: str, variant: int, tile: float) -> Any:
+def _floor_material(kind: str, variant: int, tile: float) -> BSDF:
     """Make a floor's material once a process."""
-    return _mitsuba().load_dict(_bsdf(floor_surface(kind, variant), 60.0 / tile))
+    bsdf: BSDF = _mitsuba().load_dict(_bsdf(floor_surface(kind, variant), 60.0 / tile))
+    return bsdf
 
 
 def _surroundings(scene: Scene) -> dict[str, Any]:

@@ -143,7 +143,9 @@ def project(points: NDArray[np.float64], camera: Camera) -> NDArray[np.float64]:
     return np.stack([local[:, 0] / depth / scale, local[:, 1] / depth / scale, local[:, 2]], axis=1)
 
 
-def _cross(one: Sequence[float] | NDArray[np.float64], other: Sequence[float] | NDArray[np.float64]) -> Any:
+def _cross(
+    one: Sequence[float] | NDArray[np.float64], other: Sequence[float] | NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the cross product of two vectors, as `numpy.cross` does, in a tenth of its time for a single pair."""
     (a, b, c), (x, y, z) = one, other
     return np.array([b * z - c * y, c * x - a * z, a * y - b * x])

@@ -128,12 +128,12 @@ class Database:
             rows.execute("BEGIN")
             yield rows
 
-    def all(self, query: str, *values: Any) -> list[sqlite3.Row]:
+    def all(self, query: str, *values: object) -> list[sqlite3.Row]:
         """Return the rows of a query."""
         with self._open() as rows:
             return rows.execute(query, values).fetchall()
 
-    def one(self, query: str, *values: Any) -> sqlite3.Row | None:
+    def one(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a query, or None."""
         with self._open() as rows:
             row: sqlite3.Row | None = rows.execute(query, values).fetchone()

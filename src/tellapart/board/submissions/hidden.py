@@ -26,7 +26,7 @@ A board file without `[[hidden]]` has none.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -94,7 +94,7 @@ class HiddenBenchmark(_Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _add_protocol(cls, table: Any) -> Any:
+    def _add_protocol(cls, table: object) -> object:
         if not isinstance(table, dict) or not isinstance(table.get("benchmark"), str) or "protocol" in table:
             return table
         return {**table, "protocol": _protocols(table["benchmark"])[0]}

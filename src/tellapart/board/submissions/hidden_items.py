@@ -134,7 +134,7 @@ def _check_split(public: Any, items: int) -> tuple[bool, ...]:
     return tuple(public)
 
 
-def _check_sources(sources: Any) -> Mapping[str, str]:
+def _check_sources(sources: object) -> Mapping[str, str]:
     if not isinstance(sources, dict) or not all(isinstance(one, str) for one in sources.values()):
         raise TypeError("its sources are no images by their names")
     return sources
@@ -250,7 +250,7 @@ class HiddenRecords:
         """Yield the rows of the task file, to be filled in: made of bare records, so that no label can be in them."""
         return TASKS[self.task].template(self.bare())
 
-    def restore(self, sent: Any) -> Any:
+    def restore(self, sent: object) -> Any:
         """Return predictions of the records, given those of the published rows in their order."""
         return self.how.restore(sent, getattr(self.bare(), self.how.rows), self.rows)
 
@@ -272,7 +272,7 @@ class HiddenRecords:
         """Return the data for `read_published`: the bare records, and nothing else."""
         return {"records": self._plain(self.bare())}
 
-    def _plain(self, records: Any) -> Any:
+    def _plain(self, records: object) -> Any:
         return TypeAdapter(self.how.records).dump_python(records, mode="json")
 
     @classmethod

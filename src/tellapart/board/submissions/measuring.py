@@ -81,7 +81,7 @@ def measure_sent(
     return first, second
 
 
-def _measure_records(sent: Any, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
+def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
     """Measure all records together, and split the units by their clusters; no cluster is in both splits."""
     measured = TASKS[hidden.task].measure(hidden.records, sent)
     records = measured[0].units  # one a record, in their order

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -23,6 +23,8 @@ from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch.backend import runtime
 
 __all__ = ["OFF", "CaptionOptions", "Stages", "open_stages"]
+
+Stage = TypeVar("Stage")
 
 OFF = "off"  # the name of a stage that is left out
 
@@ -114,13 +116,15 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
         raise ModelError(f"no tagger {options.tagger!r}; name nltk:FOLDER of NLTK's data")
     where = runtime(ModelOptions(device=options.device, dtype=options.dtype))
 
-    def model(load: Callable[..., Any], name: str, *more: int) -> Any:
+    def model(load: Callable[..., Stage], name: str, *more: int) -> Stage:
         path = home / Path(name).expanduser()
-        return _open_once(load, str(path) if path.is_dir() else name, where, *more, stamp=_stamp(path))
+        opened: Stage = _open_once(load, str(path) if path.is_dir() else name, where, *more, stamp=_stamp(path))
+        return opened
 
-    def file(load: Callable[[Path], Any], name: str) -> Any:
+    def file(load: Callable[[Path], Stage], name: str) -> Stage:
         path = home / Path(name).expanduser()
-        return _open_once(load, path, stamp=_stamp(path))
+        opened: Stage = _open_once(load, path, stamp=_stamp(path))
+        return opened
 
     # The small ones first: a missing file is reported before a large model is read.
     tagger = file(NltkTagger.load, folder)
@@ -136,7 +140,7 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
 
 
 @lru_cache(maxsize=16)
-def _open_once(load: Callable[..., Any], *arguments: Any, stamp: int) -> Any:  # noqa: ARG001
+def _open_once(load: Callable[..., Stage], *arguments: object, stamp: int) -> Stage:  # noqa: ARG001
     """Open a stage once; files that changed since are opened anew."""
     return load(*arguments)
 

@@ -13,10 +13,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tellapart.data.strict_json import decode_text, parse_json
 from tellapart.errors import DataError, ModelError, require
+
+if TYPE_CHECKING:
+    from nltk.tag.perceptron import PerceptronTagger
+    from nltk.tokenize.destructive import NLTKWordTokenizer
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 __all__ = ["NOUNS", "REPLACEMENTS", "NltkTagger", "Word"]
 
@@ -49,7 +54,9 @@ class NltkTagger:
         MissingDependencyError: nltk is not installed.
     """
 
-    def __init__(self, sentences: Any, words: Any, tagger: Any, fingerprint: str) -> None:
+    def __init__(
+        self, sentences: PunktSentenceTokenizer, words: NLTKWordTokenizer, tagger: PerceptronTagger, fingerprint: str
+    ) -> None:
         self._sentences, self._words, self._tagger = sentences, words, tagger
         self.fingerprint = fingerprint
 
@@ -99,7 +106,7 @@ def _read(folder: Path, name: str) -> bytes:
         ) from error
 
 
-def _punkt(texts: Sequence[str]) -> Any:
+def _punkt(texts: Sequence[str]) -> PunktSentenceTokenizer:
     """Return the splitter of sentences, from the texts of its four files."""
     punkt = require("nltk.tokenize.punkt", extra="captions")
     abbreviations, collocations, contexts, starters = (text.splitlines() for text in texts)
@@ -115,7 +122,7 @@ def _punkt(texts: Sequence[str]) -> Any:
     return splitter
 
 
-def _perceptron(tables: Sequence[Any]) -> Any:
+def _perceptron(tables: Sequence[Any]) -> PerceptronTagger:
     """Return the tagger, from its weights, its words with one tag alone, and its tags."""
     weights, single, tags = tables
     tagger = require("nltk.tag.perceptron", extra="captions").PerceptronTagger(load=False)

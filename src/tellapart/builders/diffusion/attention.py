@@ -14,13 +14,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import ModelError
 from tellapart.models.torch.backend import import_torch
+
+if TYPE_CHECKING:
+    from diffusers import UNet2DConditionModel
+    from diffusers.models.attention_processor import Attention
+    from torch import Tensor
 
 __all__ = ["Sharing", "TokenMap", "sharing_attention", "token_map"]
 
@@ -117,7 +122,7 @@ class Sharing:
         self.of_self: NDArray[np.bool_] = own > step / max(self._steps - 1, 1)
         self.of_cross: NDArray[np.bool_] = step < (cross * self._steps).astype(int)
 
-    def share_self(self, queries: Any, keys: Any) -> tuple[Any, Any]:
+    def share_self(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         """Give the second pictures the queries and keys of the first.
 
         A map is made of queries and keys alone, so this equals copying the map, which is never made: memory-saving
@@ -138,7 +143,7 @@ class Sharing:
             shared.append(pairs.view(tensor.shape))
         return shared[0], shared[1]
 
-    def share_cross(self, maps: Any) -> Any:
+    def share_cross(self, maps: Tensor) -> Tensor:
         """Give the second pictures' words the maps of the first one's, where the caption is read.
 
         Maps are `(2 * n * 2, heads, pixels, tokens)`.
@@ -157,11 +162,18 @@ class _Processor:
     def __init__(self, sharing: Sharing) -> None:
         self._sharing = sharing
 
-    def __call__(self, attn: Any, hidden_states: Any, encoder_hidden_states: Any = None, *_: Any, **__: Any) -> Any:
+    def __call__(
+        self,
+        attn: Attention,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor | None = None,
+        *_: object,
+        **__: object,
+    ) -> Tensor:
         attention = import_torch().nn.functional.scaled_dot_product_attention
         context = hidden_states if encoder_hidden_states is None else encoder_hidden_states
 
-        def by_head(states: Any) -> Any:  # (batch, length, heads * width) -> (batch, heads, length, width)
+        def by_head(states: Tensor) -> Tensor:  # (batch, length, heads * width) -> (batch, heads, length, width)
             return states.view(*states.shape[:2], attn.heads, -1).transpose(1, 2)
 
         queries = by_head(attn.to_q(hidden_states))
@@ -176,11 +188,12 @@ class _Processor:
             maps = (queries @ keys.transpose(-1, -2) * attn.scale).softmax(dim=-1)
             mixed = self._sharing.share_cross(maps) @ values
         states = mixed.transpose(1, 2).reshape(*hidden_states.shape[:2], -1).to(hidden_states.dtype)
-        return attn.to_out[1](attn.to_out[0](states)) / attn.rescale_output_factor
+        out: Tensor = attn.to_out[1](attn.to_out[0](states)) / attn.rescale_output_factor
+        return out
 
 
 @contextmanager
-def sharing_attention(unet: Any, sharing: Sharing) -> Iterator[None]:
+def sharing_attention(unet: UNet2DConditionModel, sharing: Sharing) -> Iterator[None]:
     """Have a denoiser's attention share maps within this context.
 
     Raises:

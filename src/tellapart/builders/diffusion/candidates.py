@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from tellapart.builders.diffusion.sampling import Schedule, random_numbers, room
 from tellapart.data.images import decode, resolve
 from tellapart.errors import DataError
 from tellapart.models.protocols import Pixels
+
+if TYPE_CHECKING:
+    from diffusers import DiffusionPipeline
 
 __all__ = ["GeneratedImages"]
 
@@ -159,7 +162,7 @@ class GeneratedImages:
         return (1,) if self._options.positive == "given" else (0, 1)
 
     @cached_property
-    def _pipeline(self) -> Any:
+    def _pipeline(self) -> DiffusionPipeline:
         return self._checkpoint.load()
 
     def _draw(self, pair: CaptionPair, side: int) -> tuple[list[Pixels], list[int]]:

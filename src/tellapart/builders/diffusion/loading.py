@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -26,6 +26,9 @@ from tellapart.models.hub import reach_hub
 from tellapart.models.huggingface.files import quiet, silent
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import guard_torch_load, import_torch, runtime
+
+if TYPE_CHECKING:
+    from diffusers import DiffusionPipeline
 
 __all__ = ["PIPELINES", "DiffusionCheckpoint", "DiffusionModel", "open_checkpoint", "quiet_diffusion"]
 
@@ -86,7 +89,7 @@ class DiffusionCheckpoint:
         torch = f"{metadata.version('torch')}, {self.device}, {self.dtype}"
         return {**self.revisions, "diffusers": metadata.version("diffusers"), "torch": torch}
 
-    def load(self) -> Any:
+    def load(self) -> DiffusionPipeline:
         """Load the pipeline, on its device and in its dtype.
 
         Raises:

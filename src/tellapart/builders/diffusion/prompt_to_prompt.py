@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -18,6 +18,9 @@ from tellapart.builders.diffusion.pictures import PictureFile
 from tellapart.builders.diffusion.sampling import Draw, Schedule, random_numbers, room_for, sample_pairs
 from tellapart.errors import DataError
 from tellapart.models.protocols import Pixels
+
+if TYPE_CHECKING:
+    from diffusers import DiffusionPipeline
 
 __all__ = ["PromptToPrompt"]
 
@@ -169,7 +172,7 @@ class PromptToPrompt:
         return self._item(candidate.id, pair, sampled, rank)
 
     @cached_property
-    def _pipeline(self) -> Any:
+    def _pipeline(self) -> DiffusionPipeline:
         return self._checkpoint.load()
 
     def _sample(self, pair: CaptionPair) -> _Samples:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,11 @@ from tellapart.builders.diffusion.attention import Sharing, sharing_attention, t
 from tellapart.builders.diffusion.loading import quiet_diffusion
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import fixed_batches, import_torch
+
+if TYPE_CHECKING:
+    from diffusers import DiffusionPipeline, SchedulerMixin
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
 
 __all__ = ["Draw", "Schedule", "random_numbers", "room_for", "sample_images", "sample_pairs", "words_of"]
 
@@ -58,12 +63,12 @@ def random_numbers(seed: int, name: str, index: int) -> np.random.Generator:
     return np.random.default_rng(list(hashlib.sha256(f"{seed}:{name}:{index}".encode()).digest()))
 
 
-def words_of(tokenizer: Any, caption: str) -> list[list[int]]:
+def words_of(tokenizer: PreTrainedTokenizerBase, caption: str) -> list[list[int]]:
     """Return the token ids of each word of a caption, as the text encoder gets them."""
     return [list(tokenizer(word, add_special_tokens=False).input_ids) for word in caption.split()]
 
 
-def room_for(pipeline: Any, caption: str) -> bool:
+def room_for(pipeline: DiffusionPipeline, caption: str) -> bool:
     """Return whether a pipeline's text encoder, and its second one if it has two, reads a caption to its end."""
     tokenizers = [getattr(pipeline, name, None) for name in ("tokenizer", "tokenizer_2")]
     return all(
@@ -74,7 +79,7 @@ def room_for(pipeline: Any, caption: str) -> bool:
 
 
 def sample_pairs(
-    pipeline: Any, captions: tuple[str, str], draws: Sequence[Draw], schedule: Schedule
+    pipeline: DiffusionPipeline, captions: tuple[str, str], draws: Sequence[Draw], schedule: Schedule
 ) -> Iterator[tuple[Pixels, Pixels]]:
     """Yield a pair of pictures for each draw, in their order.
 
@@ -104,7 +109,7 @@ def sample_pairs(
 
 
 def sample_images(
-    pipeline: Any, prompt: str, seeds: Sequence[int], schedule: Schedule, guidance: float
+    pipeline: DiffusionPipeline, prompt: str, seeds: Sequence[int], schedule: Schedule, guidance: float
 ) -> Iterator[Pixels]:
     """Yield a picture of one prompt for each seed, in their order, with the pipeline's own sampler.
 
@@ -136,14 +141,15 @@ def sample_images(
         yield from _bytes(floats)[:real]
 
 
-def _texts(pipeline: Any, captions: tuple[str, str]) -> Any:
+def _texts(pipeline: DiffusionPipeline, captions: tuple[str, str]) -> Tensor:
     """Encode no caption, the first and the second, each by itself: (3, 1, tokens, width)."""
     (first, without), (second, _) = (pipeline.encode_prompt(text, pipeline.device, 1, True) for text in captions)
-    return import_torch().stack([without, first, second])
+    stacked: Tensor = import_torch().stack([without, first, second])
+    return stacked
 
 
 def _denoise(
-    pipeline: Any, texts: Any, captions: tuple[str, str], draws: Sequence[Draw], schedule: Schedule
+    pipeline: DiffusionPipeline, texts: Tensor, captions: tuple[str, str], draws: Sequence[Draw], schedule: Schedule
 ) -> list[Pixels]:
     """Draw one batch: first and second picture of each draw in turn."""
     torch = import_torch()
@@ -175,7 +181,7 @@ def _bytes(pictures: NDArray[np.float32]) -> list[Pixels]:
     return list((pictures * 255).round().astype(np.uint8))
 
 
-def _scheduler(pipeline: Any, schedule: Schedule) -> Any:
+def _scheduler(pipeline: DiffusionPipeline, schedule: Schedule) -> SchedulerMixin:
     import diffusers
 
     config = {**pipeline.scheduler.config, "timestep_spacing": "linspace"}  # as k-diffusion spaces them

@@ -113,7 +113,7 @@ def _frames(path: Path) -> Mapping[str, Any]:
     return frames
 
 
-def _read_object(number: int, row: Any, where: str) -> ObjectInFrame | None:
+def _read_object(number: int, row: object, where: str) -> ObjectInFrame | None:
     """Read an object of a frame; None if it is not visible, or lacks a relation."""
     if not isinstance(row, dict) or not isinstance(row.get("class"), str) or not row["class"]:
         raise DataError(f"{where}: expected an object with 'class', 'visible', 'bbox' and three relationships")
@@ -131,7 +131,7 @@ def _read_object(number: int, row: Any, where: str) -> ObjectInFrame | None:
     return ObjectInFrame(number, relations, box)
 
 
-def _labels(value: Any, where: str) -> tuple[str, ...]:
+def _labels(value: object, where: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list | tuple) or not all(isinstance(label, str) for label in value):
@@ -139,7 +139,7 @@ def _labels(value: Any, where: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label.lower().replace("_", "").replace(" ", "") for label in value))
 
 
-def _box(value: Any, where: str) -> Box:
+def _box(value: object, where: str) -> Box:
     numbers = value if isinstance(value, list | tuple) else ()
     if len(numbers) != 4 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         raise DataError(f"{where}: field 'bbox': expected four numbers, got {quote(value)}")

@@ -185,7 +185,7 @@ def _mteb_model(path: Path) -> str:
     return folder.replace("__", "/", 1)
 
 
-def _numbers(path: Path, entry: Any) -> dict[str, float]:
+def _numbers(path: Path, entry: object) -> dict[str, float]:
     """Return the numbers of an object of metrics, without `main_score`, which is one of the others.
 
     Areas under abstention curves are left out: they are no scores, and NaN in most files of retrieval.
