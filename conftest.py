@@ -15,7 +15,8 @@ NEEDS = [
     (
         "models",
         ("torch", "transformers"),
-        [f"models/{name}.py" for name in ("fusion/*", "generative/*", "huggingface/*", "text/*", "torch/*")],
+        [f"models/{name}.py" for name in ("fusion/*", "generative/*", "huggingface/*", "text/*", "torch/*")]
+        + ["../tellapart_native/*.py", "../tellapart_native/*/*.py"],
     ),
     ("models", ("torch", "open_clip"), ["models/openclip/*.py"]),
     (

@@ -54,13 +54,13 @@ def measure(variant: str, wanted: str | None, pairs: int) -> dict[str, Any]:
     """Build one variant with random weights and time it."""
     import torch
 
-    from tellapart.models.native.decoding import Writer
-    from tellapart.models.native.family import Layout
-    from tellapart.models.native_prefixes import find_native
+    from tellapart_native.family import Layout
+    from tellapart_native.heads.decoding import Writer
+    from tellapart_native.prefix import find_family
 
     name, _, kind = variant.partition(":")
     name, _, listed = name.partition("/")
-    family = find_native(name)
+    family = find_family(name)
     shapes = family.keep(read_shapes(listed or name, kind))
     with torch.device("meta"):
         module = family.build(Layout(variant, shapes)).eval().requires_grad_(False)
@@ -97,7 +97,7 @@ def measure(variant: str, wanted: str | None, pairs: int) -> dict[str, Any]:
 
 def read_shapes(family: str, kind: str) -> dict[str, tuple[int, ...]]:
     """Return the shapes of a published variant's tensors, by name."""
-    sys.path.append(str(ROOT / "tests" / "models" / "native"))
+    sys.path.append(str(ROOT / "tests" / "native"))
     if family == "ofa":
         from tiny_captioners import PUBLISHED, ofa_shapes
 

@@ -2,7 +2,7 @@
 
     python bench/native_golden.py
 
-The files are `../shared/data/native/NAME_tiny.safetensors`, and `CASES` in `tests/models/native/golden.py` says which
+The files are `../shared/data/native/NAME_tiny.safetensors`, and `CASES` in `tests/native/golden.py` says which
 output a reading must equal. `bench/records/native_golden.json` keeps the differences; docs/models.md quotes them.
 """
 
@@ -18,7 +18,7 @@ RECORD = ROOT / "bench" / "records" / "native_golden.json"
 
 def main() -> None:
     """Compare every file in every reading, print and record."""
-    sys.path.append(str(ROOT / "tests" / "models" / "native"))
+    sys.path.append(str(ROOT / "tests" / "native"))
     from golden import CASES, difference
 
     record = {name: {reading: difference(name, reading) for reading in case.scores} for name, case in CASES.items()}

@@ -74,7 +74,8 @@ def expect_clean(wheel: Path, sdist: Path) -> None:
             raise SystemExit(f"{path.name} holds what does not belong there: {', '.join(strange[:10])}")
         if path.stat().st_size > _MOST:
             raise SystemExit(f"{path.name} has {path.stat().st_size:,} bytes, more than {_MOST:,}")
-    for needed in ("tellapart/py.typed", "tellapart/models/demo_encoder/image.onnx", "tellapart_render/py.typed"):
+    packages = ("tellapart", "tellapart_native", "tellapart_render")
+    for needed in ("tellapart/models/demo_encoder/image.onnx", *(f"{package}/py.typed" for package in packages)):
         if needed not in wheel_names:
             raise SystemExit(f"{wheel.name} lacks {needed}")
 
@@ -105,6 +106,8 @@ def try_installed(archive: Path) -> None:
         if f"-{version}" not in archive.name:
             raise SystemExit(f"{archive.name} says that its version is {version}")
         run("-m", "tellapart", "--help")
+        if "albef:FILE" not in run("-m", "tellapart", "ls", "models"):
+            raise SystemExit(f"{archive.name}: `tellapart ls models` lacks the prefixes of tellapart_native")
         if '"scenes"' not in run("-m", "tellapart", "ls", "builders", "--json"):
             raise SystemExit(f"{archive.name}: `tellapart ls builders` lacks the builder of tellapart_render")
         told = json.loads(run("-m", "tellapart", "run", "-m", "oracle", "-b", "demo", "--out", "run", "--json"))

@@ -18,12 +18,13 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import names
 from tellapart.cli.main import app
 from tellapart.errors import ModelError, UnknownNameError
-from tellapart.models.find import find_prefix
+from tellapart.models.find import declared_prefix, find_prefix
+from tellapart.models.fusion.prefix import FusionPrefix
 from tellapart.models.huggingface.load import readings_of
-from tellapart.models.native.family import NativeFamily
-from tellapart.models.native_prefixes import NATIVE, find_native, split_name
 from tellapart.models.openclip.source import resolve
 from tellapart.train.presets import PRESETS
+from tellapart_native.family import NativeFamily
+from tellapart_native.prefix import find_family
 
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".pth", ".pt", ".th", ".ckpt", ".bin", ".safetensors")
@@ -57,10 +58,7 @@ def parse(line: str) -> dict[str, Any]:
 
 def native_family(model: str) -> NativeFamily | None:
     """Return the family of a model in its authors' file."""
-    if model.partition(":")[0] not in {name.removesuffix("_original") for name in NATIVE}:
-        return None
-    family: NativeFamily = find_native(split_name(model)[0])
-    return family
+    return find_family(model.partition(":")[0]) if isinstance(declared_prefix(model), FusionPrefix) else None
 
 
 def readings(model: str, model_type: str) -> list[str]:
@@ -97,7 +95,8 @@ def test_a_systems_commands_are_known(system: Any) -> None:
 
 def test_every_family_in_its_authors_files_and_every_golden_file_is_in_the_table() -> None:
     commands = " ".join(command for system in SYSTEMS for command in system.commands)
-    assert [name for name in NATIVE if f" {name.removesuffix('_original')}:" not in commands] == []
+    native = [name for name in names("prefix") if isinstance(declared_prefix(name), FusionPrefix)]
+    assert len(native) == 11 and [name for name in native if f" {name}" not in commands] == []
     record = json.loads(systems().GOLDEN.read_text())
     assert {name for system in SYSTEMS for name in system.golden} | {"meter_swin"} == set(record)
 

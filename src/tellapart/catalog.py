@@ -176,17 +176,6 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "hf:": "tellapart.models.huggingface.load:HF",
         "api:": "tellapart.models.api.load:API",
         "st:": "tellapart.models.sentence_transformers.load:ST",
-        "albef:": "tellapart.models.native_prefixes:ALBEF_FILE",
-        "blip:": "tellapart.models.native_prefixes:BLIP_FILE",
-        "fiber:": "tellapart.models.native_prefixes:FIBER_FILE",
-        "meter:": "tellapart.models.native_prefixes:METER_FILE",
-        "cappa:": "tellapart.models.native_prefixes:CAPPA_FILE",
-        "ofa:": "tellapart.models.native_prefixes:OFA_FILE",
-        "uniter:": "tellapart.models.native_prefixes:UNITER_FILE",
-        "vilbert:": "tellapart.models.native_prefixes:VILBERT_FILE",
-        "vilt:": "tellapart.models.native_prefixes:VILT_FILE",
-        "vlt5:": "tellapart.models.native_prefixes:VLT5_FILE",
-        "xvlm:": "tellapart.models.native_prefixes:XVLM_FILE",
     }
 )
 

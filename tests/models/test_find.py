@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.catalog import PREFIXES
+from tellapart.catalog import PREFIXES, names
 from tellapart.catalog import load as load_from_catalog
 from tellapart.errors import MissingDependencyError, ModelError, UnknownNameError
 from tellapart.models import find
@@ -129,7 +129,8 @@ def test_a_prefix_without_a_name_is_answered_with_its_form(prefix: str) -> None:
 
 
 def test_every_form_that_is_listed_is_one_that_is_read() -> None:
-    assert {form.partition(":")[0] + ":" for form in name_forms()} == set(PREFIXES)
+    assert {form.partition(":")[0] + ":" for form in name_forms()} == set(names("prefix"))
+    assert {"albef:", "xvlm:"} < {*names("prefix")} - {*PREFIXES}
 
 
 @pytest.mark.parametrize(

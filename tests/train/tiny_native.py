@@ -12,10 +12,11 @@ from tiny_fusion import words
 from tiny_meter_fiber import SETTINGS, fiber_state, meter_state
 from training_sets import squares
 
-from tellapart.models.native.load import open_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch, runtime
 from tellapart.train.data.rows import TrainingRows, read_rows, write_rows
+from tellapart_native.load import open_model
+from tellapart_native.prefix import find_family
 
 MAKE = {"meter": meter_state, "fiber": fiber_state}
 
@@ -41,11 +42,12 @@ def released_eqsim(folder: Path, family: str) -> dict[str, Any]:
     hard = [replace(row, counterparts=tuple((n + k) % 8 for k in (1, 2, 3))) for n, row in enumerate(rows.rows)]
     write_rows(sources / "rows.jsonl", TrainingRows(tuple(hard)), sources)
     model = native(folder / f"{family}-tiny", family)
+    opened = open_model(find_family(family), model.partition(":")[2], runtime(ModelOptions()))
     return {
         "name": "tiny",
         "preset": f"eqsim-{family}-f30k",
         "model": model,
-        "image_size": open_model(family, model.partition(":")[2], runtime(ModelOptions())).module.config.image_size,
+        "image_size": opened.module.config.image_size,
         "dropout": {'"*.output.dense"': 0.0, '"*text_transformer.embeddings"': 0.0},
         "data": {"train": [str(sources / "rows.jsonl")]},
         "optimiser": {"steps": 2, "warm_up": 0, "learning_rate": 1e-3, "epsilon": 1e-2},

@@ -18,6 +18,7 @@ from tellapart.evaluation.export import Exported
 from tellapart.evaluation.export import export as write_template
 from tellapart.evaluation.gap import Gaps
 from tellapart.evaluation.gap import gaps as measure_gaps
+from tellapart.models.find import declared_prefix, name_forms
 from tellapart.models.fusion.region_import import ImportedRegions
 from tellapart.models.fusion.region_import import import_regions as take_regions
 from tellapart.records.result import Result
@@ -98,16 +99,14 @@ def convert_model(model: str, folder: str | Path, *, tokenizer: str | Path | Non
     Raises:
         TellapartError: the model has no such file, or the folder holds something already.
     """
-    from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
-    from tellapart.models.compact.onnx_export import convert_to_onnx
-    from tellapart.models.native.save import convert_model as write_model
-
-    if str(model).startswith(COMPACT):
-        if tokenizer is not None:
-            raise ModelError(f"convert_model({quote(model)}, tokenizer=...): a compact model has its own; leave it out")
-        return convert_to_onnx(str(model), as_path(folder, "folder"))
+    prefix = declared_prefix(str(model))
+    if prefix is None or prefix.convert is None or not str(model).partition(":")[2].strip():
+        raise ModelError(
+            f"convert_model({quote(model)}): no model that can be converted; write one of "
+            f"{', '.join(name_forms(can_convert=True))}"
+        )
     vocabulary = None if tokenizer is None else as_path(tokenizer, "tokenizer")
-    return write_model(str(model), as_path(folder, "folder"), tokenizer=vocabulary)
+    return prefix.convert(str(model), as_path(folder, "folder"), vocabulary)
 
 
 def import_regions(

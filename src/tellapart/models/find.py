@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from tellapart.catalog import has, names
@@ -12,18 +13,39 @@ from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model
 from tellapart.models.unprefixed import explain_path
 
-__all__ = ["find_model", "find_prefix", "name_forms"]
+__all__ = ["declared_prefix", "find_model", "find_prefix", "name_forms", "prefix_of_type"]
 
 
-def name_forms() -> dict[str, str]:
-    """Return the forms of names of models that are in no catalogue, each with its meaning."""
+def name_forms(*, can_convert: bool = False) -> dict[str, str]:
+    """Return the forms of names of models that are in no catalogue, each with its meaning; or those to convert."""
     forms: dict[str, str] = {}
-    for prefix in names("prefix"):
-        try:
-            forms |= _load_prefix(prefix).forms
-        except Exception as error:  # another package's prefix may fail in any way; the others are listed nevertheless
-            forms[prefix] = f"cannot be loaded: {error}"
+    for prefix, declaration in _all_prefixes():
+        if isinstance(declaration, str):
+            forms |= {} if can_convert else {prefix: declaration}
+        elif declaration.convert is not None or not can_convert:
+            forms |= declaration.forms
     return forms
+
+
+def declared_prefix(name: str) -> ModelPrefix | None:
+    """Return the prefix before the colon of a name; None if there is none of that name.
+
+    >>> declared_prefix("onnx:model"), declared_prefix("demo-encoder")  # doctest: +ELLIPSIS
+    (ModelPrefix(forms={'onnx:PATH': ...}, ...), None)
+    """
+    head, colon, _ = name.partition(":")
+    return _load_prefix(head + colon) if colon and has("prefix", head + colon) else None
+
+
+def prefix_of_type(model_type: str) -> tuple[str, ModelPrefix] | None:
+    """Return the prefix of models whose `config.json` names that type, as `("albef:", declaration)`; None if none is.
+
+    It imports the declarations of all prefixes.
+    """
+    for prefix, declaration in _all_prefixes():
+        if isinstance(declaration, ModelPrefix) and declaration.model_type and declaration.model_type == model_type:
+            return prefix, declaration
+    return None
 
 
 def find_model(name: str, options: ModelOptions | None = None) -> Model:
@@ -64,18 +86,27 @@ def find_prefix(name: str) -> ModelPrefix | None:
     """
     if not isinstance(name, str):
         raise UnknownNameError(f"find_model({quote(name)}): {type(name).__name__} is no name; give a text")
-    head, colon, _ = name.partition(":")
-    if colon and has("prefix", head + colon):
-        return _load_prefix(head + colon)
+    if (declared := declared_prefix(name)) is not None:
+        return declared
     if has("model", name):
         return None
     if (lies_there := explain_path(name)) is not None:
         raise UnknownNameError(lies_there)
     if (Path(name).expanduser() / "config.json").is_file():
         return _load_prefix("hf:")
+    head, colon, _ = name.partition(":")
     if colon and "/" not in head:  # a hub id has no colon
         return _load_prefix(head + colon)
     return _load_prefix("hf:") if "/" in name else None
+
+
+def _all_prefixes() -> Iterator[tuple[str, ModelPrefix | str]]:
+    """Yield every prefix and its declaration, or why it cannot be loaded."""
+    for prefix in names("prefix"):
+        try:
+            yield prefix, _load_prefix(prefix)
+        except Exception as error:  # another package's prefix may fail in any way; the others are there nevertheless
+            yield prefix, f"cannot be loaded: {error}"
 
 
 def _load_prefix(prefix: str) -> ModelPrefix:

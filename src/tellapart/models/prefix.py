@@ -27,12 +27,17 @@ class ModelPrefix:
             run whose scores are all stored recognises a model by these files and does not load it. Code of this package
             counts by itself; another package lists its own code, too.
         native: the family reads its authors' files, and takes the options of those: texts, image size, tokenizer.
+        model_type: in `config.json` of a folder that the prefix opens, too; `hf:FOLDER` opens it then. Empty for none.
+        convert: writes the model of a whole name to a new folder that other commands open, with the tokenizer in the
+            given folder (None: the one beside the model, or the hub's); returns the number of parameters.
     """
 
     forms: Mapping[str, str]
     load: Callable[[str, ModelOptions], Model]
     files: Callable[[str], list[Path] | None] = _unknown_files
     native: bool = False
+    model_type: str = ""
+    convert: Callable[[str, Path, Path | None], int] | None = None
 
 
 def files_below(folder: str) -> list[Path] | None:

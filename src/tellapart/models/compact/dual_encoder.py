@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.catalog import import_target
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import ModelError, first_line, require
+from tellapart.errors import ModelError, first_line, quote, require
 from tellapart.models.compact.config import WEIGHTS, CompactConfig, read_compact_config, read_tokenizer
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.options import ModelOptions
@@ -92,10 +93,17 @@ def _load(name: str, options: ModelOptions) -> CompactEncoder:
     return CompactEncoder(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), where)
 
 
+def _convert(name: str, folder: Path, tokenizer: Path | None) -> int:
+    if tokenizer is not None:
+        raise ModelError(f"{name} has its own tokenizer; leave out tokenizer {quote(str(tokenizer))}")
+    return cast("int", import_target("tellapart.models.compact.onnx_export:convert_to_onnx")(name, folder))
+
+
 COMPACT = ModelPrefix(
     {"compact:PATH": "a folder that `tellapart train` wrote of a model that it drew (docs/training.md)"},
     _load,
     lambda name: files_below(name.removeprefix(PREFIX)),
+    convert=_convert,
 )
 
 

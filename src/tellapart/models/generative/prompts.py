@@ -16,17 +16,13 @@ __all__ = [
     "CAPTION",
     "DESCRIBE",
     "EQBEN_CHOICE",
-    "FIBER_CAPTION",
     "FLORENCE_CAPTION",
     "GROUNDING_JSON",
     "GROUNDING_SENTENCE",
     "NLVR2",
-    "OFA_CAPTION",
-    "OFA_MATCH",
     "QUESTION",
     "SHORT_ANSWER",
     "VQASCORE",
-    "XVLM_CAPTION",
     "Prompt",
 ]
 
@@ -84,12 +80,6 @@ EQBEN_CHOICE = Prompt(
 DESCRIBE = Prompt("describe", 1, "Describe this image in one sentence.", "ours")
 #: BLIP's captioners were trained with these words before every caption.
 BLIP_CAPTION = Prompt("blip-caption", 1, "a picture of ", "BLIP (Li et al. 2022), configs/caption_coco.yaml")
-#: X-VLM's captioners, too, and with the same words.
-XVLM_CAPTION = Prompt("xvlm-caption", 1, "a picture of ", "X-VLM (Zeng et al. 2022), configs/Captioning.yaml")
-#: FIBER's captioner writes without a prompt.
-FIBER_CAPTION = Prompt("fiber-caption", 1, "", "FIBER (Dou et al. 2022), its captioning code")
-OFA_CAPTION = Prompt("ofa-caption", 1, " what does the image describe?", "OFA (Wang et al. 2022), its captioning code")
-OFA_MATCH = Prompt("ofa-match", 1, ' does the image describe " {text} "?', "OFA (Wang et al. 2022), its pre-training")
 CAPTION = Prompt(
     "caption",
     1,

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError
+from tellapart.models.find import prefix_of_type
 from tellapart.models.huggingface.files import base_of, import_transformers, is_clip_flan_t5, read_config
 from tellapart.models.huggingface.towers import TOWERS, find_towers
-from tellapart.models.native_prefixes import NATIVE, load_native
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
@@ -87,10 +87,11 @@ def load(name: str, options: ModelOptions) -> Model:
     """
     source = name.removeprefix("hf:")
     config = read_config(source)
-    if config["model_type"] in NATIVE and base_of(source) != source:
-        raise ModelError(f"{source}: an adapter of {base_of(source)}, a model in its authors' file; merge it there")
-    if config["model_type"] in NATIVE:
-        return load_native(config["model_type"], source, options)
+    if (other := _prefix_of(config)) is not None:
+        prefix, declaration = other
+        if base_of(source) != source:
+            raise ModelError(f"{source}: an adapter of {base_of(source)}, a model in its authors' file; merge it there")
+        return declaration.load(f"{prefix}{source}", options)
     options.refuse_native(name)
     readings = readings_of(config, source)
     reading = options.reading or _default(config, readings)
@@ -107,9 +108,19 @@ def _files(name: str) -> list[Path] | None:
     folder = name.removeprefix("hf:")
     base = base_of(folder)
     parts = [files_below(part) for part in dict.fromkeys((folder, base))]
-    if None in parts or is_clip_flan_t5(read_config(folder)):  # whose vision tower's settings are another model's
+    config = {} if None in parts else read_config(folder)
+    if not config or is_clip_flan_t5(config):  # whose vision tower's settings are another model's
         return None
+    if (other := _prefix_of(config)) is not None:
+        prefix, declaration = other
+        return declaration.files(f"{prefix}{folder}")
     return [file for part in parts for file in part or ()]
+
+
+def _prefix_of(config: Mapping[str, Any]) -> tuple[str, ModelPrefix] | None:
+    """Return the other prefix that opens a folder: that of models converted from their authors' files."""
+    model_type = str(config["model_type"])
+    return None if model_type in FAMILIES else prefix_of_type(model_type)
 
 
 HF = ModelPrefix(

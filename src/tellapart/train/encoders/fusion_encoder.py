@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellapart.errors import ModelError
+from tellapart.models.find import declared_prefix
 from tellapart.models.fusion.family import Contrast, Halves, Tensors, pad_tokens
 from tellapart.models.fusion.load import find_family, prepare_pixels
+from tellapart.models.fusion.prefix import FusionPrefix, TrainableParts
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
+from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.huggingface.files import load_processor, quiet, read_config
-from tellapart.models.native_prefixes import NATIVE
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
@@ -54,18 +54,19 @@ def open_fusion(
         MissingDependencyError: torch or transformers is not installed.
     """
     where = runtime(ModelOptions(device=device))
-    model_type, _, file = name.partition(":")
-    if model_type in NATIVE:
-        readings = [reading or "itm", *also]
-        return _open_native(model_type, file, where, readings, contrast=contrast, image_size=image_size)
+    prefix = declared_prefix(name)
+    if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
+        readings = (reading or "itm", *also)
+        parts = prefix.open_trainable(name, where, readings, image_size)
+        trainable = TrainableFusion(parts, where, parts.read, readings)
+        _freeze_unread(trainable, where.device, contrast=contrast)
+        return trainable
     if also:
         raise ModelError(
             f"{name}: has one matching head, and a loss names another, {also[0]!r}; leave out `reading` of that loss"
         )
     if image_size is not None:
-        raise ModelError(
-            f"{name}: image_size is for models in their authors' files ({', '.join(NATIVE)}); leave it out"
-        )
+        raise ModelError(f"{name}: image_size is for models in their authors' files (meter:, fiber:); leave it out")
     source = name.removeprefix("hf:")
     repository = "/" in name and not name.startswith(("open_clip:", "hf-hub:", "local-dir:", "new:", "onnx:"))
     config_type = read_config(source)["model_type"] if repository or (Path(source) / "config.json").is_file() else ""
@@ -86,43 +87,10 @@ def open_fusion(
             processor.save_pretrained(folder)
         return f"hf:{folder}"
 
-    trainable = TrainableFusion(OpenedFusion(source, halves, preparation, family.contrast, save), where, reading)
+    trainable = TrainableFusion(TrainableParts(source, halves, preparation, family.contrast, save), where, reading)
     if family.contrast is not None and not contrast:
         for head in family.contrast.heads:
             halves.module.get_submodule(head).requires_grad_(False)
-    return trainable
-
-
-def _open_native(
-    model_type: str, file: str, where: Runtime, readings: Sequence[str], *, contrast: bool, image_size: int | None
-) -> TrainableFusion:
-    """Open an authors' file, and freeze what the readings do not depend on; the first one is that of `model()`."""
-    from tellapart.models.native.load import choose_reading, open_model, prepare
-    from tellapart.models.native.save import save_native
-
-    opened = open_model(model_type, file, where, image_size=image_size)
-    family, module = opened.family, opened.module
-    if family.begin_training is None:
-        raise ModelError(f"{model_type}:{file}: {family.title} cannot be trained here; METER and FIBER can")
-    chosen = []
-    for reading in readings:
-        family.begin_training(module, reading)
-        chosen.append(choose_reading(opened, reading))
-        if chosen[-1].read not in {"itm", "itm_logit"}:
-            raise ModelError(
-                f"{model_type}:{file}: a matching loss trains a matching head; reading {reading!r} is none"
-            )
-    preparation, tokenizer = prepare(opened, ModelOptions(device=where.device))
-
-    def save(folder: Path) -> str:
-        folder.mkdir(parents=True)
-        save_native(module, tokenizer, folder)
-        return f"{model_type}:{folder}"
-
-    halves = tuple(one.halves(module) for one in chosen)
-    parts = OpenedFusion(f"{model_type}:{file}", halves[0], preparation, family.contrast, save, halves[1:])
-    trainable = TrainableFusion(parts, where, chosen[0].read, tuple(readings))
-    _freeze_unread(trainable, where.device, contrast=contrast)
     return trainable
 
 
@@ -146,27 +114,6 @@ def _freeze_unread(trainable: TrainableFusion, device: str, *, contrast: bool) -
         parameter.grad = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OpenedFusion:
-    """A fusion encoder's parts.
-
-    Attributes:
-        name: of its source.
-        halves: the loaded model.
-        preparation: of its images and texts.
-        contrast: its unimodal vectors; None if it has none.
-        save: writes the model to a new folder and returns the name that `tellapart run -m` takes.
-        others: the same model with other heads.
-    """
-
-    name: str
-    halves: Halves
-    preparation: Preparation
-    contrast: Contrast | None
-    save: Callable[[Path], str]
-    others: tuple[Halves, ...] = ()
-
-
 class TrainableFusion:
     """A fusion encoder with gradients.
 
@@ -181,7 +128,7 @@ class TrainableFusion:
             step. Its `heads` are the readings of the columns that `join` returns.
     """
 
-    def __init__(self, parts: OpenedFusion, where: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
+    def __init__(self, parts: TrainableParts, where: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
         self._parts, self._where, self._reading = parts, where, reading or "itm"
         parts.halves.module.requires_grad_(True)
         self.module: nn.Module = _matcher()(parts.halves, parts.contrast, parts.others)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellapart.errors import DataError, ModelError
-from tellapart.models.native_prefixes import NATIVE
+from tellapart.models.find import declared_prefix
+from tellapart.models.fusion.prefix import FusionPrefix
 from tellapart.train.config import TrainConfig
 from tellapart.train.encoders.fusion_encoder import open_fusion
 from tellapart.train.encoders.new_model import NEW, new_model_facts, write_new_model
@@ -97,7 +98,7 @@ def open_dual(name: str, device: str) -> Trainable:
     from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
     from tellapart.models.openclip.source import FOLDER, HUB, TAG
 
-    if name.partition(":")[0] in NATIVE:
+    if isinstance(declared_prefix(name), FusionPrefix):
         raise ModelError(
             f"{name} cannot be trained by a contrastive loss alone: take a loss of matching heads (itm, ranking, "
             "eqsim-itm, ...), which adds the contrastive one where the model has towers"
@@ -128,6 +129,7 @@ def resolve_name(name: str, home: Path) -> str:
     ('demo', 'openai/clip-vit-base-patch32')
     """
     prefix, colon, path = name.partition(":")
-    if colon and prefix in {"folder", "local-dir", "hf", "new", "compact", *NATIVE} and (home / path).exists():
+    known = prefix in {"folder", "local-dir", "hf", "new", "compact"}
+    if colon and (known or isinstance(declared_prefix(name), FusionPrefix)) and (home / path).exists():
         return f"{prefix}:{home / path}"
     return str(home / name) if (home / name / "config.json").is_file() else name

@@ -1,0 +1,1 @@
+"""ALBEF in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,0 +1,130 @@
+"""ALBEF (Li et al. 2021, "Align before Fuse"): a ViT, the lower half of BERT, and its upper half over both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
+from tellapart_native.heads.grad_cam import GradCam
+from tellapart_native.heads.two_images import AlternatingImages
+from tellapart_native.layers.fused_bert import build_text, rename_text
+from tellapart_native.layers.vit import build_vit
+from tellapart_native.module import NativeConfig, unit
+from tellapart_native.preprocessing.captions import clean_like_albef
+from tellapart_native.preprocessing.images import CLIP_COLOURS, square
+from tellapart_native.preprocessing.positions import resize_grid
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FAMILY", "Albef"]
+
+#: Tokens of a caption in the authors' retrieval code.
+_CONTEXT = 30
+
+
+class Albef(NativeHalves):
+    """All image tokens, and the lower layers' states of a text; the upper layers and `itm_head` join them."""
+
+    architecture = "Albef"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + patches, width)`."""
+        return (self.module.visual_encoder.forward_features(pixel_values),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Run the lower layers: `(batch, tokens, width)`, and the mask."""
+        return self.module.text_encoder.read(ids, mask), mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the upper layers and the head: `(batch, 2)`; class 1 is the match."""
+        (image,), (states, mask) = images, texts
+        return self.module.itm_head(self.module.text_encoder.join(states, mask, image)[:, 0])
+
+
+class AlbefCosine(Albef):
+    """One vector of an image and of a text: projections of the first tokens, of length 1."""
+
+    architecture = "AlbefCosine"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        return (unit(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        return (unit(self.module.text_proj(self.module.text_encoder.read(ids, mask)[:, 0])),)
+
+
+class AlbefAnswers(DecodesAnswers, Albef):
+    """VQA's file: the answer of a list that `text_decoder` finds the likeliest."""
+
+    architecture = "AlbefAnswers"
+
+
+class AlbefTwoImages(AlternatingImages, Albef):
+    """NLVR2's file: `cls_head` behind layers that read the left and the right image in turn."""
+
+    architecture = "AlbefTwoImages"
+
+
+class AlbefGradCam(GradCam, Albef):
+    """Any file with a matching head: where the match comes from."""
+
+    architecture = "AlbefGradCam"
+
+
+def _build(layout: Layout) -> Any:
+    module = nn.Module()
+    module.visual_encoder = build_vit(layout, "visual_encoder")
+    module.text_encoder = build_text(layout)
+    embeddings, context = module.text_encoder.embeddings, _CONTEXT
+    if add_task_heads(module, layout):
+        context = embeddings.position_embeddings.num_embeddings  # questions and sentences are read whole
+    else:
+        for name in ("vision_proj", "text_proj", "itm_head"):
+            setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+    if layout.has("cls_head."):
+        first, last = (nn.Linear(*reversed(layout.shape(f"cls_head.{k}.weight"))) for k in (0, 2))
+        module.cls_head = nn.Sequential(first, nn.ReLU(), last)
+    words, size = embeddings.word_embeddings.num_embeddings, module.visual_encoder.patch_embed.img_size[0]
+    module.config = NativeConfig("albef", vocab_size=words, context=context, image_size=size, layout=layout)
+    return module
+
+
+FAMILY = NativeFamily(
+    name="albef",
+    title="ALBEF",
+    build=_build,
+    readings={
+        "itm": Reading(Albef, "itm", "itm_head.weight"),
+        "itm_logit": Reading(Albef, "itm_logit", "itm_head.weight"),
+        "itc": Reading(AlbefCosine, "cosine", "vision_proj.weight"),
+        "vqa": Reading(AlbefAnswers, "answers", "text_decoder.cls.predictions.decoder.weight"),
+        "nlvr2": Reading(AlbefTwoImages, "two_images", "cls_head.2.weight"),
+        "grad_cam": Reading(AlbefGradCam, "heat", "itm_head.weight"),
+    },
+    images=lambda module: square(module.config.image_size, CLIP_COLOURS),
+    vocabulary="bert-base-uncased",
+    ends=False,  # the authors' own tokenizer adds no [SEP] to a single text
+    rename=rename_text,
+    ignored=(
+        "*_m.*",
+        "image_queue",
+        "text_queue",
+        "idx_queue",
+        "queue_ptr",
+        "temp",
+        "text_encoder*.position_ids",
+        "text_encoder.cls.*",
+        "text_decoder*.position_ids",
+        "text_decoder.cls.predictions.decoder.bias",  # a copy of `predictions.bias`
+    ),
+    resize=lambda tensors, size: resize_grid(
+        tensors, "visual_encoder.pos_embed", "visual_encoder.patch_embed.proj.weight", size
+    ),
+    clean=clean_like_albef,
+)

@@ -1,0 +1,1 @@
+"""BLIP in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,0 +1,155 @@
+"""BLIP (Li et al. 2022) from its authors' file: a ViT, and a BERT whose every layer can read the image.
+
+Its matching head was trained with a mark of its own, `[ENC]`, in place of the text's first token. The authors'
+retrieval evaluation keeps it, and adds the cosine of the contrastive heads to the head's logit; their demo and the
+models on the hub have `[CLS]` there. So the readings with `[ENC]` come first here, and `itm` is what `hf:` reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.layers.fused_bert import build_text
+from tellapart_native.layers.vit import build_vit
+from tellapart_native.module import NativeConfig, unit
+from tellapart_native.preprocessing.captions import clean_like_blip
+from tellapart_native.preprocessing.images import CLIP_COLOURS, square
+from tellapart_native.preprocessing.positions import resize_grid
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FAMILY", "BlipCosine", "BlipEnc", "BlipOriginal", "BlipRetrieval"]
+
+#: Tokens of a caption in the authors' retrieval code.
+_CONTEXT = 35
+
+#: Marks that the authors add behind BERT's words: `[DEC]`, then `[ENC]`.
+_MARKS = 2
+
+
+class BlipOriginal(NativeHalves):
+    """All image tokens, and the embedded words of a text, `[CLS]` first; all layers of BERT join them."""
+
+    architecture = "BlipOriginal"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + patches, width)`."""
+        return (self.module.visual_encoder.forward_features(pixel_values),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Embed int64 and bool `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
+        return self.module.text_encoder.embeddings(ids), mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run all layers and the head: `(batch, 2)`; class 1 is the match."""
+        (image, *_), (states, mask, *_) = images, texts
+        return self.module.itm_head(self.module.text_encoder.join(states, mask, image)[:, 0])
+
+
+class BlipEnc(BlipOriginal):
+    """The same with `[ENC]`, the last word of the embeddings, in place of a text's first token."""
+
+    architecture = "BlipEnc"
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Embed int64 and bool `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
+        enc = self.module.text_encoder.embeddings.word_embeddings.num_embeddings - 1
+        return super().texts(torch.cat([torch.full_like(ids[:, :1], enc), ids[:, 1:]], dim=1), mask)
+
+
+class BlipCosine(BlipOriginal):
+    """One vector of an image and of a text: projections of the first tokens, of length 1; layers read no image."""
+
+    architecture = "BlipCosine"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        return (_image_vectors(self.module, super().images(pixel_values)[0]),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        return (_text_vectors(self.module, ids, mask),)
+
+
+class BlipRetrieval(BlipEnc):
+    """The authors' score of a pair in their retrieval evaluation: the match's logit with `[ENC]`, plus the cosine."""
+
+    architecture = "BlipRetrieval"
+    match = None
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Return `(batch, 1 + patches, width)`, and the vectors `(batch, dimensions)`."""
+        (image,) = super().images(pixel_values)
+        return image, _image_vectors(self.module, image)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Return `(batch, tokens, width)`, the mask, and the vectors `(batch, dimensions)`."""
+        return *super().texts(ids, mask), _text_vectors(self.module, ids, mask)
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Add up logit and cosine: `(batch, 1)`."""
+        cosines = (images[-1] * texts[-1]).sum(-1, keepdim=True)
+        return super().join(images, texts)[:, 1:] + cosines
+
+
+def _image_vectors(module: Any, image: Any) -> Any:
+    return unit(module.vision_proj(image[:, 0]))
+
+
+def _text_vectors(module: Any, ids: Any, mask: Any) -> Any:
+    states = module.text_encoder.embeddings(ids)
+    for layer in module.text_encoder.encoder.layer:
+        states = layer(states, mask)
+    return unit(module.text_proj(states[:, 0]))
+
+
+def _build(layout: Layout) -> Any:
+    module = nn.Module()
+    module.visual_encoder = build_vit(layout, "visual_encoder")
+    module.text_encoder = build_text(layout)
+    for name in ("vision_proj", "text_proj", "itm_head"):
+        setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+    module.config = NativeConfig(
+        "blip_original",
+        vocab_size=module.text_encoder.embeddings.word_embeddings.num_embeddings - _MARKS,
+        context=_CONTEXT,
+        image_size=module.visual_encoder.patch_embed.img_size[0],
+        layout=layout,
+    )
+    return module
+
+
+FAMILY = NativeFamily(
+    name="blip_original",
+    title="BLIP",
+    build=_build,
+    readings={
+        "itm_enc": Reading(BlipEnc, "itm", "itm_head.weight"),
+        "itm_enc_logit": Reading(BlipEnc, "itm_logit", "itm_head.weight"),
+        "retrieval": Reading(BlipRetrieval, "itm", "itm_head.weight"),
+        "itm": Reading(BlipOriginal, "itm", "itm_head.weight"),
+        "itm_logit": Reading(BlipOriginal, "itm_logit", "itm_head.weight"),
+        "itc": Reading(BlipCosine, "cosine", "vision_proj.weight"),
+    },
+    images=lambda module: square(module.config.image_size, CLIP_COLOURS),
+    vocabulary="bert-base-uncased",
+    ignored=(
+        "*_m.*",
+        "image_queue",
+        "text_queue",
+        "idx_queue",
+        "ptr_queue",
+        "queue_ptr",
+        "temp",
+        "*.position_ids",
+        "text_decoder.*",
+    ),
+    resize=lambda tensors, size: resize_grid(
+        tensors, "visual_encoder.pos_embed", "visual_encoder.patch_embed.proj.weight", size
+    ),
+    clean=clean_like_blip,
+)

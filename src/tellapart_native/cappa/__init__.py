@@ -1,0 +1,1 @@
+"""Open CapPa in its authors' files: prefix, network, keys and preprocessing."""

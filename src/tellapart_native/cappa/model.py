@@ -1,0 +1,199 @@
+"""Open CapPa (the open reproduction of Tschannen et al. 2023): a ViT and a decoder that writes the caption.
+
+The published file is a checkpoint of orbax, which needs jax; `examples/convert/cappa.py` makes the safetensors file
+that is read here, under the names below. It was built from a description of the model and not compared with the
+authors' code. The description leaves these open, and they are as in jax and flax, where nothing else is said: positions
+are resized with the anti-aliased kernel of `jax.image.resize`, GELU is the tanh form, norms add 1e-6, and queries and
+keys are normalised before they are rotated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeFamily, Reading
+from tellapart_native.heads.decoding import Likelihood, Past
+from tellapart_native.module import NativeConfig
+from tellapart_native.preprocessing.images import HALF_COLOURS, square
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FAMILY", "Attention", "Block", "Cappa", "CappaMean", "resize_linearly", "rotate"]
+
+#: Tokens of a caption in BiVLC's code, and the side of its images in pixels.
+_CONTEXT, _IMAGE_SIZE = 64, 256
+_EPS = 1e-6
+
+
+def rotate(states: Any, base: float = 10000.0) -> Any:
+    """Turn each half-pair of `(batch, heads, places, dimensions)` by an angle that grows with its place (RoPE)."""
+    half, places = states.shape[-1] // 2, torch.arange(states.shape[-2], device=states.device, dtype=torch.float32)
+    turns = base ** (-torch.arange(half, device=states.device, dtype=torch.float32) / half)
+    cos, sin = (part.to(states.dtype) for part in ((places[:, None] * turns).cos(), (places[:, None] * turns).sin()))
+    first, second = states.split(half, dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+class Attention(nn.Module):  # type: ignore[misc, name-defined]
+    """Attention without biases, whose queries and keys are divided by their root mean square in each head."""
+
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__()
+        for part in ("query", "key", "value", "out"):
+            setattr(self, part, nn.Linear(*reversed(layout.shape(f"{prefix}.{part}.weight")), bias=False))
+        (self.each,) = layout.shape(f"{prefix}.norm_query.weight")
+        self.norm_query, self.norm_key = nn.RMSNorm(self.each, _EPS), nn.RMSNorm(self.each, _EPS)
+
+    def forward(self, states: Any, source: Any = None, *, causal: bool = False) -> Any:
+        """Read the source `(batch, m, width)`, the states `(batch, n, width)` themselves if there is none.
+
+        With `causal`, places are told by rotation, and none reads a later one.
+        """
+        source = states if source is None else source
+        query, key, value = (
+            part(into).unflatten(-1, (-1, self.each)).transpose(1, 2)
+            for part, into in ((self.query, states), (self.key, source), (self.value, source))
+        )
+        query, key = self.norm_query(query), self.norm_key(key)
+        if causal:
+            query, key = rotate(query), rotate(key)
+        read = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+        return self.out(read.transpose(1, 2).flatten(2))
+
+
+class _GatedMlp(nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__()
+        for part in ("wi_0", "wi_1", "wo"):
+            setattr(self, part, nn.Linear(*reversed(layout.shape(f"{prefix}.{part}.weight")), bias=False))
+
+    def forward(self, states: Any) -> Any:
+        return self.wo(nn.functional.gelu(self.wi_0(states), approximate="tanh") * self.wi_1(states))
+
+
+class Block(nn.Module):  # type: ignore[misc, name-defined]
+    """Attention, attention to the image where the file has it, and the gated layers; each behind a plain norm."""
+
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__()
+        self.attention = Attention(layout, f"{prefix}.attention")
+        self.mlp = _GatedMlp(layout, f"{prefix}.mlp")
+        crossed = layout.has(f"{prefix}.cross_attention.")
+        self.cross_attention = Attention(layout, f"{prefix}.cross_attention") if crossed else None
+
+    def forward(self, states: Any, image: Any = None) -> Any:
+        """Run on `(batch, n, width)`; in the decoder on an image's tokens `(batch, m, width)`, too."""
+        states = states + self.attention(_plain_norm(states), causal=image is not None)
+        if self.cross_attention is not None:
+            states = states + self.cross_attention(_plain_norm(states), image)
+        return states + self.mlp(_plain_norm(states))
+
+
+def _plain_norm(states: Any) -> Any:
+    """Normalise `(..., width)` without a scale and a bias."""
+    return nn.functional.layer_norm(states, states.shape[-1:], eps=_EPS)
+
+
+class _Vision(nn.Module):  # type: ignore[misc, name-defined]
+    """A ViT whose positions are a row's and a column's, with register tokens behind the patches."""
+
+    def __init__(self, layout: Layout, prefix: str = "vision") -> None:
+        super().__init__()
+        width, colours, patch, _ = layout.shape(f"{prefix}.patch.weight")
+        self.patch = nn.Conv2d(colours, width, patch, stride=patch, bias=False)
+        for table in ("rows", "columns", "registers"):
+            setattr(self, table, nn.Parameter(torch.empty(layout.shape(f"{prefix}.{table}"))))
+        self.blocks = _blocks(layout, prefix)
+
+    def forward(self, pixel_values: Any) -> Any:
+        """Read float `(batch, 3, h, w)`: `(batch, patches + registers, width)`."""
+        grid = self.patch(pixel_values).permute(0, 2, 3, 1)
+        rows, columns = (
+            resize_linearly(table, size) for table, size in zip((self.rows, self.columns), grid.shape[1:3], strict=True)
+        )
+        states = (grid + rows[:, None] + columns).flatten(1, 2)
+        states = torch.cat([states, self.registers.expand(len(states), -1, -1)], dim=1)
+        for block in self.blocks:
+            states = block(states)
+        return _plain_norm(states)
+
+
+class _Text(nn.Module):  # type: ignore[misc, name-defined]
+    """A decoder that reads the words so far, and the image at every layer."""
+
+    def __init__(self, layout: Layout, prefix: str = "text") -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(*layout.shape(f"{prefix}.embedding.weight"))
+        self.blocks = _blocks(layout, prefix)
+        self.logits = nn.Linear(*reversed(layout.shape(f"{prefix}.logits.weight")))
+
+    def forward(self, ids: Any, image: Any) -> Any:
+        """Return logits of what follows each of int64 `(batch, tokens)`: `(batch, tokens, vocabulary)`."""
+        states = self.embedding(ids)
+        for block in self.blocks:
+            states = block(states, image)
+        return self.logits(_plain_norm(states))
+
+
+def _blocks(layout: Layout, prefix: str) -> Any:
+    names = [f"{prefix}.blocks.{number}" for number in range(layout.count(f"{prefix}.blocks.{{}}."))]
+    return nn.ModuleList(Block(layout, name) for name in names)
+
+
+def resize_linearly(table: Any, size: int) -> Any:
+    """Resize positions `(rows, width)` to `(size, width)`, linearly: fewer ones are means of what they stand for."""
+    rows = len(table)
+    if rows == size:
+        return table
+    step = rows / size
+    places = torch.arange(rows, device=table.device, dtype=torch.float32)
+    centres = (torch.arange(size, device=table.device, dtype=torch.float32) + 0.5) * step - 0.5
+    weights = (1 - (places - centres[:, None]).abs() / max(step, 1)).clamp(min=0)
+    return (weights / weights.sum(1, keepdim=True) @ table.float()).to(table.dtype)
+
+
+class Cappa(Likelihood):
+    """An image's tokens, and log P of a caption."""
+
+    architecture = "Cappa"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the vision tower on float `(batch, 3, h, w)`: `(batch, patches + registers, width)`."""
+        return (self.module.vision(pixel_values),)
+
+    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+        """Run the decoder: `(batch, tokens, words)`; nothing past is kept, as no search of the authors is known."""
+        del past
+        return self.module.text(ids, images[0])
+
+
+class CappaMean(Cappa):
+    """The same by the token."""
+
+    architecture = "CappaMean"
+    mean = True
+
+
+def _build(layout: Layout) -> Any:
+    module = nn.Module()
+    module.vision, module.text = _Vision(layout), _Text(layout)
+    size = int(layout.settings.get("image_size", _IMAGE_SIZE))
+    words = module.text.embedding.num_embeddings
+    module.config = NativeConfig("cappa", vocab_size=words, context=_CONTEXT, image_size=size, layout=layout)
+    return module
+
+
+FAMILY = NativeFamily(
+    name="cappa",
+    title="Open CapPa",
+    build=_build,
+    readings={
+        "likelihood": Reading(Cappa, "likelihood", "text.logits.weight"),
+        "mean_likelihood": Reading(CappaMean, "likelihood", "text.logits.weight"),
+    },
+    images=lambda module: square(module.config.image_size, HALF_COLOURS),
+    vocabulary="boris/cappa-large-patch16-256-jax",
+)

@@ -1,0 +1,9 @@
+"""The prefix `cappa:`."""
+
+from __future__ import annotations
+
+from tellapart_native.prefix import declare_prefix
+
+__all__ = ["PREFIX"]
+
+PREFIX = declare_prefix("cappa", "Open CapPa, from a file that examples/convert/cappa.py made")

@@ -1,0 +1,1 @@
+"""FIBER in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,0 +1,321 @@
+"""FIBER (Dou et al. 2022) and EqSim's fork of it: Swin and RoBERTa whose upper layers read each other through gates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tellapart.models.fusion.family import Contrast, Tensors
+from tellapart.models.generative.prompts import Prompt
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.answers import ClassifiesAnswers
+from tellapart_native.heads.decoding import Past, Search, Writer, read_before
+from tellapart_native.heads.linear_heads import add_classifiers, add_linear, add_rank_output
+from tellapart_native.heads.two_images import PooledImages
+from tellapart_native.layers.bert import BertLayer, Pooler, SelfAttention, attend
+from tellapart_native.layers.roberta import EPSILON, build_roberta, read_context
+from tellapart_native.layers.swin import Merging, WindowAttention, build_swin, resize_bias_tables
+from tellapart_native.module import NativeConfig, unit
+from tellapart_native.preprocessing.images import IMAGENET_COLOURS, square
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FAMILY", "Fiber", "FiberCosine", "FiberRank"]
+
+#: FIBER's captioner writes without a prompt.
+FIBER_CAPTION = Prompt("fiber-caption", 1, "", "FIBER (Dou et al. 2022), its captioning code")
+
+#: Tokens of a text in the authors' fine-tuning, where the file does not say.
+_CONTEXT = 50
+
+#: With which EqSim's fork begins, where a file has none: CLIP's.
+_LOG_SCALE = math.log(1 / 0.07)
+
+
+class GatedWindowAttention(WindowAttention):
+    """Attention within windows, to which a share of an attention to the text may be added."""
+
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__(layout, prefix)
+        self.reads_text = f"{prefix}.alpha_i2t" in layout
+        if self.reads_text:
+            width, source = self.proj.in_features, layout.shape(f"{prefix}.qkv_text_i2t.weight")[1]
+            self.alpha_i2t, self.norm_i2t_i = nn.Parameter(torch.empty(1)), nn.LayerNorm(width)
+            self.qkv_i2t, self.qkv_text_i2t = nn.Linear(width, width), nn.Linear(source, 2 * width)
+            self.proj_i2t = nn.Linear(width, width)
+
+    def forward(self, windows: Any, apart: Any | None, text: Any = None, mask: Any = None) -> Any:
+        """Attend within windows `(batch, windows, tokens, width)`, then, if there is one, to a text's states."""
+        own = super().forward(windows, apart)
+        if text is None:
+            return own
+        queries = self.qkv_i2t(self.norm_i2t_i(own)).flatten(1, 2)  # every window reads the whole text
+        keys, values = self.qkv_text_i2t(text).chunk(2, -1)
+        attended = attend(queries, keys, values, mask, self.heads)
+        return own + self.alpha_i2t * self.proj_i2t(attended).view_as(own)
+
+
+class GatedLayer(BertLayer):
+    """RoBERTa's layer, to whose self-attention a share of an attention to the image is added before the norm."""
+
+    def __init__(self, width: int, heads: int, inner: int, source: int) -> None:
+        super().__init__(width, heads, inner, eps=EPSILON)
+        self.alpha_t2i = nn.Parameter(torch.empty(1))
+        self.crossattention_t2i = nn.Module()
+        self.crossattention_t2i.self = SelfAttention(width, heads, source)
+        self.crossattention_t2i.output = nn.Module()
+        self.crossattention_t2i.output.dense = nn.Linear(width, width)
+
+    def fuse(self, states: Any, mask: Any, image: Any, *, last: bool, seen: Any = None) -> Any:
+        """Take text states one layer up, reading image tokens `(batch, m, source)`; the last layer has no last norm.
+
+        A decoder's new tokens read `seen`, which are the states of all tokens so far.
+        """
+        attention, cross = self.attention, self.crossattention_t2i
+        own = attention.output.dense(attention.self(states, states if seen is None else seen, mask))
+        read = cross.output.dense(cross.self(own, image, None))
+        states = attention.output.LayerNorm(self.alpha_t2i * read + own + states)
+        states = self.output.dense(nn.functional.gelu(self.intermediate.dense(states))) + states
+        return states if last else self.output.LayerNorm(states)
+
+
+class Fiber(NativeHalves):
+    """The towers up to where they first read each other; the gated layers and `itm_score` join them."""
+
+    architecture = "Fiber"
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        steps, layers = module.vit_model.steps, module.text_transformer.encoder.layer
+        lower = next(k for k, step in enumerate(steps) if not isinstance(step, Merging) and step.attn.reads_text)
+        self._lower, self._upper = steps[:lower], steps[lower:]
+        self._fused = next(k for k, layer in enumerate(layers) if isinstance(layer, GatedLayer))
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the blocks that read no text, on float `(batch, 3, h, w)`: `(batch, side, side, width)`."""
+        states = self.module.vit_model.embed(pixel_values)
+        for step in self._lower:
+            states = step(states)
+        return (states,)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Run the layers that read no image: `(batch, tokens, width)`, and the mask."""
+        return self.module.text_transformer(ids, mask, self._fused), mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the gated layers and the head: `(batch, 2)`; class 1 is the match."""
+        return self.head(self.pool(images, texts))
+
+    def head(self, pooled: Any) -> Any:
+        """Take what `pool` returns to the head's logits, `(batch, classes)`."""
+        return self.module.itm_score.fc(pooled)
+
+    def pool(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the gated layers; pool the text, and the image, in this order: `(batch, 2 * width)`."""
+        module, (image,), (text, mask) = self.module, images, texts
+        layers = list(module.text_transformer.encoder.layer[self._fused :])
+        for step in self._upper:
+            if isinstance(step, Merging):
+                image = step(image)
+                continue
+            layer = layers.pop(0)
+            # Both read the other's state of the level below. Neither tower's last norm is applied.
+            tokens = image.flatten(1, 2)
+            image, text = step(image, text, mask), layer.fuse(text, mask, tokens, last=not layers)
+        text = module.cross_modal_text_pooler(module.cross_modal_text_transform(text))
+        image = module.cross_modal_image_transform(image.flatten(1, 2)).mean(1, keepdim=True)
+        return torch.cat([text, module.cross_modal_image_pooler(image)], dim=-1)
+
+    def image_vectors(self, states: Any) -> Any:
+        """Take the images' half through the rest of its tower alone: `(batch, dimensions)`, of any length."""
+        module = self.module
+        for step in self._upper:
+            states = step(states)
+        tokens = module.cross_modal_image_transform_itc(module.vit_model.norm(states).flatten(1, 2))
+        return module.cross_modal_image_pooler_itc(tokens.mean(1, keepdim=True))
+
+    def text_vectors(self, states: Any, mask: Any) -> Any:
+        """Take the texts' half through the rest of its tower alone: `(batch, dimensions)`, of any length."""
+        module = self.module
+        for layer in module.text_transformer.encoder.layer[self._fused :]:
+            states = layer(states, mask)
+        return module.cross_modal_text_pooler_itc(module.cross_modal_text_transform_itc(states))
+
+
+class FiberRank(Fiber):
+    """The same with the head of retrieval, which has one logit."""
+
+    architecture = "FiberRank"
+    match = None
+
+    def head(self, pooled: Any) -> Any:
+        """Take what `pool` returns to one logit, `(batch, 1)`."""
+        return self.module.rank_output(pooled)
+
+
+class FiberAnswers(ClassifiesAnswers, Fiber):
+    """VQA's file: the answer of a list with the greatest logit."""
+
+    architecture = "FiberAnswers"
+
+
+class FiberTwoImages(PooledImages, Fiber):
+    """NLVR2's file: a pass for the left image, and one for the right."""
+
+    architecture = "FiberTwoImages"
+
+
+class FiberCosine(Fiber):
+    """One vector of an image and of a text, length 1: both towers run to their end, and neither reads the other."""
+
+    architecture = "FiberCosine"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        return (unit(self.image_vectors(*super().images(pixel_values))),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        return (unit(self.text_vectors(*super().texts(ids, mask))),)
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Return the cosines of pairs, `(batch, 1)`."""
+        return (images[0] * texts[0]).sum(-1, keepdim=True)
+
+
+class FiberCaptioner(Writer, Fiber):
+    """A captioner's file: the image tower runs alone, and RoBERTa reads it as a decoder.
+
+    Layers of text whose cross-attention is narrower than the tower's last stage read it through
+    `cross_modal_att_layers`. The last layer of text keeps its last norm, which the description leaves open.
+    """
+
+    architecture = "FiberCaptioner"
+    prompt = FIBER_CAPTION
+    search = Search(beams=5, longest=48)
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the tower, but for its last norm: what each fused layer reads, `(batch, tokens, its source)`."""
+        (states,) = super().images(pixel_values)
+        for step in self._upper:
+            states = step(states)
+        tokens, through = states.flatten(1, 2), self.module.cross_modal_att_layers
+        layers = range(self._fused, len(self.module.text_transformer.encoder.layer))
+        return tuple(through[str(k)](tokens) if str(k) in through else tokens for k in layers)
+
+    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+        """Run the layers and the head of words: `(batch, tokens, words)`."""
+        module, new = self.module, ids.shape[1] - (past.length if past else 0)
+        before, states = read_before(ids, new), module.text_transformer.embeddings(ids)[:, -new:]
+        for k, layer in enumerate(module.text_transformer.encoder.layer):
+            seen = None if past is None else past.add(k, states)
+            if k < self._fused:
+                states = layer(states, before, seen=seen)
+            else:
+                states = layer.fuse(states, before, images[k - self._fused], last=False, seen=seen)
+        head = module.mlm_score
+        states = nn.functional.gelu(head.transform.dense(module.cross_modal_text_transform(states)))
+        return head.decoder(head.transform.LayerNorm(states)) + head.bias
+
+
+class FiberCaptionerMean(FiberCaptioner):
+    """The same by the token."""
+
+    architecture = "FiberCaptionerMean"
+    mean = True
+
+
+def _add_captioner(module: Any, layout: Layout) -> None:
+    """Add what a captioner's file has: projections of the image, by the number of their layer, and a head of words."""
+    head, width = nn.Module(), layout.shape("mlm_score.transform.dense.weight")[0]
+    words = layout.shape("mlm_score.decoder.weight")[0]
+    head.transform = nn.Module()
+    head.transform.dense, head.transform.LayerNorm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
+    head.decoder, head.bias = nn.Linear(width, words, bias=False), nn.Parameter(torch.empty(words))
+    module.mlm_score = head
+    names = {str(k): f"cross_modal_att_layers.{k}.weight" for k in range(len(module.text_transformer.encoder.layer))}
+    module.cross_modal_att_layers = nn.ModuleDict(
+        {k: nn.Linear(*reversed(layout.shape(name))) for k, name in names.items() if name in layout}
+    )
+
+
+def _vectors(module: Any, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
+    halves = Fiber(module)
+    return halves.image_vectors(*images), halves.text_vectors(*texts)
+
+
+def _begin_training(module: Any, reading: str) -> None:
+    add_rank_output(module, reading)
+    if not hasattr(module, "logit_scale"):
+        module.logit_scale = nn.Parameter(torch.tensor(_LOG_SCALE, device=module.vit_model.norm.weight.device))
+
+
+def _build(layout: Layout) -> Any:
+    def layer(name: str, width: int, heads: int, inner: int) -> Any:
+        key = f"{name}.crossattention_t2i.self.key.weight"
+        if key not in layout:
+            return BertLayer(width, heads, inner, eps=EPSILON)
+        return GatedLayer(width, heads, inner, layout.shape(key)[1])
+
+    module = nn.Module()
+    module.vit_model = build_swin(layout, "vit_model", GatedWindowAttention)
+    module.text_transformer = build_roberta(layout, "text_transformer", layer)
+    module.itm_score = nn.Module()
+    for path in ("", "_itc"):
+        for side in ("text", "image"):
+            add_linear(module, layout, f"cross_modal_{side}_transform{path}")
+            pooler = f"cross_modal_{side}_pooler{path}"
+            if layout.has(pooler + "."):
+                setattr(module, pooler, Pooler(layout.shape(f"{pooler}.dense.weight")[0]))
+    add_linear(module, layout, "itm_score.fc", "rank_output")
+    add_classifiers(module, layout)
+    if layout.has("mlm_score."):
+        _add_captioner(module, layout)
+    if "logit_scale" in layout:
+        module.logit_scale = nn.Parameter(torch.empty(()))
+    words, size = module.text_transformer.embeddings.word_embeddings.num_embeddings, module.vit_model.image_size
+    context = read_context(layout, "text_transformer", _CONTEXT)
+    module.config = NativeConfig("fiber", vocab_size=words, context=context, image_size=size, layout=layout)
+    return module
+
+
+FAMILY = NativeFamily(
+    name="fiber",
+    title="FIBER",
+    build=_build,
+    readings={
+        "likelihood": Reading(FiberCaptioner, "likelihood", "mlm_score.decoder.weight"),
+        "mean_likelihood": Reading(FiberCaptionerMean, "likelihood", "mlm_score.decoder.weight"),
+        "vqa": Reading(FiberAnswers, "answers", "vqa_classifier.3.weight"),
+        "nlvr2": Reading(FiberTwoImages, "two_images", "nlvr2_classifier.3.weight"),
+        "itm": Reading(Fiber, "itm", "itm_score.fc.weight"),
+        "itm_logit": Reading(Fiber, "itm_logit", "itm_score.fc.weight"),
+        "itc": Reading(FiberCosine, "cosine", "cross_modal_image_transform_itc.weight"),
+        "rank": Reading(FiberRank, "itm_logit", "rank_output.weight"),
+    },
+    images=lambda module: square(module.config.image_size, IMAGENET_COLOURS),
+    vocabulary="roberta-base",
+    ignored=(
+        "vit_model.*.relative_position_index",
+        "vit_model.*.attn_mask",
+        "text_transformer.encoder.layer.[0-5].alpha_t2i",  # nothing reads them
+        "text_transformer.encoder.layer.*.crossattention_t2i.output.LayerNorm.*",
+        "text_transformer.pooler.*",
+        "text_transformer.embeddings.position_ids",
+        "*_queue",
+        "queue_ptr",
+        "queue_total",
+        "temp",
+        "cross_modal_att_layers.[0-5].*",
+    ),
+    ignored_without={"cross_modal_att_layers.": ("mlm_score.*",)},
+    resize=resize_bias_tables,
+    begin_training=_begin_training,
+    contrast=Contrast(
+        tuple(f"cross_modal_{side}_{part}_itc" for side in ("image", "text") for part in ("transform", "pooler")),
+        _vectors,
+        log_scale=lambda module: module.logit_scale,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Readings that several families share: captions, answers, boxes, two images, vectors."""

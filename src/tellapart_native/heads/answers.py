@@ -1,0 +1,202 @@
+"""Heads that answer a question from a list (VQA): a decoder that ranks the list, or a classifier over it.
+
+No published output was there to compare with: they are built from descriptions of the authors' graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tellapart.data.strict_json import load_json
+from tellapart.errors import ModelError
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeHalves
+from tellapart_native.heads.decoding import Past, read_before
+from tellapart_native.heads.two_images import share_sources
+from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = [
+    "ANSWERS_FILE",
+    "AnswerDecoder",
+    "Answers",
+    "ClassifiesAnswers",
+    "DecodesAnswers",
+    "add_task_heads",
+    "read_answer_list",
+]
+
+#: The list of answers beside a model's file: ALBEF's name of it.
+ANSWERS_FILE = "answer_list.json"
+
+#: Answers of the list that are read to their end: those with the likeliest first token (`k_test`).
+_RANKED = 128
+
+
+def read_answer_list(path: Path) -> tuple[str, ...]:
+    """Read the answers that a model chooses from: a list, or an object of their numbers from 0, as ViLT's release has.
+
+    Raises:
+        ModelError: there is no such file, it is neither, or an answer is repeated or no text.
+    """
+    if not path.is_file():
+        raise ModelError(
+            f"{path} is not there: the list of answers that this model chooses from; get it from the authors "
+            "(answer_list.json of ALBEF's and X-VLM's data, vqa_dict.json of ViLT's release for METER and FIBER), and "
+            "put it there"
+        )
+    content = load_json(path)
+    if isinstance(content, Mapping):
+        if set(content) != {str(k) for k in range(len(content))}:
+            raise ModelError(f"{path} is an object, and its keys are not the numbers from 0 to {len(content) - 1}")
+        content = [content[str(k)] for k in range(len(content))]
+    if not isinstance(content, list) or not content or not all(isinstance(one, str) and one for one in content):
+        raise ModelError(f"{path} must hold a list of answers, or an object of their numbers")
+    if len(set(content)) < len(content):
+        again = next(one for k, one in enumerate(content) if one in content[:k])
+        raise ModelError(f"{path} holds the answer {again!r} twice")
+    return tuple(content)
+
+
+class Answers(NativeHalves):
+    """Halves whose joint puts out a number for each answer of a list: `(batch, answers)`.
+
+    Attributes:
+        answers: the list, once `take` was called.
+    """
+
+    match = None
+    answers: tuple[str, ...] = ()
+
+    def take(self, answers: Sequence[str], tokenizer: Any) -> None:
+        """Take the list of answers, which is part of what the model is.
+
+        Raises:
+            ModelError: the list does not fit the head.
+        """
+        del tokenizer
+        self.answers = tuple(answers)
+
+    @property
+    def facts(self) -> str:
+        """The configuration and the list."""
+        return f"{super().facts} answers {self.answers}"
+
+
+class AnswerDecoder(nn.Module):  # type: ignore[misc, name-defined]
+    """BERT as a decoder: each token reads those before it, and predicts the next one.
+
+    The layers that have cross-attention also read a question's states, or an image's.
+    """
+
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__()
+        layer = f"{prefix}.bert.encoder.layer"
+        self.bert = nn.Module()
+        self.bert.embeddings = BertEmbeddings(layout, f"{prefix}.bert.embeddings")
+        inner, width = layout.shape(f"{layer}.0.intermediate.dense.weight")
+        heads = layout.heads(width)
+        depth = layout.count(f"{layer}.{{}}.")
+        keys = [f"{layer}.{k}.crossattention.self.key.weight" for k in range(depth)]
+        sources = [layout.shape(key)[1] if key in layout else None for key in keys]
+        self.bert.encoder = BertEncoder([BertLayer(width, heads, inner, source=source) for source in sources])
+        words = layout.shape(f"{prefix}.cls.predictions.decoder.weight")[0]
+        self.cls = nn.Module()
+        self.cls.predictions = nn.Module()
+        self.cls.predictions.bias = nn.Parameter(torch.empty(words))
+        self.cls.predictions.transform = nn.Module()
+        self.cls.predictions.transform.dense = nn.Linear(width, width)
+        self.cls.predictions.transform.LayerNorm = nn.LayerNorm(width, eps=1e-12)
+        self.cls.predictions.decoder = nn.Linear(width, words, bias=False)
+
+    def forward(self, ids: Any, source: Any, source_mask: Any, past: Past | None = None) -> Any:
+        """Return log P of every word behind each of int64 `(batch, n)`, or each that is not past: `(batch, n, words)`.
+
+        Padding is on the right, so no real token reads it.
+        """
+        new = ids.shape[1] - (past.length if past else 0)
+        before, states = read_before(ids, new), self.bert.embeddings(ids)[:, -new:]
+        for k, layer in enumerate(self.bert.encoder.layer):
+            seen = None if past is None else past.add(k, states)
+            crossed = source if hasattr(layer, "crossattention") else None
+            states = layer(states, before, crossed, source_mask, seen=seen)
+        predictions = self.cls.predictions
+        states = predictions.transform.LayerNorm(nn.functional.gelu(predictions.transform.dense(states)))
+        return (predictions.decoder(states) + predictions.bias).log_softmax(-1)
+
+
+class DecodesAnswers(Answers):
+    """ALBEF's and X-VLM's: all text layers read question and image; `text_decoder` ranks the answers of the list.
+
+    The answers with the likeliest first tokens (128) are read to their end. An answer's number is log P of all its
+    tokens, its end included, and of the first one once more, as the authors add them; that of the others is minus
+    infinity. An answer list's order changes no number.
+    """
+
+    def take(self, answers: Sequence[str], tokenizer: Any) -> None:
+        """Take the list of answers as tokens: start, the answer's own, end.
+
+        Raises:
+            ModelError: an answer has more tokens than the decoder has positions.
+        """
+        super().take(answers, tokenizer)
+        start, end = tokenizer.cls_token_id, tokenizer.sep_token_id
+        rows = [[start, *ids, end] for ids in tokenizer(list(answers), add_special_tokens=False)["input_ids"]]
+        longest = max(map(len, rows))
+        room = self.module.text_decoder.bert.embeddings.position_embeddings.num_embeddings
+        if longest > room:
+            raise ModelError(f"an answer of the list has {longest} tokens, and the decoder takes {room}")
+        padded = [row + [tokenizer.pad_token_id] * (longest - len(row)) for row in rows]
+        self._ids, self._real = torch.tensor(padded), torch.tensor([len(row) for row in rows])
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the upper layers and the decoder: `(batch, answers)`."""
+        (image,), (states, mask) = images, texts
+        question = self.module.text_encoder.join(states, mask, image)
+        return torch.stack([self._rank(question[k : k + 1], mask[k : k + 1]) for k in range(len(question))])
+
+    def _rank(self, question: Any, mask: Any) -> Any:
+        """Return the numbers of all answers to one question, whose states are `(1, tokens, width)`: `(answers,)`."""
+        ids, real = self._ids.to(question.device), self._real.to(question.device)
+        first = self.module.text_decoder(ids[:1, :1], question, mask)[0, 0][ids[:, 1]]
+        kept = first.topk(min(_RANKED, len(ids))).indices
+        rows = ids[kept]
+        logs = self.module.text_decoder(rows, question.expand(len(rows), -1, -1), mask.expand(len(rows), -1))
+        each = logs[:, :-1].gather(2, rows[:, 1:, None])[..., 0]
+        inside = torch.arange(1, rows.shape[1], device=rows.device)[None] < real[kept, None]
+        numbers = torch.full_like(first, -torch.inf)
+        numbers[kept] = first[kept] + each.where(inside, each.new_zeros(())).sum(1)
+        return numbers
+
+
+class ClassifiesAnswers(Answers):
+    """METER's and FIBER's: `vqa_classifier` puts out a logit for each answer, on what their `pool` makes of a pair."""
+
+    def take(self, answers: Sequence[str], tokenizer: Any) -> None:
+        """Take the list of answers, one for each class.
+
+        Raises:
+            ModelError: they are not as many as classes.
+        """
+        super().take(answers, tokenizer)
+        classes = self.module.vqa_classifier[-1].out_features
+        if len(answers) != classes:
+            raise ModelError(f"the list has {len(answers)} answers and the classifier {classes} classes")
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Pool image and text, and classify: `(batch, answers)`."""
+        return self.module.vqa_classifier(self.pool(images, texts))  # type: ignore[attr-defined]
+
+
+def add_task_heads(module: Any, layout: Layout) -> bool:
+    """Add the parts of VQA's and NLVR2's files, as far as a file has them, and return whether it has any."""
+    if layout.has("text_decoder."):
+        module.text_decoder = AnswerDecoder(layout, "text_decoder")
+    if layout.has("cls_head."):
+        share_sources(module.text_encoder)
+    return layout.has("text_decoder.") or layout.has("cls_head.")

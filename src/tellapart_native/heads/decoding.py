@@ -1,0 +1,196 @@
+"""Decoders that write a caption: its likelihood, and beam search, which keeps what earlier tokens computed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any, ClassVar
+
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.generative.prompts import Prompt
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import NativeHalves
+
+torch = import_torch()
+
+__all__ = ["Likelihood", "Past", "Search", "Writer", "read_before", "search_beams"]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How the likeliest caption is looked for.
+
+    Attributes:
+        beams: captions that are kept at a time.
+        longest: the most tokens of a caption, without its end.
+        shortest: the fewest.
+        repeats: no run of so many tokens occurs twice; 0 lets all occur.
+        counted: tokens before the caption that its length counts, too, when log P is divided by it.
+    """
+
+    beams: int
+    longest: int
+    shortest: int = 1
+    repeats: int = 0
+    counted: int = 0
+
+
+class Past:
+    """What each layer read at the tokens so far, `(rows, tokens, width)`: only the new tokens need to be computed."""
+
+    def __init__(self) -> None:
+        self._layers: list[Any] = []
+
+    @property
+    def length(self) -> int:
+        """How many tokens are there already."""
+        return self._layers[0].shape[1] if self._layers else 0
+
+    def add(self, layer: int, states: Any) -> Any:
+        """Add what a layer reads at the new tokens, and return that of all tokens."""
+        if layer == len(self._layers):
+            self._layers.append(states)
+        else:
+            self._layers[layer] = torch.cat([self._layers[layer], states], dim=1)
+        return self._layers[layer]
+
+    def take(self, rows: Any) -> None:
+        """Go on from these rows, int64 `(new rows,)`."""
+        self._layers = [states[rows] for states in self._layers]
+
+
+def read_before(ids: Any, new: int) -> Any:
+    """Return which of all tokens each of the new ones may read, itself included: bool `(rows, new, tokens)`."""
+    rows, length = ids.shape
+    whole = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
+    return whole[length - new :].expand(rows, -1, -1)
+
+
+#: Takes ids `(rows, tokens)`, and the rows of the step before that they go on from (None in the first step), to log P
+#: of every word behind them, `(rows, words)`.
+Step = Callable[[Any, Any], Any]
+
+
+def search_beams(step: Step, start: Sequence[int], end: int, search: Search, device: Any = "cpu") -> list[int]:
+    """Return the tokens of the caption with the greatest mean log P by the token, its end included, without the end.
+
+    As in fairseq: of twice as many continuations as beams, the best that do not end go on; the best that end are done,
+    if they are among the first so many; and the search is over when as many are done as there are beams. One beam is
+    greedy.
+    """
+    ids = torch.tensor([list(start)], device=device)
+    totals, rows = torch.zeros(1, device=device), None
+    done: list[tuple[float, list[int]]] = []
+    for length in range(search.longest + 1):
+        logs = _allow(step(ids, rows).float(), ids, end, length, search)
+        words = logs.shape[1]
+        best, places = (totals[:, None] + logs).flatten().topk(min(2 * search.beams, logs.numel()))
+        parents, following = places // words, places % words
+        kept = []
+        for rank, (total, parent, word) in enumerate(zip(best.tolist(), parents, following, strict=True)):
+            if total == -torch.inf:
+                break
+            if word != end:
+                kept.append(rank)
+            elif rank < search.beams:
+                done.append((total / (length + 1 + search.counted), ids[parent, len(start) :].tolist()))
+        kept = kept[: search.beams]
+        if len(done) >= search.beams or not kept:
+            break
+        rows = parents[kept]
+        ids, totals = torch.cat([ids[rows], following[kept, None]], dim=1), best[kept]
+    return max(done[: search.beams], key=itemgetter(0))[1]
+
+
+def _allow(logs: Any, ids: Any, end: int, length: int, search: Search) -> Any:
+    """Return log P `(rows, words)` without what may not follow: too early an end, no end at last, a run once more."""
+    logs = logs.clone()
+    if length < search.shortest:
+        logs[:, end] = -torch.inf
+    for row, read in enumerate(ids.tolist() if search.repeats else ()):
+        last = read[len(read) - search.repeats + 1 :]
+        for start in range(len(read) - search.repeats + 1):
+            if read[start : start + search.repeats - 1] == last:
+                logs[row, read[start + search.repeats - 1]] = -torch.inf
+    if length == search.longest:
+        only = torch.full_like(logs, -torch.inf)
+        only[:, end] = logs[:, end]
+        return only
+    return logs
+
+
+class Likelihood(NativeHalves):
+    """An image's half and a caption's ids; log P(caption and its end | image), in nats, summed over its tokens.
+
+    Attributes:
+        mean: by the token in place of the sum.
+        given: tokens that every caption begins with, and that are not predicted.
+    """
+
+    match = None
+    mean: ClassVar[bool] = False
+    given = 1
+
+    @abstractmethod
+    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+        """Return logits of what follows each of int64 `(batch, tokens)`, or each that is not past yet.
+
+        Padding is on the right, so no real token reads it.
+        """
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Pass ids and mask on."""
+        return ids, mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Return the log-likelihood of each caption, behind what is given: float64 `(batch, 1)`."""
+        ids, mask = texts
+        logs = self.decode(ids[:, :-1], images).float().log_softmax(-1)[:, self.given - 1 :]
+        ids, mask = ids[:, self.given :], mask[:, self.given :]
+        tokens = logs.gather(-1, ids[..., None])[..., 0].double().where(mask, 0.0)
+        total = tokens.sum(1, keepdim=True)
+        return total / mask.sum(1, keepdim=True) if self.mean else total
+
+
+class Writer(Likelihood):
+    """A captioner whose authors' search is known: it also writes.
+
+    Attributes:
+        prompt: with which a caption is asked for, or begins.
+        opening: words that every caption begins with.
+        search: the authors'.
+    """
+
+    prompt: ClassVar[Prompt]
+    opening: ClassVar[str] = ""
+    search: ClassVar[Search]
+
+    def take_words(self, tokenizer: Any) -> None:
+        """Take the tokens before and behind a caption; the tokenizer marks a text's beginning and end."""
+        *self.start, self.end = tokenizer(self.opening)["input_ids"]
+        self.given, self.tokenizer = len(self.start), tokenizer
+
+    def write(self, images: Tensors, longest: int | None = None, *, keep: bool = True) -> str:
+        """Write a caption of one image, whose half is `(1, ...)`.
+
+        Args:
+            images: the image's half.
+            longest: the most tokens, if fewer than the authors'.
+            keep: what earlier tokens computed; else each step computes all of it anew.
+        """
+        search, past = self.search, Past() if keep else None
+        search = replace(search, longest=min(search.longest, longest or search.longest))
+
+        def step(ids: Any, rows: Any) -> Any:
+            if past is not None and rows is not None:
+                past.take(rows)
+            expanded = tuple(tensor.expand(len(ids), *tensor.shape[1:]) for tensor in images)
+            return self.decode(ids, expanded, past)[:, -1].float().log_softmax(-1)
+
+        return self.spell(search_beams(step, self.start, self.end, search, images[0].device))
+
+    def spell(self, ids: Sequence[int]) -> str:
+        """Return the words of a caption's tokens."""
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()

@@ -1,0 +1,150 @@
+"""BERT's layers under their published names, with cross-attention from any width: many families share them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["Attention", "BertEmbeddings", "BertEncoder", "BertLayer", "Pooler", "SelfAttention", "attend"]
+
+
+def attend(queries: Any, keys: Any, values: Any, mask: Any | None, heads: int) -> Any:
+    """Attend by scaled dot products: `(batch, queries, width)`.
+
+    Args:
+        queries: `(batch, queries, width)`.
+        keys: `(batch, keys, width)`.
+        values: `(batch, keys, width)`.
+        mask: bool `(batch, keys)`, True on real keys, or `(batch, queries, keys)`, True on what a query may read; None
+            if that is everything.
+        heads: of attention, each with an equal share of the width.
+    """
+    split = [states.unflatten(-1, (heads, -1)).transpose(1, 2) for states in (queries, keys, values)]
+    allowed = None if mask is None else mask[:, None, None] if mask.ndim == 2 else mask[:, None]
+    return nn.functional.scaled_dot_product_attention(*split, attn_mask=allowed).transpose(1, 2).flatten(2)
+
+
+class SelfAttention(nn.Module):  # type: ignore[misc, name-defined]
+    """Queries, keys and values of one attention."""
+
+    def __init__(self, width: int, heads: int, source: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value = nn.Linear(width, width), nn.Linear(source, width), nn.Linear(source, width)
+
+    def forward(self, states: Any, source: Any, mask: Any | None) -> Any:
+        """Attend from `states (batch, n, width)` to `source (batch, m, source width)`."""
+        return attend(self.query(states), self.key(source), self.value(source), mask, self.heads)
+
+
+class AddAndNormalise(nn.Module):  # type: ignore[misc, name-defined]
+    """A projection, the residual, and the norm after it."""
+
+    def __init__(self, inner: int, width: int, eps: float) -> None:
+        super().__init__()
+        self.dense, self.LayerNorm = nn.Linear(inner, width), nn.LayerNorm(width, eps=eps)
+
+    def forward(self, inner: Any, residual: Any) -> Any:
+        """Project `inner`, add the residual, normalise."""
+        return self.LayerNorm(self.dense(inner) + residual)
+
+
+class Attention(nn.Module):  # type: ignore[misc, name-defined]
+    """Attention with its output projection, residual and norm."""
+
+    def __init__(self, width: int, heads: int, *, source: int | None = None, eps: float = 1e-12) -> None:
+        super().__init__()
+        self.self, self.output = SelfAttention(width, heads, source or width), AddAndNormalise(width, width, eps)
+
+    def forward(self, states: Any, source: Any, mask: Any | None) -> Any:
+        """Attend from `states` to `source`, and add the states."""
+        return self.output(self.self(states, source, mask), states)
+
+
+class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
+    """Self-attention, cross-attention where there is one, and a feed-forward part; norms come after the residuals.
+
+    Args:
+        width: of the states.
+        heads: of attention.
+        inner: width of the feed-forward part.
+        source: width of what the cross-attention reads; None without one.
+        eps: of the norms.
+    """
+
+    def __init__(self, width: int, heads: int, inner: int, *, source: int | None = None, eps: float = 1e-12) -> None:
+        super().__init__()
+        self.attention = Attention(width, heads, eps=eps)
+        if source is not None:
+            self.crossattention = Attention(width, heads, source=source, eps=eps)
+        self.intermediate = nn.Module()
+        self.intermediate.dense = nn.Linear(width, inner)
+        self.output = AddAndNormalise(inner, width, eps)
+
+    def forward(
+        self, states: Any, mask: Any | None, source: Any = None, source_mask: Any | None = None, *, seen: Any = None
+    ) -> Any:
+        """Take states `(batch, n, width)` one layer up; bool masks `(batch, n)` are True on what is real.
+
+        A decoder's new tokens read `seen`, which are the states of all tokens so far.
+        """
+        states = self.attention(states, states if seen is None else seen, mask)
+        if source is not None:
+            states = self.crossattention(states, source, source_mask)
+        return self.feed(states)
+
+    def feed(self, states: Any) -> Any:
+        """Run the feed-forward part."""
+        return self.output(nn.functional.gelu(self.intermediate.dense(states)), states)
+
+
+class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
+    """Words, positions and, where there are segments, the first one, normalised.
+
+    RoBERTa counts positions from behind its padding token: `first_position` is 2 there.
+    """
+
+    def __init__(self, layout: Layout, prefix: str, *, eps: float = 1e-12, first_position: int = 0) -> None:
+        super().__init__()
+        for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
+            if name != "token_type_embeddings" or f"{prefix}.{name}.weight" in layout:  # BLIP has no segments
+                setattr(self, name, nn.Embedding(*layout.shape(f"{prefix}.{name}.weight")))
+        self.LayerNorm = nn.LayerNorm(self.word_embeddings.embedding_dim, eps=eps)
+        self.first_position = first_position
+
+    def forward(self, ids: Any) -> Any:
+        """Embed int64 `(batch, tokens)`, padded on the right: `(batch, tokens, width)`."""
+        return self.LayerNorm(self.add(ids))
+
+    def add(self, ids: Any) -> Any:
+        """Return the sum of word, segment and position, before the norm."""
+        states = self.word_embeddings(ids)
+        if hasattr(self, "token_type_embeddings"):
+            states = states + self.token_type_embeddings.weight[0]
+        # In the authors' order of summing: FIBER's narrow norms make 1e-5 of another.
+        return states + self.position_embeddings.weight[self.first_position :][: ids.shape[1]]
+
+
+class BertEncoder(nn.Module):  # type: ignore[misc, name-defined]
+    """Layers numbered from 0."""
+
+    def __init__(self, layers: Any) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(layers)
+
+
+class Pooler(nn.Module):  # type: ignore[misc, name-defined]
+    """The first token's state through a dense layer and tanh."""
+
+    def __init__(self, width: int, out: int | None = None) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, out or width)
+
+    def forward(self, states: Any) -> Any:
+        """Pool `(batch, n, width)` to `(batch, out)`."""
+        return self.dense(states[:, 0]).tanh()

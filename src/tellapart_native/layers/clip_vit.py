@@ -1,0 +1,84 @@
+"""CLIP's vision transformer under its published names; every token is read, and none is projected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout
+from tellapart_native.layers.bert import attend
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["ClipVit", "build_clip_vit"]
+
+
+class _Attention(nn.Module):  # type: ignore[misc, name-defined]
+    """Self-attention, its three projections in one."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * width, width))
+        self.in_proj_bias = nn.Parameter(torch.empty(3 * width))
+        self.out_proj = nn.Linear(width, width)
+
+    def forward(self, states: Any) -> Any:
+        packed = nn.functional.linear(states, self.in_proj_weight, self.in_proj_bias)
+        queries, keys, values = packed.chunk(3, -1)
+        return self.out_proj(attend(queries, keys, values, None, self.heads))
+
+
+class _Block(nn.Module):  # type: ignore[misc, name-defined]
+    """Attention and an MLP; norms come before them, and the activation is the quick approximation of GELU."""
+
+    def __init__(self, width: int, heads: int, inner: int) -> None:
+        super().__init__()
+        self.ln_1, self.ln_2, self.attn = nn.LayerNorm(width), nn.LayerNorm(width), _Attention(width, heads)
+        self.mlp = nn.Module()
+        self.mlp.c_fc, self.mlp.c_proj = nn.Linear(width, inner), nn.Linear(inner, width)
+
+    def forward(self, states: Any) -> Any:
+        states = states + self.attn(self.ln_1(states))
+        inner = self.mlp.c_fc(self.ln_2(states))
+        return states + self.mlp.c_proj(inner * (1.702 * inner).sigmoid())
+
+
+class ClipVit(nn.Module):  # type: ignore[misc, name-defined]
+    """Patches and a class token, blocks, and the last norm on all tokens.
+
+    Attributes:
+        image_size: side of the picture, in pixels.
+        width: of the tokens.
+    """
+
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__()
+        self.width, _, patch, _ = layout.shape(f"{prefix}.conv1.weight")
+        rows, blocks = layout.shape(f"{prefix}.positional_embedding")[0], f"{prefix}.transformer.resblocks"
+        self.image_size = round((rows - 1) ** 0.5) * patch
+        self.conv1 = nn.Conv2d(3, self.width, patch, patch, bias=False)
+        self.class_embedding = nn.Parameter(torch.empty(self.width))
+        self.positional_embedding = nn.Parameter(torch.empty(rows, self.width))
+        self.ln_pre, self.ln_post = nn.LayerNorm(self.width), nn.LayerNorm(self.width)
+        self.transformer = nn.Module()
+        heads = layout.heads(self.width, "vision_heads")
+        inner = layout.shape(f"{blocks}.0.mlp.c_fc.weight")[0]
+        self.transformer.resblocks = nn.ModuleList(
+            _Block(self.width, heads, inner) for _ in range(layout.count(f"{blocks}.{{}}."))
+        )
+
+    def forward(self, pixel_values: Any) -> Any:
+        """Take float `(batch, 3, h, w)` to `(batch, 1 + patches, width)`."""
+        patches = self.conv1(pixel_values).flatten(2).transpose(1, 2)
+        first = self.class_embedding.expand(len(patches), 1, -1)
+        states = self.ln_pre(torch.cat([first, patches], dim=1) + self.positional_embedding)
+        for block in self.transformer.resblocks:
+            states = block(states)
+        return self.ln_post(states)
+
+
+def build_clip_vit(layout: Layout, prefix: str) -> ClipVit:
+    """Build a CLIP ViT of as many blocks as the file has; its sizes follow from the shapes of `PREFIX.*`."""
+    return ClipVit(layout, prefix)

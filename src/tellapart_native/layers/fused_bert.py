@@ -1,0 +1,52 @@
+"""BERT whose upper layers read the image, too: ALBEF's, X-VLM's and BLIP's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout
+from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer
+
+nn = import_torch().nn
+
+__all__ = ["FusedBert", "build_text", "rename_text"]
+
+
+class FusedBert(nn.Module):  # type: ignore[misc, name-defined]
+    """BERT whose upper layers, from `fusion` on, also read the image."""
+
+    def __init__(self, embeddings: Any, layers: Any, fusion: int) -> None:
+        super().__init__()
+        self.embeddings, self.encoder, self.fusion = embeddings, BertEncoder(layers), fusion
+
+    def read(self, ids: Any, mask: Any) -> Any:
+        """Run the lower layers on int64 and bool `(batch, tokens)`: `(batch, tokens, width)`."""
+        states = self.embeddings(ids)
+        for layer in self.encoder.layer[: self.fusion]:
+            states = layer(states, mask)
+        return states
+
+    def join(self, states: Any, mask: Any, image: Any) -> Any:
+        """Run the upper layers on a text's states and an image's tokens `(batch, n, image width)`."""
+        for layer in self.encoder.layer[self.fusion :]:
+            states = layer(states, mask, image)
+        return states
+
+
+def build_text(layout: Layout, prefix: str = "text_encoder") -> FusedBert:
+    """Build the text half, whose sizes and depths follow from the shapes."""
+    embeddings = BertEmbeddings(layout, f"{prefix}.embeddings")
+    layer = f"{prefix}.encoder.layer"
+    depth = layout.count(f"{layer}.{{}}.")
+    fusion = depth - layout.count(f"{layer}.{{}}.crossattention.")
+    inner, width = layout.shape(f"{layer}.0.intermediate.dense.weight")
+    heads = layout.heads(width)
+    source = layout.shape(f"{layer}.{depth - 1}.crossattention.self.key.weight")[1]
+    sources = [None] * fusion + [source] * (depth - fusion)
+    return FusedBert(embeddings, [BertLayer(width, heads, inner, source=source) for source in sources], fusion)
+
+
+def rename_text(name: str) -> str:
+    """Return a text encoder's name as fine-tuned files have it; pre-trained ones say `text_encoder.bert.`."""
+    return name.replace("text_encoder.bert.", "text_encoder.", 1)

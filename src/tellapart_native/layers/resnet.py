@@ -1,0 +1,74 @@
+"""A ResNet's first stages with frozen norms, under torchvision's names: OFA reads images by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["Resnet"]
+
+
+class _Norm(nn.Module):  # type: ignore[misc, name-defined]
+    """A batch norm by the statistics in the file."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight, self.bias, self.eps = nn.Parameter(torch.empty(width)), nn.Parameter(torch.empty(width)), eps
+        for name in ("running_mean", "running_var"):
+            self.register_buffer(name, torch.empty(width))
+
+    def forward(self, states: Any) -> Any:
+        return nn.functional.batch_norm(
+            states, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+        )
+
+
+class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
+    """Three convolutions beside the states; the one in the middle has the stride (ResNet V1.5)."""
+
+    def __init__(self, layout: Layout, prefix: str, stride: int, eps: float) -> None:
+        super().__init__()
+        for k, steps in ((1, 1), (2, stride), (3, 1)):
+            out, into, size, _ = layout.shape(f"{prefix}.conv{k}.weight")
+            setattr(self, f"conv{k}", nn.Conv2d(into, out, size, steps, size // 2, bias=False))
+            setattr(self, f"bn{k}", _Norm(out, eps))
+        self.downsample = None
+        if layout.has(f"{prefix}.downsample."):
+            out, into, _, _ = layout.shape(f"{prefix}.downsample.0.weight")
+            self.downsample = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), _Norm(out, eps))
+
+    def forward(self, states: Any) -> Any:
+        inner = self.bn2(self.conv2(self.bn1(self.conv1(states)).relu())).relu()
+        own = states if self.downsample is None else self.downsample(states)
+        return (self.bn3(self.conv3(inner)) + own).relu()
+
+
+class Resnet(nn.Module):  # type: ignore[misc, name-defined]
+    """The stem and three stages: a grid whose sides are a 16th of the picture's.
+
+    Args:
+        layout: shapes of the tensors.
+        prefix: of its own.
+        eps: of the norms.
+    """
+
+    def __init__(self, layout: Layout, prefix: str, eps: float) -> None:
+        super().__init__()
+        out, colours, size, _ = layout.shape(f"{prefix}.conv1.weight")
+        self.conv1, self.bn1 = nn.Conv2d(colours, out, size, 2, size // 2, bias=False), _Norm(out, eps)
+        for stage in (1, 2, 3):
+            name = f"{prefix}.layer{stage}"
+            first = 1 if stage == 1 else 2
+            depth = layout.count(f"{name}.{{}}.")
+            blocks = [_Bottleneck(layout, f"{name}.{k}", first if k == 0 else 1, eps) for k in range(depth)]
+            setattr(self, f"layer{stage}", nn.Sequential(*blocks))
+
+    def forward(self, pixel_values: Any) -> Any:
+        """Read float `(batch, 3, h, w)`: `(batch, width, h / 16, w / 16)`."""
+        states = nn.functional.max_pool2d(self.bn1(self.conv1(pixel_values)).relu(), 3, 2, 1)
+        return self.layer3(self.layer2(self.layer1(states)))

@@ -1,0 +1,70 @@
+"""RoBERTa: BERT's layers, whose norms have another epsilon, and whose positions begin behind the padding's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tellapart.errors import ModelError
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout
+from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer
+
+nn = import_torch().nn
+
+__all__ = ["EPSILON", "Roberta", "build_roberta", "read_context"]
+
+#: Of RoBERTa's norms.
+EPSILON = 1e-5
+
+_FIRST_POSITION = 2
+
+
+class Roberta(nn.Module):  # type: ignore[misc, name-defined]
+    """Embeddings and layers, without a pooler."""
+
+    def __init__(self, embeddings: Any, layers: Any) -> None:
+        super().__init__()
+        self.embeddings, self.encoder = embeddings, BertEncoder(layers)
+
+    def forward(self, ids: Any, mask: Any, depth: int | None = None) -> Any:
+        """Run the layers, or the first `depth`, on int64 and bool `(batch, tokens)`: `(batch, tokens, width)`."""
+        states = self.embeddings(ids)
+        for layer in self.encoder.layer[:depth]:
+            states = layer(states, mask)
+        return states
+
+
+def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, int], Any] | None = None) -> Roberta:
+    """Build RoBERTa; its sizes follow from the shapes of `PREFIX.*`.
+
+    Args:
+        layout: shapes of the tensors.
+        prefix: of its names.
+        layer: makes a layer from its prefix, width, heads, and inner width; RoBERTa's own if None.
+    """
+    inner, width = layout.shape(f"{prefix}.encoder.layer.0.intermediate.dense.weight")
+    heads = layout.heads(width)
+    make = layer or (lambda _name, *sizes: BertLayer(*sizes, eps=EPSILON))
+    layers = [
+        make(f"{prefix}.encoder.layer.{k}", width, heads, inner)
+        for k in range(layout.count(f"{prefix}.encoder.layer.{{}}."))
+    ]
+    embeddings = BertEmbeddings(layout, f"{prefix}.embeddings", eps=EPSILON, first_position=_FIRST_POSITION)
+    return Roberta(embeddings, layers)
+
+
+def read_context(layout: Layout, prefix: str, usual: int) -> int:
+    """Return how many tokens a text may have: the file's own number, else the authors' usual one.
+
+    A folder written here says `context`, the authors' own configuration `max_text_len`.
+
+    Raises:
+        ModelError: it is none, or more than there are positions.
+    """
+    most = layout.shape(f"{prefix}.embeddings.position_embeddings.weight")[0] - _FIRST_POSITION
+    name = "context" if "context" in layout.settings else "max_text_len"
+    context = layout.settings.get(name, min(usual, most))
+    if not isinstance(context, int) or not 3 <= context <= most:
+        raise ModelError(f"{layout.source}: {name} is {context}; a whole number from 3 to {most} is expected")
+    return context

@@ -1,0 +1,175 @@
+"""Load a model from its authors' file, or from the folder that it was converted to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from tellapart.data.strict_json import load_json
+from tellapart.errors import ModelError
+from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
+from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
+from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
+from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
+from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint
+from tellapart_native.family import Layout, NativeFamily, Reading
+from tellapart_native.heads.captioner import check_ends
+from tellapart_native.prefix import TOKENIZER_FILES
+from tellapart_native.readings import NativeModel, make_model, take_words
+
+if TYPE_CHECKING:
+    from tellapart.models.options import ModelOptions
+
+__all__ = ["WEIGHTS", "OpenedModel", "choose_reading", "load_native", "load_vocabulary", "open_model", "prepare"]
+
+#: Weights of a converted model, in its folder.
+WEIGHTS = "model.safetensors"
+
+
+class OpenedModel(SimpleNamespace):
+    """A family, its module on the device, and the file it came from.
+
+    Attributes:
+        family: the `NativeFamily`.
+        module: with its weights, in evaluation mode.
+        path: the file.
+    """
+
+    family: NativeFamily
+    module: Any
+    path: Path
+
+
+def load_native(family: NativeFamily, name: str, options: ModelOptions) -> NativeModel:
+    """Load a family's model for one of its readings, by default the first that the file has.
+
+    Args:
+        family: that the file is of.
+        name: the authors' file, or a folder with `model.safetensors` and `config.json`.
+        options: device, dtype, reading, texts, image size, tokenizer.
+
+    Raises:
+        ModelError: the file is missing, damaged or of another family, its tensors do not fit, it has no such reading,
+            or there is no tokenizer, or no list of answers for a head that needs one.
+        MissingDependencyError: torch, timm or transformers is not installed.
+    """
+    where = runtime(options)
+    opened = open_model(family, name, where, image_size=options.image_size)
+    reading = choose_reading(opened, options.reading)
+    preparation, tokenizer = prepare(opened, options, reading)
+    halves = reading.halves(opened.module)
+    take_words(halves, opened.path.parent, tokenizer)
+    if reading.read == "likelihood":
+        check_ends(name, preparation.texts)
+    return make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
+
+
+def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: int | None = None) -> OpenedModel:
+    """Build the module of a file and put its weights in, at its own image size or another.
+
+    Raises:
+        ModelError: as `load_native`.
+    """
+    path = Path(name).expanduser()
+    checkpoint = read_checkpoint(path / WEIGHTS if path.is_dir() else path)
+    tensors, settings = family.keep(checkpoint.tensors), _settings(checkpoint, family.name)
+    if image_size is not None:
+        if family.resize is None:
+            raise ModelError(f"{name}: {family.title} reads images of one size; leave out --image-size {image_size}")
+        tensors, settings = family.resize(tensors, image_size), {**settings, "image_size": image_size}
+    layout = Layout(name, {key: tuple(tensor.shape) for key, tensor in tensors.items()}, settings)
+    with import_torch().device("meta"):
+        module = family.build(layout).eval().requires_grad_(False)
+    if image_size not in (None, module.config.image_size):
+        raise ModelError(
+            f"{name}: {family.title} cannot read images of {image_size} pixels; the nearest size is "
+            f"{module.config.image_size}: --image-size {module.config.image_size}"
+        )
+    family.fit(name, module, tensors)
+    return OpenedModel(family=family, module=module.to(where.device, where.torch_dtype), path=checkpoint.path)
+
+
+def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
+    """Return the settings that `config.json` beside the file names, else those that the checkpoint holds itself."""
+    beside = checkpoint.path.with_name("config.json")
+    if beside.is_file():
+        settings = load_json(beside)
+        if isinstance(settings, Mapping) and settings.get("model_type") == model_type:
+            return settings
+    held = checkpoint.beside.get("hyper_parameters", checkpoint.beside)
+    held = held.get("config") if isinstance(held, Mapping) else None
+    parts = [held] if isinstance(held, Mapping) else _fairseq_parts(checkpoint.beside)
+    return {key: value for part in parts for key, value in part.items() if isinstance(value, str | int | float | bool)}
+
+
+def _fairseq_parts(beside: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
+    """Return what fairseq calls its arguments: `args`, or `model` and `task` in `cfg` of later versions."""
+    later = beside.get("cfg")
+    parts = [beside.get("args"), *((later.get("model"), later.get("task")) if isinstance(later, Mapping) else ())]
+    return [part for part in parts if isinstance(part, Mapping)]
+
+
+def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
+    """Return a reading that the file has the head of, by default the first.
+
+    Raises:
+        ModelError: it has no such reading, or none.
+    """
+    held = opened.module.state_dict()
+    readings = opened.family.readings.items()
+    there = {key: reading for key, reading in readings if reading.needs in held and reading.lacks not in held}
+    if name is None and there:
+        return next(iter(there.values()))
+    if name not in there:
+        raise ModelError(
+            f"{opened.path}: this file of {opened.family.title} has no reading {name!r}; it has "
+            f"{', '.join(there) or 'none'}"
+        )
+    return there[name]
+
+
+def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
+    """Load the tokenizer of that folder, else the one beside the file, else the family's own of the hub.
+
+    Raises:
+        ModelError: there is none, or it is not the model's.
+    """
+    vocabulary, beside = opened.family.vocabulary, opened.path.parent
+    if folder is None and any((beside / name).is_file() for name in TOKENIZER_FILES):
+        folder = beside
+    source = str(folder or vocabulary)
+    tokenizer = load_tokenizer(source, original=f"{vocabulary}, or name it with --tokenizer FOLDER")
+    check_tokenizer(source, opened.module.config, tokenizer)
+    return tokenizer
+
+
+def prepare(opened: OpenedModel, options: ModelOptions, reading: Reading | None = None) -> tuple[Preparation, Any]:
+    """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
+
+    Args:
+        opened: the model.
+        options: texts, tokenizer, regions.
+        reading: if it puts texts into words of its own, or predicts their end.
+
+    Raises:
+        ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.
+    """
+    family, module = opened.family, opened.module
+    if options.texts == "cleaned" and family.clean is None:
+        raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out --texts cleaned")
+    tokenizer = load_vocabulary(opened, options.tokenizer)
+    ends, prompt = family.ends, family.prompt
+    if reading is not None:
+        ends, prompt = ends or reading.read == "likelihood", prompt if reading.prompt is None else reading.prompt
+    if not ends:
+        leave_out_end(tokenizer)
+    clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
+    texts = TokenReader(tokenizer, module.config.context, clean=lambda text: prompt.format(clean(text)))
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {prompt}{'' if ends else ' no end'}"
+    if family.images is not None:
+        return Preparation(family.images(module), texts, facts), tokenizer
+    regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)
+    return Preparation(regions.inputs, texts, f"{facts} regions {regions.to_dict()}", LEFT_OUT), tokenizer

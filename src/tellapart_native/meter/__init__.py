@@ -1,0 +1,1 @@
+"""METER in its authors' files: prefix, network, keys and preprocessing."""

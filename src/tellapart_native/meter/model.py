@@ -1,0 +1,170 @@
+"""METER (Dou et al. 2022): an image tower and RoBERTa, then levels in which each stream reads the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.answers import ClassifiesAnswers
+from tellapart_native.heads.linear_heads import add_classifiers, add_linear, add_rank_output
+from tellapart_native.heads.two_images import PooledImages
+from tellapart_native.layers.bert import BertLayer, Pooler
+from tellapart_native.layers.clip_vit import ClipVit, build_clip_vit
+from tellapart_native.layers.roberta import build_roberta, read_context
+from tellapart_native.layers.swin import build_swin, resize_bias_tables
+from tellapart_native.module import NativeConfig
+from tellapart_native.preprocessing.images import CLIP_COLOURS, IMAGENET_COLOURS, crop
+from tellapart_native.preprocessing.positions import resize_grid
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FAMILY", "Meter", "MeterRank"]
+
+#: Tokens of a text where the file does not say: the authors' retrieval code, and all their other tasks.
+_RETRIEVAL_CONTEXT, _CONTEXT = 40, 50
+
+_CLIP = "vit_model.visual"
+
+
+class Meter(NativeHalves):
+    """Both towers' tokens, projected and marked; the levels of co-attention and `itm_score` join them."""
+
+    architecture = "Meter"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the image tower on float `(batch, 3, h, w)`: `(batch, tokens, width)`."""
+        module = self.module
+        tokens = module.cross_modal_image_transform(module.vit_model(pixel_values))
+        return (tokens + module.token_type_embeddings.weight[1],)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Run RoBERTa: `(batch, tokens, width)`, and the mask."""
+        module = self.module
+        tokens = module.cross_modal_text_transform(module.text_transformer(ids, mask))
+        return tokens + module.token_type_embeddings.weight[0], mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the levels and the head: `(batch, 2)`; class 1 is the match."""
+        return self.head(self.pool(images, texts))
+
+    def head(self, pooled: Any) -> Any:
+        """Take what `pool` returns to the head's logits, `(batch, classes)`."""
+        return self.module.itm_score.fc(pooled)
+
+    def pool(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the levels; pool the text, and the image, in this order: `(batch, 2 * width)`."""
+        module, (image,), (text, mask) = self.module, images, texts
+        for of_text, of_image in zip(module.cross_modal_text_layers, module.cross_modal_image_layers, strict=True):
+            # Both read the other's state of the level below.
+            text, image = of_text(text, mask, image), of_image(image, None, text, mask)
+        if not isinstance(module.vit_model, ClipTower):  # Swin has no class token
+            image = image.mean(1, keepdim=True)
+        return torch.cat([module.cross_modal_text_pooler(text), module.cross_modal_image_pooler(image)], dim=-1)
+
+
+class MeterRank(Meter):
+    """The same with the head of retrieval, which has one logit."""
+
+    architecture = "MeterRank"
+    match = None
+
+    def head(self, pooled: Any) -> Any:
+        """Take what `pool` returns to one logit, `(batch, 1)`."""
+        return self.module.rank_output(pooled)
+
+
+class MeterAnswers(ClassifiesAnswers, Meter):
+    """VQA's file: the answer of a list with the greatest logit."""
+
+    architecture = "MeterAnswers"
+
+
+class MeterTwoImages(PooledImages, Meter):
+    """NLVR2's file: a pass for the left image, and one for the right, whose tokens are marked by a third type."""
+
+    architecture = "MeterTwoImages"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the image tower, and leave the marks out: an image may stand on either side."""
+        return (self.module.cross_modal_image_transform(self.module.vit_model(pixel_values)),)
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Mark the images' sides, pool the text with each, and classify both: `(batch, 2)`."""
+        types = self.module.token_type_embeddings.weight
+        return super().join((images[0] + types[1], images[1] + types[2]), texts)
+
+
+class ClipTower(nn.Module):  # type: ignore[misc, name-defined]
+    """CLIP, of which only the image tower is left."""
+
+    def __init__(self, visual: ClipVit) -> None:
+        super().__init__()
+        self.visual, self.image_size = visual, visual.image_size
+
+    def forward(self, pixel_values: Any) -> Any:
+        """Take float `(batch, 3, h, w)` to `(batch, 1 + patches, width)`."""
+        return self.visual(pixel_values)
+
+
+def _build(layout: Layout) -> Any:
+    module, clip = nn.Module(), layout.has(f"{_CLIP}.")
+    module.vit_model = ClipTower(build_clip_vit(layout, _CLIP)) if clip else build_swin(layout, "vit_model")
+    module.text_transformer = build_roberta(layout, "text_transformer")
+    add_linear(module, layout, "cross_modal_text_transform", "cross_modal_image_transform", "rank_output")
+    module.token_type_embeddings = nn.Embedding(*layout.shape("token_type_embeddings.weight"))
+    for side in ("image", "text"):
+        name = f"cross_modal_{side}_layers"
+        inner, width = layout.shape(f"{name}.0.intermediate.dense.weight")
+        heads, depth = layout.heads(width, "num_heads"), layout.count(f"{name}.{{}}.")
+        setattr(module, name, nn.ModuleList(BertLayer(width, heads, inner, source=width) for _ in range(depth)))
+        setattr(module, f"cross_modal_{side}_pooler", Pooler(width))
+    module.itm_score = nn.Module()
+    add_linear(module, layout, "itm_score.fc")
+    add_classifiers(module, layout)
+    usual = _RETRIEVAL_CONTEXT if "rank_output.weight" in layout else _CONTEXT
+    context = read_context(layout, "text_transformer", usual)
+    words, size = module.text_transformer.embeddings.word_embeddings.num_embeddings, module.vit_model.image_size
+    module.config = NativeConfig("meter", vocab_size=words, context=context, image_size=size, layout=layout)
+    return module
+
+
+def _images(module: Any) -> Any:
+    colours = CLIP_COLOURS if isinstance(module.vit_model, ClipTower) else IMAGENET_COLOURS
+    return crop(module.config.image_size, colours)
+
+
+def _resize(tensors: dict[str, Any], size: int) -> dict[str, Any]:
+    if f"{_CLIP}.conv1.weight" in tensors:
+        return resize_grid(tensors, f"{_CLIP}.positional_embedding", f"{_CLIP}.conv1.weight", size)
+    return resize_bias_tables(tensors, size)
+
+
+FAMILY = NativeFamily(
+    name="meter",
+    title="METER",
+    build=_build,
+    readings={
+        "vqa": Reading(MeterAnswers, "answers", "vqa_classifier.3.weight"),
+        "nlvr2": Reading(MeterTwoImages, "two_images", "nlvr2_classifier.3.weight"),
+        "itm": Reading(Meter, "itm", "itm_score.fc.weight"),
+        "itm_logit": Reading(Meter, "itm_logit", "itm_score.fc.weight"),
+        "rank": Reading(MeterRank, "itm_logit", "rank_output.weight"),
+    },
+    images=_images,
+    vocabulary="roberta-base",
+    ignored=(
+        "vit_model.positional_embedding",
+        "vit_model.ln_final.*",
+        "vit_model.*.relative_position_index",
+        "vit_model.*.attn_mask",
+        "text_transformer.pooler.*",
+        "text_transformer.embeddings.position_ids",
+        "mlm_score.*",
+        "snli_classifier.*",
+    ),
+    resize=_resize,
+    begin_training=add_rank_output,
+)

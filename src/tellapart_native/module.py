@@ -1,0 +1,57 @@
+"""The configuration of a family's module, and small parts that several families share."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout
+
+__all__ = ["NativeConfig", "build_head", "unit"]
+
+
+class NativeConfig:
+    """What a module is made by, beside its weights.
+
+    Attributes:
+        model_type: name of the family.
+        vocab_size: words that the embeddings know.
+        context: tokens of a text, as the authors' code cuts them.
+        image_size: side of the square that the image tower reads, in pixels; None where there is none.
+        region_width: numbers of a region's features; None where pixels are read.
+    """
+
+    def __init__(
+        self,
+        model_type: str,
+        *,
+        vocab_size: int,
+        context: int,
+        layout: Layout,
+        image_size: int | None = None,
+        region_width: int | None = None,
+    ) -> None:
+        self.model_type, self.vocab_size, self.context = model_type, vocab_size, context
+        self.image_size, self.region_width = image_size, region_width
+        self._settings = {**layout.settings, **layout.heads_found}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of `config.json`: with the tensors' shapes they are all that makes the module."""
+        facts = {"model_type": self.model_type, "context": self.context, "image_size": self.image_size}
+        return {**self._settings, **{name: value for name, value in facts.items() if value is not None}}
+
+    def __str__(self) -> str:
+        return json.dumps(self.to_dict(), sort_keys=True, default=str)
+
+
+def unit(vectors: Any) -> Any:
+    """Scale vectors `(n, d)` to length 1."""
+    return import_torch().nn.functional.normalize(vectors, dim=-1)
+
+
+def build_head(layout: Layout, name: str) -> Any:
+    """Build a head of two dense layers with a norm and GELU between them: X-VLM's, METER's and FIBER's."""
+    nn = import_torch().nn
+    (inner, width), (classes, _) = layout.shape(f"{name}.0.weight"), layout.shape(f"{name}.3.weight")
+    return nn.Sequential(nn.Linear(width, inner), nn.LayerNorm(inner), nn.GELU(), nn.Linear(inner, classes))

@@ -1,0 +1,1 @@
+"""OFA in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,0 +1,237 @@
+"""OFA's encoder and decoder under fairseq's names: pre-norm BART with NormFormer's norms, positions as attention bias.
+
+Absolute positions have queries and keys of their own, whose products are the same for every picture and text of one
+length; to them each layer adds a table of relative positions, among the text's tokens and among the picture's cells.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout
+from tellapart_native.heads.decoding import Past, read_before
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["Decoder", "Encoder", "cell_distances", "token_buckets"]
+
+#: Tokens at which the buckets of relative positions end.
+_FURTHEST = 1024
+
+#: By which the width of a head is multiplied under the root, where the file does not say.
+_SCALE = 2.0
+
+
+def token_buckets(length: int, half: int) -> Any:
+    """Return the row of each pair of tokens, query by key, in a table of `2 * half - 1` rows: `(length, length)`.
+
+    Up to half of `half` each distance has a row; further away rows grow by equal ratios.
+    """
+    place = torch.arange(length)
+    apart, middle = place[:, None] - place[None, :], half // 2
+    distance = apart.abs().clamp(min=1)
+    ratio = torch.log(distance / middle) / math.log((_FURTHEST - 1) / middle)
+    far = (torch.ceil(ratio * (middle - 1)) + middle).long() * apart.sign()
+    return torch.where(distance <= middle, apart, far) + half - 1
+
+
+def cell_distances(rows: int, columns: int, side: int) -> Any:
+    """Return the row of each pair of cells in a table of `(2 * side - 1) ** 2` offsets: `(cells, cells)`."""
+    down, right = torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)
+    return (down[:, None] - down + side - 1) * (2 * side - 1) + right[:, None] - right + side - 1
+
+
+def _linear(layout: Layout, name: str) -> Any:
+    return nn.Linear(*reversed(layout.shape(f"{name}.weight")))
+
+
+def _norm(layout: Layout, name: str) -> Any:
+    return nn.LayerNorm(layout.shape(f"{name}.weight")[0])
+
+
+class _Attention(nn.Module):  # type: ignore[misc, name-defined]
+    """Attention with a bias, whose heads are weighed."""
+
+    def __init__(self, layout: Layout, prefix: str, heads: int) -> None:
+        super().__init__()
+        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            setattr(self, part, _linear(layout, f"{prefix}.{part}"))
+        self.heads = heads
+        self.scale = _scale(layout, self.q_proj.out_features // heads)
+        if f"{prefix}.c_attn" in layout:
+            self.c_attn = nn.Parameter(torch.empty(heads))
+
+    def forward(self, states: Any, source: Any, bias: Any) -> Any:
+        """Read `source (batch, m, width)` from `states (batch, n, width)`."""
+        split = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in (self.q_proj(states), self.k_proj(source), self.v_proj(source))
+        )
+        read = nn.functional.scaled_dot_product_attention(*split, attn_mask=bias, scale=self.scale)
+        if hasattr(self, "c_attn"):
+            read = read * self.c_attn[:, None, None]
+        return self.out_proj(read.transpose(1, 2).flatten(2))
+
+
+def _scale(layout: Layout, each: int) -> float:
+    return 1 / math.sqrt(each * float(layout.settings.get("attn_scale_factor", _SCALE)))
+
+
+class _Layer(nn.Module):  # type: ignore[misc, name-defined]
+    """Attention, attention to the encoder where the file has it, and the feed-forward part, between norms."""
+
+    def __init__(self, layout: Layout, prefix: str, heads: int) -> None:
+        super().__init__()
+        self.decodes = layout.has(f"{prefix}.encoder_attn.")
+        self.self_attn = _Attention(layout, f"{prefix}.self_attn", heads)
+        if self.decodes:
+            self.encoder_attn = _Attention(layout, f"{prefix}.encoder_attn", heads)
+        norms = ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm")
+        for name in (*norms, "attn_ln", "self_attn_ln", "cross_attn_ln", "ffn_layernorm"):
+            if layout.has(f"{prefix}.{name}."):
+                setattr(self, name, _norm(layout, f"{prefix}.{name}"))
+        self.fc1, self.fc2 = _linear(layout, f"{prefix}.fc1"), _linear(layout, f"{prefix}.fc2")
+
+    def forward(self, states: Any, bias: Any, source: Any = None, source_bias: Any = None, *, seen: Any = None) -> Any:
+        """Take `(batch, n, width)` one layer up; new tokens read `seen`, which are the states of all tokens so far."""
+        read = self.self_attn_layer_norm(states if seen is None else seen)
+        own = self.self_attn(read[:, -states.shape[1] :], read, bias)
+        states = states + self._scaled(own, "self_attn_ln" if self.decodes else "attn_ln")
+        if self.decodes:
+            crossed = self.encoder_attn(self.encoder_attn_layer_norm(states), source, source_bias)
+            states = states + self._scaled(crossed, "cross_attn_ln")
+        inner = nn.functional.gelu(self.fc1(self.final_layer_norm(states)))
+        return states + self.fc2(self._scaled(inner, "ffn_layernorm"))
+
+    def _scaled(self, states: Any, norm: str) -> Any:
+        return getattr(self, norm)(states) if hasattr(self, norm) else states
+
+
+class _Stack(nn.Module):  # type: ignore[misc, name-defined]
+    """What encoder and decoder share: layers, positions, tables of relative positions."""
+
+    def __init__(self, layout: Layout, prefix: str, links: tuple[str, ...]) -> None:
+        super().__init__()
+        rows, self.heads = layout.shape(f"{prefix}.token_rel_pos_table_list.0.weight")
+        names = [f"{prefix}.layers.{k}" for k in range(layout.count(f"{prefix}.layers.{{}}."))]
+        self.layers = nn.ModuleList(_Layer(layout, name, self.heads) for name in names)
+        self.token_rel_pos_table_list = nn.ModuleList(nn.Embedding(rows, self.heads) for _ in names)
+        self.embed_positions = nn.Embedding(*layout.shape(f"{prefix}.embed_positions.weight"))
+        for name in ("pos_ln", "layer_norm", "layernorm_embedding"):
+            setattr(self, name, _norm(layout, f"{prefix}.{name}"))
+        for link in links:
+            for part in ("q", "k"):
+                setattr(self, f"{link}_{part}_linear", _linear(layout, f"{prefix}.{link}_{part}_linear"))
+        width = self.embed_positions.embedding_dim
+        self.position_scale = _scale(layout, width // self.heads)
+        self.embed_scale = 1.0 if layout.settings.get("no_scale_embedding", True) else math.sqrt(width)
+
+    def relate(self, link: str, queries: Any, keys: Any) -> Any:
+        """Return the bias of absolute positions, of normalised positions `(n, width)`: `(1, heads, n, m)`."""
+        query, key = (
+            getattr(self, f"{link}_{part}_linear")(places).unflatten(-1, (self.heads, -1)).transpose(0, 1)
+            for part, places in (("q", queries), ("k", keys))
+        )
+        return (query * self.position_scale @ key.transpose(1, 2))[None]
+
+    def token_bias(self, length: int, layer: int) -> Any:
+        """Return a layer's bias of relative positions among tokens: `(heads, length, length)`."""
+        table = self.token_rel_pos_table_list[layer]
+        return table(token_buckets(length, (table.num_embeddings + 1) // 2).to(table.weight.device)).permute(2, 0, 1)
+
+
+class Encoder(_Stack):
+    """Reads a picture's cells, then a text's tokens.
+
+    Args:
+        layout: shapes of the tensors.
+        resnet: reads the pixels.
+    """
+
+    def __init__(self, layout: Layout, resnet: Any) -> None:
+        super().__init__(layout, "encoder", ("pos",))
+        self.embed_tokens = nn.Embedding(*layout.shape("encoder.embed_tokens.weight"))
+        self.type_embedding = nn.Embedding(*layout.shape("encoder.type_embedding.weight"))
+        self.embed_images, self.image_proj = resnet, _linear(layout, "encoder.image_proj")
+        self.embed_image_positions = nn.Embedding(*layout.shape("encoder.embed_image_positions.weight"))
+        self.side = math.isqrt(self.embed_image_positions.num_embeddings)
+        for name in ("image_pos_ln", "patch_layernorm_embedding"):
+            setattr(self, name, _norm(layout, f"encoder.{name}"))
+        tables = layout.shape("encoder.image_rel_pos_table_list.0.weight")
+        self.image_rel_pos_table_list = nn.ModuleList(nn.Embedding(*tables) for _ in self.layers)
+        self.entangled = bool(layout.settings.get("entangle_position_embedding", False))
+
+    def look(self, pixel_values: Any) -> Any:
+        """Read float `(batch, 3, h, w)`: a grid of cells `(batch, h / 16, w / 16, width)`."""
+        return self.image_proj(self.embed_images(pixel_values).permute(0, 2, 3, 1))
+
+    def forward(self, grid: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
+        """Read a grid of cells and int64 `(batch, tokens)`, of which the bool mask hides the padding.
+
+        Returns:
+            States `(batch, cells + tokens, width)`, and the positions, normalised: `(cells + tokens, width)`.
+        """
+        (rows, columns), tokens = grid.shape[1:3], ids.shape[1]
+        cells = rows * columns
+        down, right = (torch.arange(sides, device=ids.device) for sides in (rows, columns))
+        image_places = self.embed_image_positions((down[:, None] * self.side + right + 1).flatten())
+        places = self.embed_positions.weight[:tokens]
+        image, text = grid.flatten(1, 2) * self.embed_scale, self.embed_tokens(ids) * self.embed_scale
+        if self.entangled:
+            image, text = image + image_places, text + places
+        image = self.patch_layernorm_embedding(image + self.type_embedding.weight[1])
+        text = self.layernorm_embedding(text + self.type_embedding.weight[0])
+        states = torch.cat([image, text], dim=1)
+        positions = torch.cat([self.image_pos_ln(image_places), self.pos_ln(places)])
+        absolute = self.relate("pos", positions, positions)
+        hidden = hide(mask, cells, states.dtype)
+        apart = cell_distances(rows, columns, self.side).to(ids.device)
+        for k, layer in enumerate(self.layers):
+            among_cells = self.image_rel_pos_table_list[k](apart).permute(2, 0, 1)
+            relative = nn.functional.pad(among_cells, (0, tokens, 0, tokens))
+            relative = relative + nn.functional.pad(self.token_bias(tokens, k), (cells, 0, cells, 0))
+            states = layer(states, absolute + relative + hidden)
+        return self.layer_norm(states), positions
+
+
+class Decoder(_Stack):
+    """Reads the words so far, and the encoder's states."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout, "decoder", ("self_pos", "cross_pos"))
+        self.entangled = not layout.settings.get("disable_entangle", True)
+
+    def forward(self, ids: Any, words: Any, source: tuple[Any, Any, Any], past: Past | None = None) -> Any:
+        """Return states at each of int64 `(batch, tokens)`, or each that is not past: `(batch, tokens, width)`.
+
+        Args:
+            ids: all tokens so far.
+            words: the embedding of them.
+            source: the encoder's states, their positions `(cells + tokens, width)`, and what hides padding there.
+            past: what was read before; it grows.
+        """
+        length, (states, source_places, hidden) = ids.shape[1], source
+        new = length - (past.length if past else 0)
+        places = self.embed_positions.weight[:length]
+        text = words(ids[:, -new:]) * self.embed_scale
+        text = self.layernorm_embedding(text + places[-new:] if self.entangled else text)
+        places = self.pos_ln(places)
+        absolute = self.relate("self_pos", places[-new:], places)
+        later = torch.zeros((), dtype=text.dtype, device=ids.device).where(
+            read_before(ids[:1], new), torch.finfo(text.dtype).min
+        )
+        crossed = self.relate("cross_pos", places[-new:], source_places) + hidden
+        for k, layer in enumerate(self.layers):
+            seen = None if past is None else past.add(k, text)
+            bias = absolute + self.token_bias(length, k)[:, -new:] + later
+            text = layer(text, bias, states, crossed, seen=seen)
+        return self.layer_norm(text)
+
+
+def hide(mask: Any, cells: int, dtype: Any) -> Any:
+    """Return what is added to attention so that nothing reads padding behind a picture: `(batch, 1, 1, cells + n)`."""
+    padded = nn.functional.pad(~mask, (cells, 0))[:, None, None]
+    return padded.to(dtype) * torch.finfo(dtype).min

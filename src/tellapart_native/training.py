@@ -1,0 +1,46 @@
+"""A family's model with gradients, for tellapart's losses of matching heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tellapart.errors import ModelError
+from tellapart.models.fusion.prefix import TrainableParts
+from tellapart.models.options import ModelOptions
+from tellapart.models.torch.backend import Runtime
+from tellapart_native.family import NativeFamily
+from tellapart_native.load import choose_reading, open_model, prepare
+from tellapart_native.save import save_native
+
+__all__ = ["open_trainable"]
+
+
+def open_trainable(
+    family: NativeFamily, name: str, where: Runtime, readings: Sequence[str], image_size: int | None
+) -> TrainableParts:
+    """Open an authors' file with the matching heads of some readings; the first one is that of validations.
+
+    Raises:
+        ModelError: the family cannot be trained, a reading is of no matching head, or the file is not what it must be.
+        MissingDependencyError: torch, timm or transformers is not installed.
+    """
+    prefix, _, file = name.partition(":")
+    opened = open_model(family, file, where, image_size=image_size)
+    if family.begin_training is None:
+        raise ModelError(f"{name}: {family.title} cannot be trained here; METER and FIBER can")
+    chosen = []
+    for reading in readings:
+        family.begin_training(opened.module, reading)
+        chosen.append(choose_reading(opened, reading))
+        if chosen[-1].read not in {"itm", "itm_logit"}:
+            raise ModelError(f"{name}: a matching loss trains a matching head; reading {reading!r} is none")
+    preparation, tokenizer = prepare(opened, ModelOptions(device=where.device))
+
+    def save(folder: Path) -> str:
+        folder.mkdir(parents=True)
+        save_native(opened.module, tokenizer, folder)
+        return f"{prefix}:{folder}"
+
+    halves, *others = (one.halves(opened.module) for one in chosen)
+    return TrainableParts(name, halves, preparation, family.contrast, save, tuple(others), chosen[0].read)

@@ -1,0 +1,1 @@
+"""UNITER in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,0 +1,121 @@
+"""UNITER (Chen et al. 2020): words and a detector's regions go through one BERT; only the embeddings are unimodal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer, Pooler
+from tellapart_native.module import NativeConfig
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FAMILY", "Uniter", "UniterRank"]
+
+#: Tokens of a caption in the authors' code.
+_CONTEXT = 60
+
+
+class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
+    """A region's features and place, each projected and normalised, with the type of a region."""
+
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__()
+        for part, norm in (("img_linear", "img_layer_norm"), ("pos_linear", "pos_layer_norm")):
+            width, into = layout.shape(f"{prefix}.{part}.weight")
+            setattr(self, part, nn.Linear(into, width))
+            setattr(self, norm, nn.LayerNorm(width, eps=1e-12))
+        self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
+
+    def forward(self, features: Any, boxes: Any, region_type: Any) -> Any:
+        """Embed `(batch, regions, features)`, and boxes in shares of the picture: `(batch, regions, width)`."""
+        left, top, right, bottom = boxes.unbind(-1)
+        across, down = right - left, bottom - top
+        place = torch.stack([left, top, right, bottom, across, down, across * down], dim=-1)
+        image, position = self.img_layer_norm(self.img_linear(features)), self.pos_layer_norm(self.pos_linear(place))
+        return self.LayerNorm(image + position + region_type)
+
+
+class Uniter(NativeHalves):
+    """Embeddings of regions and of words; all layers join them, and `itm_output`'s class 1 is the match."""
+
+    architecture = "Uniter"
+
+    def images(self, features: Any, boxes: Any, mask: Any) -> Tensors:
+        """Embed `(batch, regions, features)`: `(batch, regions, width)`, and the mask."""
+        body = self.module.uniter
+        region_type = body.embeddings.token_type_embeddings.weight[1]
+        return body.img_embeddings(features, boxes, region_type), mask
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Embed `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
+        return self.module.uniter.embeddings(ids), mask
+
+    def pool(self, images: Tensors, texts: Tensors) -> Any:
+        """Run all layers over words and regions, and pool the first word: `(batch, width)`."""
+        # What is masked has no part in the attention, so a gap between words and regions changes nothing.
+        states, mask = (torch.cat(parts, dim=1) for parts in zip(texts, images, strict=True))
+        for layer in self.module.uniter.encoder.layer:
+            states = layer(states, mask)
+        return self.module.uniter.pooler(states)
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Return the matching head's logits: `(batch, 2)`."""
+        return self.module.itm_output(self.pool(images, texts))
+
+
+class UniterRank(Uniter):
+    """The same, read by `rank_output`, the head of models fine-tuned for retrieval: one logit."""
+
+    architecture = "UniterRank"
+    match = None
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Return the ranking head's logit: `(batch, 1)`."""
+        return self.module.rank_output(self.pool(images, texts))
+
+
+def _build(layout: Layout) -> Any:
+    module, body = nn.Module(), nn.Module()
+    body.embeddings = BertEmbeddings(layout, "uniter.embeddings")
+    body.img_embeddings = RegionEmbeddings(layout, "uniter.img_embeddings")
+    layer = "uniter.encoder.layer"
+    inner, width = layout.shape(f"{layer}.0.intermediate.dense.weight")
+    heads = layout.heads(width)
+    body.encoder = BertEncoder(BertLayer(width, heads, inner) for _ in range(layout.count(f"{layer}.{{}}.")))
+    body.pooler = Pooler(width)
+    module.uniter = body
+    for name in ("itm_output", "rank_output"):
+        if f"{name}.weight" in layout:
+            setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+    module.config = NativeConfig(
+        "uniter",
+        vocab_size=body.embeddings.word_embeddings.num_embeddings,
+        context=_CONTEXT,
+        region_width=layout.shape("uniter.img_embeddings.img_linear.weight")[1],
+        layout=layout,
+    )
+    return module
+
+
+def _rename(name: str) -> str:
+    """Old files call a norm's weight and bias gamma and beta."""
+    return name.replace(".gamma", ".weight").replace(".beta", ".bias")
+
+
+FAMILY = NativeFamily(
+    name="uniter",
+    title="UNITER",
+    build=_build,
+    readings={
+        "rank": Reading(UniterRank, "itm", "rank_output.weight"),
+        "itm": Reading(Uniter, "itm", "itm_output.weight"),
+        "itm_logit": Reading(Uniter, "itm_logit", "itm_output.weight"),
+    },
+    vocabulary="bert-base-cased",
+    rename=_rename,
+    ignored=("cls.*", "feat_regress.*", "region_classifier.*", "*.mask_embedding.weight", "*.position_ids"),
+)

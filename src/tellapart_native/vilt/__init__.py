@@ -1,0 +1,1 @@
+"""ViLT in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,0 +1,117 @@
+"""ViLT (Kim et al. 2021) from its authors' file: words and patches go through one ViT; only embeddings are unimodal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.errors import ModelError
+from tellapart.models.fusion.family import Tensors, pad_tokens
+from tellapart.models.torch.backend import bucket, import_torch
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.layers.bert import BertEmbeddings, Pooler
+from tellapart_native.layers.vit import build_vit
+from tellapart_native.module import NativeConfig
+from tellapart_native.preprocessing.images import HALF_COLOURS, shorter_side
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FAMILY", "ViltOriginal", "ViltRank"]
+
+#: An image's patches are padded to the next multiple of this.
+_PATCH_BUCKET = 16
+
+
+class ViltOriginal(NativeHalves):
+    """Patches with positions, and words; all layers join them, and `itm_score`'s class 1 is the match.
+
+    An image keeps its shape, so its patches differ in number; they are padded, masked, to the next multiple of 16.
+    """
+
+    architecture = "ViltOriginal"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Embed float `(batch, 3, h, w)`: `(batch, 1 + patches, width)`, padded, and the mask."""
+        vit = self.module.transformer
+        patches = vit.patch_embed.proj(pixel_values)  # (batch, width, rows, columns)
+        side = round((vit.pos_embed.shape[1] - 1) ** 0.5)
+        grid = vit.pos_embed[:, 1:].transpose(1, 2).unflatten(-1, (side, side))
+        grid = nn.functional.interpolate(grid, size=patches.shape[2:], mode="bilinear", align_corners=True)
+        first = (vit.cls_token + vit.pos_embed[:, :1]).expand(len(patches), -1, -1)
+        tokens = torch.cat([first, (patches + grid).flatten(2).transpose(1, 2)], dim=1)
+        mask = tokens.new_ones(tokens.shape[:2], dtype=torch.bool)
+        length = 1 + bucket(tokens.shape[1] - 1, step=_PATCH_BUCKET)
+        return pad_tokens(tokens + self.module.token_type_embeddings.weight[1], length), pad_tokens(mask, length)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Embed `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
+        return self.module.text_embeddings(ids) + self.module.token_type_embeddings.weight[0], mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run all layers over words and patches, and the head: `(batch, 2)`."""
+        return self.module.itm_score.fc(self._pool(images, texts))
+
+    def _pool(self, images: Tensors, texts: Tensors) -> Any:
+        states, mask = (torch.cat(parts, dim=1) for parts in zip(texts, images, strict=True))
+        for block in self.module.transformer.blocks:
+            states = block(states, attn_mask=mask[:, None, None, :])
+        return self.module.pooler(self.module.transformer.norm(states))
+
+
+class ViltRank(ViltOriginal):
+    """The same, read by `rank_output`, the head of models fine-tuned for retrieval: one logit."""
+
+    architecture = "ViltRank"
+    match = None
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run all layers over words and patches, and the head: `(batch, 1)`."""
+        return self.module.rank_output(self._pool(images, texts))
+
+
+def _build(layout: Layout) -> Any:
+    module = nn.Module()
+    module.transformer = build_vit(layout, "transformer")
+    module.text_embeddings = BertEmbeddings(layout, "text_embeddings")
+    module.token_type_embeddings = nn.Embedding(*layout.shape("token_type_embeddings.weight"))
+    module.pooler = Pooler(module.token_type_embeddings.embedding_dim)
+    if "rank_output.weight" in layout:
+        module.rank_output = nn.Linear(*reversed(layout.shape("rank_output.weight")))
+    if "itm_score.fc.weight" in layout:
+        module.itm_score = nn.Module()
+        module.itm_score.fc = nn.Linear(*reversed(layout.shape("itm_score.fc.weight")))
+    # Positions are fitted to each picture, so their grid need not be that of the size it was trained at.
+    size = layout.settings.get("image_size", module.transformer.patch_embed.img_size[0])
+    if not isinstance(size, int) or size < 1:
+        raise ModelError(f"{layout.source}: its image_size is {size!r}; expected a picture's shorter side in pixels")
+    module.config = NativeConfig(
+        "vilt_original",
+        vocab_size=module.text_embeddings.word_embeddings.num_embeddings,
+        context=module.text_embeddings.position_embeddings.num_embeddings,
+        image_size=size,
+        layout=layout,
+    )
+    return module
+
+
+FAMILY = NativeFamily(
+    name="vilt_original",
+    title="ViLT",
+    build=_build,
+    readings={
+        "rank": Reading(ViltRank, "itm", "rank_output.weight"),
+        "itm": Reading(ViltOriginal, "itm", "itm_score.fc.weight"),
+        "itm_logit": Reading(ViltOriginal, "itm_logit", "itm_score.fc.weight"),
+    },
+    images=lambda module: shorter_side(module.config.image_size, HALF_COLOURS),
+    vocabulary="bert-base-uncased",
+    ignored=(
+        "*.position_ids",
+        "mlm_score.*",
+        "mpp_score.*",
+        "vqa_classifier.*",
+        "nlvr2_classifier.*",
+        "transformer.head.*",
+    ),
+    resize=lambda tensors, _size: tensors,
+)

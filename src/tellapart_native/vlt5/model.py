@@ -1,0 +1,131 @@
+"""VL-T5 (Cho et al. 2021): T5 whose encoder reads words and a detector's regions, and which answers in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.layers.t5 import Norm, T5Stack
+from tellapart_native.module import NativeConfig
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FAMILY", "Vlt5"]
+
+#: Tokens of the input, prompt included, in the authors' code.
+_CONTEXT = 20
+
+#: The words "true" and "false" in T5's vocabulary.
+_TRUE, _FALSE = 1176, 6136
+
+
+class VisualEmbedding(nn.Module):  # type: ignore[misc, name-defined]
+    """A region's features and place, each projected and normalised; the picture it is of; its number in there."""
+
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__()
+        for part in ("feat_embedding", "absolute_vis_pos_embedding"):
+            width, into = layout.shape(f"{prefix}.{part}.0.weight")
+            setattr(self, part, nn.Sequential(nn.Linear(into, width), Norm(width)))
+        self.img_order_embedding = nn.Embedding(*layout.shape(f"{prefix}.img_order_embedding.weight"))
+
+    def forward(self, features: Any, boxes: Any, words: Any, picture: int = 0) -> Any:
+        """Embed `(batch, regions, features)` of one picture: `(batch, regions, width)`.
+
+        The fifth number of a place is the authors' slip, kept: the boxes are left, top, right, bottom, and the formula
+        of the area takes the second number for the right side. The last words of the vocabulary number the regions.
+        """
+        first, second, third, fourth = boxes.unbind(-1)
+        place = torch.cat([boxes, ((fourth - third) * (second - first))[..., None]], dim=-1)
+        numbers = words.weight.flip(0)[: features.shape[1]]
+        states = self.feat_embedding(features) + self.absolute_vis_pos_embedding(place)
+        return states + self.img_order_embedding.weight[picture] + numbers
+
+
+class Vlt5(NativeHalves):
+    """Embedded regions, and token ids of "image text match: ..."; the answer's first word is read.
+
+    Classes are "true" and "false": 0 is the match.
+    """
+
+    architecture = "Vlt5"
+    match = 0
+
+    def images(self, features: Any, boxes: Any, mask: Any, picture: int = 0) -> Tensors:
+        """Embed `(batch, regions, features)`: `(batch, regions, width)`, and the mask."""
+        module = self.module
+        return module.encoder.visual_embedding(features, boxes, module.shared, picture), mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Return the logits of "true" and "false" as the first word: `(batch, 2)`."""
+        start = texts[0].new_zeros((len(texts[0]), 1))
+        logits = self.decode(start, *self.encode(images, texts))[:, 0]
+        return logits[:, [self.module.config.true, self.module.config.false]]
+
+    def encode(self, images: Tensors, texts: Tensors) -> Tensors:
+        """Run the encoder on words and regions: `(batch, tokens + regions, width)`, and the bias that hides padding.
+
+        Only words have relative positions among themselves.
+        """
+        (regions, region_mask), (ids, mask) = images, texts
+        module = self.module
+        states = torch.cat([module.shared(ids), regions], dim=1)
+        lowest = torch.finfo(states.dtype).min
+        hidden = (~torch.cat([mask, region_mask], dim=1))[:, None, None].to(states.dtype) * lowest
+        room = regions.shape[1]
+        bias = nn.functional.pad(module.encoder.stack.bias(ids.shape[1]), (0, room, 0, room))
+        return module.encoder.stack(states, bias + hidden), hidden
+
+    def decode(self, ids: Any, source: Any, hidden: Any) -> Any:
+        """Return logits of the words that follow each of `(batch, n)`: `(batch, n, words)`."""
+        decoder, words = self.module.decoder, self.module.shared
+        length = ids.shape[1]
+        later = torch.full((length, length), torch.finfo(source.dtype).min, device=ids.device).triu(1)
+        states = decoder(words(ids), decoder.bias(length) + later.to(source.dtype), source, hidden)
+        return nn.functional.linear(states * states.shape[-1] ** -0.5, words.weight)
+
+
+def _build(layout: Layout) -> Any:
+    module, encoder = nn.Module(), nn.Module()
+    module.shared = nn.Embedding(*layout.shape("shared.weight"))
+    encoder.stack = T5Stack(layout, "encoder.stack")
+    encoder.visual_embedding = VisualEmbedding(layout, "encoder.visual_embedding")
+    module.encoder, module.decoder = encoder, T5Stack(layout, "decoder")
+    words = module.shared.num_embeddings
+    regions = layout.shape("encoder.visual_embedding.feat_embedding.0.weight")[1]
+    module.config = NativeConfig("vlt5", vocab_size=words, context=_CONTEXT, region_width=regions, layout=layout)
+    for word, published in (("true", _TRUE), ("false", _FALSE)):
+        setattr(module.config, word, int(layout.settings.get(f"{word}_token_id", published)))
+    return module
+
+
+def _rename(name: str) -> str:
+    """Keep the encoder's blocks apart from its embedding of regions; very old files say `vis_encoder`.
+
+    A converted folder has the names that are returned here, and they stay.
+    """
+    name = name.replace("vis_encoder.", "encoder.", 1) if name.startswith("vis_encoder.") else name
+    if name.startswith("encoder.") and not name.startswith(("encoder.visual_embedding.", "encoder.stack.")):
+        return name.replace("encoder.", "encoder.stack.", 1)
+    return name
+
+
+FAMILY = NativeFamily(
+    name="vlt5",
+    title="VL-T5",
+    build=_build,
+    readings={"itm": Reading(Vlt5, "itm", "shared.weight"), "itm_logit": Reading(Vlt5, "itm_logit", "shared.weight")},
+    vocabulary="t5-base",
+    prompt="image text match: {}",
+    rename=_rename,
+    ignored=(  # copies of `shared.weight`, and a table that old versions of T5 saved and did not use
+        "*encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+        "*.obj_order_embedding.weight",
+        "lm_head.weight",
+        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
+    ),
+)

@@ -1,0 +1,1 @@
+"""X-VLM in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,0 +1,190 @@
+"""X-VLM (Zeng et al. 2022): a Swin transformer, the lower half of BERT, and its upper half over both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellapart.models.fusion.family import Tensors
+from tellapart.models.generative.prompts import Prompt
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
+from tellapart_native.heads.decoding import Past, Search, Writer
+from tellapart_native.heads.grad_cam import GradCam
+from tellapart_native.heads.two_images import AlternatingImages
+from tellapart_native.layers.fused_bert import build_text, rename_text
+from tellapart_native.layers.swin import build_swin
+from tellapart_native.module import NativeConfig, build_head, unit
+from tellapart_native.preprocessing.captions import clean_like_albef
+from tellapart_native.preprocessing.images import CLIP_COLOURS, square
+from tellapart_native.preprocessing.positions import resize_window_biases
+
+torch = import_torch()
+nn = torch.nn
+
+__all__ = ["FAMILY", "Xvlm", "XvlmCosine"]
+
+#: The captioners were trained with these words before every caption.
+XVLM_CAPTION = Prompt("xvlm-caption", 1, "a picture of ", "X-VLM (Zeng et al. 2022), configs/Captioning.yaml")
+
+#: Tokens of a caption in the authors' retrieval code.
+_CONTEXT = 40
+
+
+class Xvlm(NativeHalves):
+    """The mean of the image tokens and the tokens, and the lower layers' states of a text; upper layers join them."""
+
+    architecture = "Xvlm"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + tokens, width)`."""
+        tokens = self.module.vision_encoder(pixel_values)
+        return (torch.cat([tokens.mean(1, keepdim=True), tokens], dim=1),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Run the lower layers: `(batch, tokens, width)`, and the mask."""
+        return self.module.text_encoder.read(ids, mask), mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Run the upper layers and the head: `(batch, 2)`; class 1 is the match."""
+        return self.module.itm_head(self._fuse(images, texts))
+
+    def boxes(self, images: Tensors, texts: Tensors) -> Any:
+        """Where the text's object is, of pre-trained files: `(batch, 4)`, middle x and y, width, height, in shares."""
+        return self.module.bbox_head(self._fuse(images, texts)).sigmoid()
+
+    def _fuse(self, images: Tensors, texts: Tensors) -> Any:
+        (image,), (states, mask) = images, texts
+        return self.module.text_encoder.join(states, mask, image)[:, 0]
+
+
+class XvlmCosine(Xvlm):
+    """One vector of an image and of a text: projections of the mean token and of the first, of length 1."""
+
+    architecture = "XvlmCosine"
+
+    def images(self, pixel_values: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        return (unit(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
+
+    def texts(self, ids: Any, mask: Any) -> Tensors:
+        """Return float `(batch, dimensions)`."""
+        return (unit(self.module.text_proj(self.module.text_encoder.read(ids, mask)[:, 0])),)
+
+
+class XvlmAnswers(DecodesAnswers, Xvlm):
+    """VQA's file: the answer of a list that `text_decoder` finds the likeliest."""
+
+    architecture = "XvlmAnswers"
+
+
+class XvlmTwoImages(AlternatingImages, Xvlm):
+    """NLVR2's file: `cls_head` behind layers that read the left and the right image in turn."""
+
+    architecture = "XvlmTwoImages"
+
+
+class XvlmCaptioner(Writer, Xvlm):
+    """A captioner's file: `text_decoder` reads the image in its upper layers, and writes behind "a picture of"."""
+
+    architecture = "XvlmCaptioner"
+    prompt = XVLM_CAPTION
+    opening = XVLM_CAPTION.text
+    search = Search(beams=3, longest=16, shortest=1, counted=3)
+
+    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+        """Run the decoder: `(batch, tokens, words)`."""
+        return self.module.text_decoder(ids, images[0], None, past)
+
+
+class XvlmCaptionerMean(XvlmCaptioner):
+    """The same by the token."""
+
+    architecture = "XvlmCaptionerMean"
+    mean = True
+
+
+class XvlmBoxes(Xvlm):
+    """Grounding's file, and pre-trained ones: where the text's object is.
+
+    `boxes` equals the authors' output on a tiny pre-trained file; nothing of the fine-tuned ones was there to compare.
+    """
+
+    architecture = "XvlmBoxes"
+    match = None
+
+    def join(self, images: Tensors, texts: Tensors) -> Any:
+        """Return middle x, middle y, width and height as shares of the image: `(batch, 4)`."""
+        return self.boxes(images, texts)
+
+
+class XvlmGradCam(GradCam, Xvlm):
+    """Any file with a matching head: where the match comes from."""
+
+    architecture = "XvlmGradCam"
+
+
+def _build(layout: Layout) -> Any:
+    module = nn.Module()
+    module.vision_encoder = build_swin(layout, "vision_encoder")
+    if not layout.has("text_decoder.") or layout.has("text_encoder."):
+        module.text_encoder = build_text(layout)
+    add_task_heads(module, layout)
+    heads = [name for name in ("itm_head", "bbox_head", "cls_head") if layout.has(f"{name}.")]
+    for name in heads:
+        setattr(module, name, build_head(layout, name))
+    if "itm_head" in heads:
+        for name in ("vision_proj", "text_proj"):
+            setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+    words = module.text_encoder if hasattr(module, "text_encoder") else module.text_decoder.bert
+    module.config = NativeConfig(
+        "xvlm",
+        vocab_size=words.embeddings.word_embeddings.num_embeddings,
+        context=_CONTEXT,
+        image_size=module.vision_encoder.image_size,
+        layout=layout,
+    )
+    return module
+
+
+def _caption_reading(halves: type[XvlmCaptioner]) -> Reading:
+    """Return the reading of a captioner's file, which is one with a decoder and no encoder of texts."""
+    return Reading(
+        halves,
+        "likelihood",
+        "text_decoder.cls.predictions.decoder.weight",
+        lacks="text_encoder.embeddings.word_embeddings.weight",
+        prompt=f"{XVLM_CAPTION.text}{{}}",
+    )
+
+
+FAMILY = NativeFamily(
+    name="xvlm",
+    title="X-VLM",
+    build=_build,
+    readings={
+        "itm": Reading(Xvlm, "itm", "itm_head.0.weight"),
+        "itm_logit": Reading(Xvlm, "itm_logit", "itm_head.0.weight"),
+        "itc": Reading(XvlmCosine, "cosine", "vision_proj.weight"),
+        "likelihood": _caption_reading(XvlmCaptioner),
+        "mean_likelihood": _caption_reading(XvlmCaptionerMean),
+        "vqa": Reading(XvlmAnswers, "answers", "text_decoder.bert.encoder.layer.0.crossattention.self.key.weight"),
+        "nlvr2": Reading(XvlmTwoImages, "two_images", "cls_head.0.weight"),
+        "boxes": Reading(XvlmBoxes, "box", "bbox_head.0.weight"),
+        "grad_cam": Reading(XvlmGradCam, "heat", "itm_head.0.weight"),
+    },
+    images=lambda module: square(module.config.image_size, CLIP_COLOURS),
+    vocabulary="bert-base-uncased",
+    ends=False,  # the authors' own tokenizer adds no [SEP] to a single text
+    rename=rename_text,
+    ignored=(
+        "*.relative_position_index",
+        "*.attn_mask",
+        "*.position_ids",
+        "text_encoder.cls.*",
+        "temp",
+        "text_decoder.cls.predictions.decoder.bias",
+    ),
+    resize=lambda tensors, size: resize_window_biases(tensors, max(size // 32, 1)),
+    clean=clean_like_albef,
+)

@@ -1,0 +1,207 @@
+"""Open CapPa by laws, shapes and formulas of its own: no output of the authors' code is at hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from golden import build, build_published
+from tiny_files import PICTURES, cappa_shapes, draw, save_tokenizer
+from typer.testing import CliRunner
+
+from tellapart.cli.main import app
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Generator, PairScorer
+from tellapart.models.torch.backend import import_torch
+from tellapart.records.run_folder import read_result
+from tellapart_native.cappa.model import Attention, Cappa, resize_linearly, rotate
+from tellapart_native.family import Layout
+
+torch = import_torch()
+
+TEXTS = ["a red cup on the bowl", "two dogs", "the small green dog is left of the big blue cat under a bowl"]
+
+
+@pytest.fixture(scope="module")
+def module() -> Any:
+    return build("cappa", draw(cappa_shapes()), {})[1]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    from safetensors.torch import save_file
+
+    save_file(draw(cappa_shapes()), tmp_path / "cappa.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "cappa", "image_size": 48}))
+    save_tokenizer(tmp_path)
+    return tmp_path / "cappa.safetensors"
+
+
+def pixels(size: int = 48, count: int = 1) -> Any:
+    return torch.randn((count, 3, size, size), generator=torch.Generator().manual_seed(3))
+
+
+def captions(length: int = 9) -> Any:
+    return torch.randint(1, 40, (1, length), generator=torch.Generator().manual_seed(4))
+
+
+def score(module: Any, ids: Any, image: Any = None, mask: Any = None) -> float:
+    halves = Cappa(module)
+    mask = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
+    with torch.inference_mode():
+        return float(halves.join(halves.images(pixels() if image is None else image), halves.texts(ids, mask)))
+
+
+@pytest.mark.slow
+def test_published_size() -> None:
+    shapes = cappa_shapes(1024, (24, 12), 3072, 64, 65536)
+    module = build_published("cappa", shapes)
+    blocks = {"vision": (24, 1), "text": (12, 2)}
+    expected = sum(n * (kinds * (4 * 1024**2 + 128) + 3 * 1024 * 3072) for n, kinds in blocks.values())
+    expected += 768 * 1024 + (32 + 32 + 8) * 1024 + 2 * 65536 * 1024 + 65536
+    assert sum(tensor.numel() for tensor in module.state_dict().values()) == expected == 676_214_784
+    assert module.vision.blocks[0].attention.each == 64
+    assert (module.config.image_size, module.config.context) == (256, 64)
+    with torch.device("meta"):
+        tokens = module.vision(torch.empty(2, 3, 256, 256))
+        logits = module.text(torch.empty((2, 63), dtype=torch.long), tokens)
+    assert (tuple(tokens.shape), tuple(logits.shape)) == ((2, 16 * 16 + 8, 1024), (2, 63, 65536))
+
+
+def test_later_words_change_no_earlier_prediction(module: Any) -> None:
+    ids = captions()
+    changed = ids.clone()
+    changed[:, 5:] = ids[:, 5:] % 39 + 1
+    with torch.inference_mode():
+        image = module.vision(pixels())
+        before, after = module.text(ids, image), module.text(changed, image)
+    np.testing.assert_array_equal(before[:, :5], after[:, :5])
+    assert (before[:, 5:] - after[:, 5:]).abs().min(dim=-1).values.max() > 0
+
+
+def test_padding_and_what_it_holds_change_nothing(module: Any) -> None:
+    ids, more = captions(), torch.tensor([[7, 0, 3]])
+    mask = torch.tensor([[True] * 9 + [False] * 3])
+    scores = [score(module, torch.cat([ids, end], 1), mask=mask) for end in (more, more.flip(1), more * 0)]
+    assert len(set(scores)) == 1
+    assert scores[0] == pytest.approx(score(module, ids), abs=1e-4)
+
+
+def test_the_score_is_the_sum_of_each_word_read_alone(module: Any) -> None:
+    """The chain rule: log P of every next word, each from its own forward of the words before it."""
+    ids = captions()
+    with torch.inference_mode():
+        image = module.vision(pixels())
+        words = [
+            float(module.text(ids[:, :k], image)[0, -1].double().log_softmax(-1)[ids[0, k]])
+            for k in range(1, ids.shape[1])
+        ]
+    assert len(words) == 8
+    assert score(module, ids) == pytest.approx(sum(words), abs=1e-3)
+
+
+def test_probabilities_of_all_captions_of_two_words_sum_to_one(module: Any) -> None:
+    halves = Cappa(module)
+    ids = torch.cartesian_prod(torch.tensor([1]), torch.arange(40), torch.arange(40))
+    with torch.inference_mode():
+        image = halves.images(pixels())[0].expand(len(ids), -1, -1)
+        logs = halves.join((image,), (ids, torch.ones_like(ids, dtype=torch.bool)))
+    assert float(logs.exp().sum()) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_one_attention_is_the_formula(causal: bool) -> None:
+    """Written anew in float64 numpy: a loop over heads and places, complex numbers for the rotation."""
+    shapes = cappa_shapes()
+    state = {name: tensor.double() for name, tensor in draw(shapes).items()}
+    prefix = "text.blocks.0.attention"
+    own = {name.removeprefix(f"{prefix}."): t for name, t in state.items() if name.startswith(f"{prefix}.")}
+    attention = Attention(Layout("here", shapes), prefix).double()
+    attention.load_state_dict(own)
+    states = torch.randn((5, 32), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    with torch.inference_mode():
+        ours = attention(states[None], causal=causal)[0].numpy()
+
+    arrays = {name.removesuffix(".weight"): tensor.numpy() for name, tensor in own.items()}
+    heads = []
+    for head in range(4):
+        rows = slice(8 * head, 8 * head + 8)
+        query, key, value = (states.numpy() @ arrays[part][rows].T for part in ("query", "key", "value"))
+        turned = []
+        for part, vectors in (("query", query), ("key", key)):
+            scaled = vectors / np.sqrt((vectors**2).mean(1, keepdims=True) + 1e-6) * arrays[f"norm_{part}"]
+            angles = np.exp(1j * np.arange(5)[:, None] * 10000.0 ** (-np.arange(4) / 4)) if causal else np.ones((5, 4))
+            turned.append((scaled[:, :4] + 1j * scaled[:, 4:]) * angles)
+        logits = np.array([[np.real(np.vdot(k, q)) for k in turned[1]] for q in turned[0]]) / np.sqrt(8)
+        if causal:
+            logits[np.triu_indices(5, 1)] = -np.inf
+        shares = np.exp(logits - logits.max(1, keepdims=True))
+        heads.append(shares / shares.sum(1, keepdims=True) @ value)
+    np.testing.assert_allclose(ours, np.concatenate(heads, axis=1) @ arrays["out"].T, atol=1e-6)
+
+
+def test_rotation_tells_distances_only() -> None:
+    states = torch.randn((1, 1, 1, 8), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    turned = rotate(states.expand(1, 1, 7, 8))[0, 0]
+    products = turned @ turned.T
+    for apart in range(1, 6):
+        np.testing.assert_allclose(products.diagonal(apart), products[0, apart], atol=1e-6)
+    assert len({round(float(products[0, k]), 4) for k in range(6)}) == 6
+
+
+def test_positions_are_resized_like_jax() -> None:
+    """The numbers are those of `jax.image.resize(squares, (4, 1), "linear")` of jax 0.10.2."""
+    squares = torch.arange(8.0)[:, None] ** 2
+    np.testing.assert_allclose(resize_linearly(squares, 4)[:, 0], [1, 7, 21, 40.000004], rtol=1e-6)
+    assert resize_linearly(squares, 8) is squares
+
+
+def test_it_is_a_generator_and_batches_change_nothing(file: Path) -> None:
+    model = find_model(f"cappa:{file}")
+    mean = find_model(f"cappa:{file}", ModelOptions(reading="mean_likelihood"))
+    assert isinstance(model, Generator)
+    assert isinstance(mean, Generator)
+    assert not isinstance(model, PairScorer)
+    assert (model.kind, mean.kind) == ("similarity", "similarity")
+    assert model.fingerprint != mean.fingerprint
+    logs = model.log_likelihoods(PICTURES, TEXTS)
+    assert logs.dtype == np.float32
+    assert (logs < 0).all()
+    for k in range(3):
+        np.testing.assert_array_equal(model.log_likelihoods(PICTURES[k : k + 1], TEXTS[k : k + 1]), logs[k : k + 1])
+    # [CLS] is given, [SEP] is predicted; the second has one word with an ending.
+    np.testing.assert_allclose(mean.log_likelihoods(PICTURES, TEXTS) * [7, 4, 15], logs, rtol=1e-5)
+
+
+def test_it_is_measured_by_the_command_line(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ["run", "-m", f"cappa:{file}", "-b", "demo", "--limit", "4", "--no-cache", "--out", str(out), "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert read_result(out).model.kind == "similarity"
+
+
+def test_what_it_cannot_do(file: Path) -> None:
+    with pytest.raises(ModelError, match="no cleaner of Open CapPa's captions is known; leave out --texts cleaned"):
+        find_model(f"cappa:{file}", ModelOptions(texts="cleaned"))
+    with pytest.raises(ModelError, match=r"no reading 'itm'; it has likelihood, mean_likelihood"):
+        find_model(f"cappa:{file}", ModelOptions(reading="itm"))
+    with pytest.raises(ModelError, match="Open CapPa reads images of one size; leave out --image-size 64"):
+        find_model(f"cappa:{file}", ModelOptions(image_size=64))
+
+
+def test_a_tokenizer_without_ends(file: Path) -> None:
+    content = json.loads((file.parent / "tokenizer.json").read_text())
+    content["post_processor"] = None
+    (file.parent / "tokenizer.json").write_text(json.dumps(content))
+    settings = json.loads((file.parent / "tokenizer_config.json").read_text())
+    (file.parent / "tokenizer_config.json").write_text(
+        json.dumps(settings | {"tokenizer_class": "PreTrainedTokenizerFast"})
+    )
+    with pytest.raises(ModelError, match="gives an empty text 0 tokens, not a beginning and an end"):
+        find_model(f"cappa:{file}")

@@ -1,0 +1,377 @@
+"""OFA, and captions of X-VLM and FIBER, by laws, shapes and formulas: no output of the authors' code is at hand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from golden import build, build_published, needs_golden, published, shift_one
+from PIL import Image
+from tiny_captioners import OFA_SETTINGS, PUBLISHED, bart, ofa_shapes, ofa_state, save_captioner
+from tiny_files import PICTURES, TEXTS, save_tokenizer
+from tiny_fusion_encoders import roberta
+from typer.testing import CliRunner
+
+from tellapart.cli.main import app
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Generator, PairScorer
+from tellapart.models.torch.backend import import_torch
+from tellapart.records.run_folder import read_samples
+from tellapart_native.heads.decoding import Past, Search, search_beams
+from tellapart_native.ofa.layers import cell_distances, token_buckets
+from tellapart_native.ofa.model import Ofa
+from tellapart_native.save import convert_model
+
+pytestmark = pytest.mark.slow
+
+torch = import_torch()
+
+FAMILIES = ("ofa", "xvlm", "fiber")
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("captioners")
+    return {family: save_captioner(folder / family, family) for family in FAMILIES}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def name(request: pytest.FixtureRequest, names: dict[str, str]) -> str:
+    return names[request.param]
+
+
+@pytest.fixture(scope="module")
+def model(name: str) -> Any:
+    return find_model(name)
+
+
+def image_of(model: Any, picture: Any = PICTURES[0]) -> Any:
+    (state,) = model._encoder.encode_images([picture])
+    return tuple(tensor[None] for tensor in state.tensors)
+
+
+def decode(model: Any, ids: Any, image: Any = None, past: Any = None) -> Any:
+    with torch.inference_mode():
+        return model._halves.decode(ids, image_of(model) if image is None else image, past)
+
+
+def captions(model: Any, length: int = 9) -> Any:
+    more = torch.randint(5, 20, (1, length), generator=torch.Generator().manual_seed(4))
+    return torch.cat([torch.tensor([model._halves.start]), more], dim=1)
+
+
+def test_later_words_change_no_earlier_prediction(model: Any) -> None:
+    ids = captions(model)
+    changed = ids.clone()
+    changed[:, 6:] = ids[:, 6:] % 14 + 6
+    before, after = decode(model, ids), decode(model, changed)
+    np.testing.assert_array_equal(before[:, :6], after[:, :6])
+    assert (before[:, 6:] - after[:, 6:]).abs().amax(-1).min() > 0
+    assert (before - decode(model, ids, image_of(model, PICTURES[1]))).abs().amax(-1).min() > 1e-3
+
+
+def test_what_is_kept_of_earlier_words_changes_no_prediction(model: Any) -> None:
+    ids, past = captions(model), Past()
+    whole = decode(model, ids)
+    pieces = [decode(model, ids[:, :k], past=past) for k in (4, 5, 6, ids.shape[1])]
+    torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-4, rtol=1e-4)
+
+
+def test_the_score_is_the_sum_of_each_word_read_alone(model: Any) -> None:
+    """The chain rule, behind the words that are given; and padding changes nothing."""
+    ids, image, given = captions(model), image_of(model), len(model._halves.start)
+    words = [
+        float(decode(model, ids[:, :k], image)[0, -1].double().log_softmax(-1)[ids[0, k]])
+        for k in range(given, ids.shape[1])
+    ]
+    mask = torch.tensor([[True] * ids.shape[1] + [False] * 2])
+    with torch.inference_mode():
+        ends = [torch.cat([ids, torch.tensor([end])], dim=1) for end in ([7, 8], [9, 3])]
+        scores = [float(model._halves.join(image, (padded, mask))) for padded in ends]
+    assert len(words) == 9
+    assert scores[0] == scores[1] == pytest.approx(sum(words), abs=1e-3)
+
+
+def test_a_batch_changes_nothing(model: Any, name: str) -> None:
+    assert isinstance(model, Generator)
+    assert not isinstance(model, PairScorer)
+    logs = model.log_likelihoods(PICTURES, TEXTS)
+    assert len(set(logs.tolist())) == 3
+    assert (logs < 0).all()
+    prompts = [model.task_prompt("caption").fill()] * 3
+    written = model.answer([[picture] for picture in PICTURES], prompts)
+    for k in range(3):  # alone, to the bit
+        fresh = find_model(name)
+        np.testing.assert_array_equal(fresh.log_likelihoods(PICTURES[k : k + 1], TEXTS[k : k + 1]), logs[k : k + 1])
+        assert fresh.answer([[PICTURES[k]]], prompts[:1]) == written[k : k + 1]
+    mean = find_model(name, ModelOptions(reading="mean_likelihood"))
+    assert mean.fingerprint != model.fingerprint
+    tokens = logs / mean.log_likelihoods(PICTURES, TEXTS)
+    np.testing.assert_allclose(tokens, tokens.round(), rtol=1e-4)
+
+
+def greedy(model: Any, image: Any, longest: int) -> list[int]:
+    halves = model._halves
+    ids = torch.tensor([halves.start])
+    for step in range(longest):
+        logs = decode(model, ids, image)[0, -1]
+        best = logs.topk(2).indices.tolist()
+        word = best[1] if step == 0 and best[0] == halves.end else best[0]
+        if word == halves.end:
+            break
+        ids = torch.cat([ids, torch.tensor([[word]])], dim=1)
+    return ids[0, len(halves.start) :].tolist()
+
+
+def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    halves, image = model._halves, image_of(model)
+    with torch.inference_mode():
+        assert halves.write(image) == halves.write(image, keep=False)
+        several = halves.write(image, 9)
+        monkeypatch.setattr(type(halves), "search", Search(beams=1, longest=9))
+        one = halves.write(image)
+    assert one == halves.spell(greedy(model, image, 9))
+    assert several
+
+
+def test_a_captioner_has_the_readings_of_one(name: str) -> None:
+    """FIBER's file has the contrastive heads, too."""
+    others = {"ofa": ", itm, itm_logit", "xvlm": "", "fiber": ", itc"}[name.partition(":")[0]]
+    with pytest.raises(ModelError, match=f"no reading 'vqa'; it has likelihood, mean_likelihood{others}$"):
+        find_model(name, ModelOptions(reading="vqa"))
+
+
+def test_what_a_captioner_cannot_do(model: Any) -> None:
+    with pytest.raises(ModelError, match=r"writes captions, and has no task 'vqa'"):
+        model.task_prompt("vqa")
+    with pytest.raises(ModelError, match=r"which it is asked for with .*; got 'What is this\?'"):
+        model.answer([[PICTURES[0]]], ["What is this?"])
+    if own := model.task_prompt("caption").text:
+        with pytest.raises(ModelError, match=f"{re.escape(repr(own))}; got ''"):
+            model.answer([[PICTURES[0]]], [""])
+    with pytest.raises(ModelError, match="1 prompts with 2 images; give one for each"):
+        model.answer([PICTURES[:2]], [model.task_prompt("caption").fill()])
+
+
+def exhaustive(table: Any, longest: int) -> list[int]:
+    """Of all captions of a chain of words, the one with the greatest mean."""
+    best, found = -math.inf, []
+
+    def go(words: list[int], total: float) -> None:
+        nonlocal best, found
+        row = table[words[-1]]
+        if len(words) > 1 and (total + row[0]) / len(words) > best:
+            best, found = float(total + row[0]) / len(words), words[1:]
+        if len(words) <= longest:
+            for word in range(1, len(row)):
+                go([*words, word], total + float(row[word]))
+
+    go([1], 0.0)
+    return found
+
+
+def test_beams_enough_find_the_best_of_all() -> None:
+    for seed in range(20):
+        logits = torch.randn((4, 4), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        table = logits.log_softmax(-1)
+        search = Search(beams=300, longest=4)
+        assert search_beams(lambda ids, _, t=table: t[ids[:, -1]].float(), [1], 0, search) == exhaustive(table, 4)
+
+
+def test_a_search_keeps_its_rules() -> None:
+    table = torch.tensor([[0.0, 0, 0, 0], [9, 1, 5, 2], [9, 8, 1, 7], [9, 1, 8, 1]]).log_softmax(-1)
+
+    def write(**rules: Any) -> list[int]:
+        return search_beams(lambda ids, _: table[ids[:, -1]], [1], 0, Search(**rules))
+
+    assert write(beams=1, longest=6) == [2]  # an end is the likeliest behind all; the first may not be one
+    assert write(beams=1, longest=6, shortest=6) == [2, 1, 2, 1, 2, 1]
+    assert write(beams=1, longest=6, shortest=6, repeats=2) == [2, 1, 3, 2, 3, 1]
+    assert write(beams=1, longest=3, shortest=3) == [2, 1, 2]
+    weighed = torch.tensor([[0.0] * 3, [-30, 2, 1.9], [-1, -30, 0]]).log_softmax(-1)
+    long, short = (
+        search_beams(lambda ids, _: weighed[ids[:, -1]], [1], 0, Search(beams=9, longest=7, counted=counted))
+        for counted in (0, 60)
+    )
+    assert len(long) > len(short)  # the more is counted beside the caption, the less its length helps
+
+
+@pytest.mark.parametrize("length", [1, 40])
+def test_buckets_are_the_formula(length: int) -> None:
+    """Written anew, number by number: OFA's buckets of tokens, and of cells."""
+    half, middle = 16, 8
+    for query, row in enumerate(token_buckets(length, half).tolist()):
+        for key, bucket in enumerate(row):
+            apart = query - key
+            if abs(apart) > middle:
+                ratio = math.log(abs(apart) / middle) / math.log(1023 / middle)
+                apart = int(math.copysign(math.ceil(ratio * (middle - 1)) + middle, apart))
+            assert bucket == apart + half - 1
+    assert int(token_buckets(1024, 256).max()) == 510
+    apart = cell_distances(2, 3, 6)
+    assert int(apart[0, 0]) == 5 * 11 + 5
+    assert int(apart[5, 0]) == (5 + 1) * 11 + 5 + 2  # one row down, two columns to the right
+    assert int(cell_distances(42, 42, 42).max()) == 83**2 - 1
+
+
+#: Parameters in the authors' files, each shared tensor once (they say 182 M and 472 M), and of those read here.
+OFA_PARAMETERS = {"base": (182_238_536, 180_383_720), "large": (472_977_152, 469_842_432)}
+
+
+@pytest.mark.parametrize("size", PUBLISHED)
+def test_ofa_of_published_size(size: str) -> None:
+    shapes = ofa_shapes(PUBLISHED[size])
+    module = build_published("ofa", shapes)  # no missing and no unknown name
+    aside = ("version", "bucket", "_idx", "tracked", "running_mean", "running_var")
+    once = {name: shape for name, shape in shapes.items() if not name.endswith(aside)}
+    for copy in ("decoder.embed_tokens.weight", "decoder.output_projection.weight"):
+        del once[copy]
+    assert (
+        sum(math.prod(shape) for shape in once.values()),
+        sum(parameter.numel() for parameter in module.parameters()),
+    ) == OFA_PARAMETERS[size]
+    assert (module.config.image_size, module.config.vocab_size, module.config.code) == (480, 59457, 8192)
+    with torch.device("meta"):
+        grid = module.encoder.look(torch.empty(2, 3, 480, 480))
+    assert tuple(grid.shape) == (2, 30, 30, PUBLISHED[size].width)
+
+
+@needs_golden
+def test_captions_of_published_size() -> None:
+    keys = dict(published("fiber"))["caption_576"]["keys"]
+    module = build_published("fiber", keys)
+    assert sorted(module.cross_modal_att_layers) == ["6", "7", "8", "9"]
+    assert module.mlm_score.decoder.out_features == 50265
+
+
+@pytest.fixture
+def module() -> Any:
+    return build("ofa", ofa_state(), OFA_SETTINGS)[1]
+
+
+def ofa_numbers(module: Any) -> Any:
+    """What an OFA makes of a picture, a question with padding, and words."""
+    draw = torch.Generator().manual_seed(6)
+    pixels = torch.randn((1, 3, 48, 32), generator=draw)
+    ids = torch.randint(5, 20, (1, 12), generator=draw)
+    mask = torch.arange(12)[None] < 9
+    with torch.inference_mode():
+        states, places = module.encoder(module.encoder.look(pixels), ids, mask)
+        hidden = torch.zeros(1, 1, 1, len(places))
+        hidden[..., -3:] = -1e30
+        return module.decoder(ids, module.encoder.embed_tokens, (states, places, hidden))
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda m: shift_one(m, "encoder.layers.0", "encoder.layers.1"),
+        lambda m: shift_one(m, "decoder.layers.0", "decoder.layers.1"),
+        lambda m: shift_one(m, "encoder.pos_q_linear", "encoder.pos_k_linear"),
+        lambda m: shift_one(m, "decoder.self_pos_q_linear", "decoder.cross_pos_q_linear"),
+        lambda m: shift_one(m, "encoder.pos_ln", "encoder.image_pos_ln"),
+        lambda m: shift_one(m, "encoder.layernorm_embedding", "encoder.patch_layernorm_embedding"),
+        lambda m: shift_one(m, "decoder.layers.0.self_attn_ln", "decoder.layers.0.cross_attn_ln"),
+        lambda m: shift_one(m, "encoder.token_rel_pos_table_list.0", "encoder.token_rel_pos_table_list.1"),
+        lambda m: shift_one(m, "encoder.image_rel_pos_table_list.0", "encoder.image_rel_pos_table_list.1"),
+        lambda m: shift_one(m, "encoder.embed_images.layer2.0", "encoder.embed_images.layer3.0"),
+        lambda m: m.encoder.type_embedding.weight.copy_(m.encoder.type_embedding.weight.flip(0)),
+        lambda m: m.decoder.layers[1].self_attn.c_attn.copy_(m.decoder.layers[1].self_attn.c_attn.flip(0)),
+        lambda m: setattr(m.encoder, "side", 5),
+        lambda m: setattr(m.decoder, "entangled", True),
+        lambda m: setattr(m.encoder, "position_scale", 1.0),
+        lambda m: setattr(m.decoder.layers[0].encoder_attn, "scale", 8**-0.5),
+        lambda m: setattr(m.encoder.embed_images.bn1, "eps", 1e-1),
+    ],
+)
+def test_each_part_of_ofa_counts(module: Any, mistake: Any) -> None:
+    before = ofa_numbers(module)
+    mistake(module)
+    assert (ofa_numbers(module) - before).abs().max() > 1e-3
+
+
+def test_padding_of_a_question_changes_nothing(module: Any) -> None:
+    grid = module.encoder.look(torch.randn((1, 3, 32, 32), generator=torch.Generator().manual_seed(1)))
+    ids, mask = torch.randint(5, 20, (1, 6), generator=torch.Generator().manual_seed(2)), torch.ones(1, 6).bool()
+    whole, _ = module.encoder(grid, ids, mask)
+    padded = torch.nn.functional.pad(ids, (0, 2), value=7)
+    longer, places = module.encoder(grid, padded, torch.nn.functional.pad(mask, (0, 2)))
+    torch.testing.assert_close(longer[:, :10], whole, atol=1e-5, rtol=1e-5)
+    assert places.shape == (12, 16)
+
+
+def test_ofa_reads_the_arguments_of_fairseq(names: dict[str, str], tmp_path: Path) -> None:
+    """The same arguments in `args` and in `cfg`; others change numbers; codes are words of the vocabulary."""
+    old = find_model(names["ofa"])
+    torch.save(
+        {
+            "args": None,
+            "cfg": {"model": argparse.Namespace(encoder_layers=2), "task": OFA_SETTINGS},
+            "model": ofa_state(),
+        },
+        tmp_path / "new.pt",
+    )
+    save_tokenizer(tmp_path, bart())
+    assert find_model(f"ofa:{tmp_path / 'new.pt'}").fingerprint == old.fingerprint
+    facts = json.loads(str(old._halves.module.config))
+    assert facts["imagenet_default_mean_and_std"] is True
+    assert "data" not in facts
+    tokens = old._halves.tokenizer("<code_2><bin_1>", add_special_tokens=False)["input_ids"]
+    assert tokens == [len(old._halves.tokenizer) - 3, len(old._halves.tokenizer) - 1]
+    (tmp_path / "config.json").write_text(json.dumps({**OFA_SETTINGS, "model_type": "ofa", "image_size": 48}))
+    other = find_model(f"ofa:{tmp_path / 'new.pt'}")
+    assert other.fingerprint != old.fingerprint
+    (tmp_path / "config.json").write_text(json.dumps({**OFA_SETTINGS, "model_type": "ofa", "num_bins": 9}))
+    with pytest.raises(ModelError, match=r"OFA's tokenizer has \d+ tokens, 12 of images and coordinates among them"):
+        find_model(f"ofa:{tmp_path / 'new.pt'}")
+    with pytest.raises(ModelError, match="image_size is 112; OFA has positions for pictures up to 96 pixels"):
+        find_model(names["ofa"], ModelOptions(image_size=112))
+
+
+def test_ofa_matches(names: dict[str, str]) -> None:
+    model = find_model(names["ofa"], ModelOptions(reading="itm"))
+    yes, no = model.encoder._halves.answers
+    assert [model.encoder._preparation.texts.tokenizer.decode([word]) for word in (yes, no)] == [" yes", " no"]
+    logits = find_model(names["ofa"], ModelOptions(reading="itm_logit")).score_pairs(PICTURES, TEXTS)
+    scores = model.score_pairs(PICTURES, TEXTS)
+    np.testing.assert_allclose(1 / (1 + np.exp(-logits)), scores, atol=1e-6)
+    for k in range(3):
+        np.testing.assert_array_equal(model.score_pairs(PICTURES[k : k + 1], TEXTS[k : k + 1]), scores[k : k + 1])
+    cleaned = find_model(names["ofa"], ModelOptions(reading="itm", texts="cleaned")).score_pairs(PICTURES, TEXTS)
+    assert (cleaned != scores).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_converted_captioner_is_the_same(names: dict[str, str], family: str, tmp_path: Path) -> None:
+    convert_model(names[family], tmp_path / "folder")
+    one, other = find_model(names[family]), find_model(str(tmp_path / "folder"))
+    assert one.fingerprint == other.fingerprint
+    np.testing.assert_array_equal(one.log_likelihoods(PICTURES, TEXTS), other.log_likelihoods(PICTURES, TEXTS))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_captions_are_measured(names: dict[str, str], family: str, tmp_path: Path) -> None:
+    rows = []
+    for k, picture in enumerate(PICTURES):
+        Image.fromarray(picture).save(tmp_path / f"{k}.png")
+        rows.append({"image": f"{k}.png", "caption": [TEXTS[k]]})
+    (tmp_path / "caption_vlue_test.json").write_text(json.dumps(rows))
+    out = tmp_path / "run"
+    arguments = ["-m", names[family], "-b", "vlue-captions", "--data", str(tmp_path), "--out", str(out)]
+    result = CliRunner().invoke(app, ["run", *arguments])
+    assert result.exit_code == 0, result.output
+    assert len(read_samples(out, "vlue-captions")) == 3
+
+
+def test_ofa_needs_yes_and_no(module: Any) -> None:
+    module.config.bin += len(bart()) - len(roberta())
+    with pytest.raises(ModelError, match=r"OFA answers with one token, and its tokenizer has 3 for ' yes'"):
+        Ofa(module).take_words(roberta())

@@ -1,0 +1,301 @@
+"""One mistake at a time in each family: the head, the order of layers, the interpolation, a special token.
+
+A mistake must move the scores away from the authors' by far more than the tolerance; of a family of which nothing of
+the authors' is there, away from its own without the mistake. UNITER, ViLBERT and VL-T5 read regions, and so interpolate
+nothing; a wrong place of a region stands there. How tables of positions are resized for another image size is in
+test_golden.py, with the library's way beside the authors'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from golden import CASES, FAMILIES, Golden, build, distance, open_golden, score, shift_one
+from test_golden import RESIZED
+from tiny_captioners import OFA_SETTINGS, bart, ofa_state
+from tiny_files import cappa_shapes, draw
+
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import NativeFamily
+from tellapart_native.fiber.model import GatedLayer
+from tellapart_native.layers.bert import Pooler
+from tellapart_native.layers.swin import SwinBlock
+from tellapart_native.vlt5.model import Vlt5
+
+pytestmark = pytest.mark.slow
+
+torch = import_torch()
+
+#: Makes a mistake in a module, its input or, for the length of a test, in the code.
+Mistake = Callable[[Any, Golden, pytest.MonkeyPatch], None]
+
+
+def swap(first: str, second: str) -> Mistake:
+    """Two layers, norms or heads in each other's place."""
+    return lambda module, golden, patch: shift_one(module, first, second)
+
+
+def roll(name: str) -> Mistake:
+    """Each row of a tensor in the next one's place: another class, another token."""
+
+    def change(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+        tensor = module.state_dict()[name]
+        tensor.copy_(tensor.roll(1, 0))
+
+    return change
+
+
+def replace(target: str, other: Any) -> Mistake:
+    """Other code."""
+    return lambda module, golden, patch: patch.setattr(target, other)
+
+
+def another_first_token(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    """A text that begins with a word."""
+    golden.input["input_ids"] = golden.input["input_ids"].clone()
+    golden.input["input_ids"][:, 0] = 7
+
+
+def places_transposed(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    """Boxes with y before x."""
+    golden.input["region_boxes"] = golden.input["region_boxes"][..., [1, 0, 3, 2]]
+
+
+def pool_the_last_token(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Pooler, "forward", lambda self, states: self.dense(states[:, -1]).tanh())
+
+
+def read_true_for_false(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    module.config.true, module.config.false = module.config.false, module.config.true
+
+
+def begin_the_answer_with_a_word(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    decode = Vlt5.decode
+    patch.setattr(Vlt5, "decode", lambda self, ids, *source: decode(self, ids + 7, *source))
+
+
+def dec_for_enc(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    """BLIP's two marks behind the words."""
+    words = module.text_encoder.embeddings.word_embeddings.weight
+    words[-2:] = words[-2:].flip(0)
+
+
+def no_last_norm_left_out(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    fuse = GatedLayer.fuse
+    patch.setattr(GatedLayer, "fuse", lambda self, *states, last: fuse(self, *states, last=False))
+
+
+def shift_the_other_windows(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    for block in module.modules():
+        if isinstance(block, SwinBlock):
+            block.shifted = not block.shifted
+
+
+def close_a_gate(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    module.vit_model.layers[2].blocks[16].attn.alpha_i2t.zero_()
+
+
+def heads(layer: str, count: int) -> Mistake:
+    """Another number of heads of attention."""
+    return lambda module, golden, patch: setattr(module.get_submodule(layer), "heads", count)
+
+
+def pool_swins_first_token(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    """In place of the mean, as if the tower were CLIP's."""
+    patch.setattr("tellapart_native.meter.model.ClipTower", type(module.vit_model))
+
+
+def bicubic(grid: Any, size: Any, mode: str = "", align_corners: bool = False) -> Any:
+    """What timm does with positions."""
+    return torch.ops.aten._upsample_bicubic2d_aa(grid, list(size), False)
+
+
+def not_averaged(table: Any, size: int) -> Any:
+    """Linear interpolation of torch, where jax takes means."""
+    return torch.nn.functional.interpolate(table.T[None], size=size, mode="linear")[0].T
+
+
+def setting(part: str, name: str, value: Callable[[Any], Any]) -> Mistake:
+    """A part of the module in another's place."""
+    return lambda module, golden, patch: setattr(module.get_submodule(part), name, value(module))
+
+
+_BERT, _VIT, _SWIN = "text_encoder.encoder.layer", "visual_encoder.blocks", "vision_encoder.layers.2.blocks"
+_ROBERTA, _CLIP = "text_transformer.encoder.layer", "vit_model.visual"
+_MATCH = "itm_score.fc.weight"
+
+#: Golden file, reading, and the mistakes; what a mistake is about stands first.
+MISTAKES: dict[tuple[str, str], dict[str, Mistake]] = {
+    ("albef", "itm"): {
+        "head": roll("itm_head.weight"),
+        "order: text": swap(f"{_BERT}.0", f"{_BERT}.1"),
+        "order: joint": swap(f"{_BERT}.2", f"{_BERT}.3"),
+        "order: attention": swap(f"{_BERT}.2.attention", f"{_BERT}.2.crossattention"),
+        "order: image": swap(f"{_VIT}.0", f"{_VIT}.1"),
+        "token": another_first_token,
+    },
+    ("albef", "itc"): {"head": swap("vision_proj", "text_proj")},
+    ("blip", "itm_enc"): {
+        "head": roll("itm_head.weight"),
+        "order: joint": swap(f"{_BERT}.0", f"{_BERT}.1"),
+        "order: attention": swap(f"{_BERT}.2.attention", f"{_BERT}.2.crossattention"),
+        "order: image": swap(f"{_VIT}.0", f"{_VIT}.1"),
+        "token": dec_for_enc,
+    },
+    ("blip", "itm"): {"token": another_first_token},
+    ("blip", "itc"): {"head": swap("vision_proj", "text_proj")},
+    ("fiber", "itm"): {
+        "head": roll(_MATCH),
+        "head: pooler": swap("cross_modal_text_pooler", "cross_modal_text_pooler_itc"),
+        "head: text": swap("cross_modal_text_transform", "cross_modal_text_transform_itc"),
+        "head: image": swap("cross_modal_image_transform", "cross_modal_image_transform_itc"),
+        "order: joint image": swap("vit_model.layers.2.blocks.14", "vit_model.layers.2.blocks.15"),
+        "order: image": swap("vit_model.layers.2.blocks.5", "vit_model.layers.2.blocks.6"),
+        "order: last stage": swap("vit_model.layers.3.blocks.0", "vit_model.layers.3.blocks.1"),
+        "order: joint text": swap(f"{_ROBERTA}.6", f"{_ROBERTA}.7"),
+        "order: last text": swap(f"{_ROBERTA}.10", f"{_ROBERTA}.11"),
+        "order: text": swap(f"{_ROBERTA}.0", f"{_ROBERTA}.1"),
+        "token": another_first_token,
+        "token: pooled": pool_the_last_token,
+        "last norm": no_last_norm_left_out,
+        "windows": shift_the_other_windows,
+        "gate": close_a_gate,
+        "heads of attention": heads(f"{_ROBERTA}.8.crossattention_t2i.self", 2),
+    },
+    ("fiber", "itc"): {"head": swap("cross_modal_image_transform", "cross_modal_image_transform_itc")},
+    ("meter", "itm"): {
+        "head": roll(_MATCH),
+        "head: pooler": swap("cross_modal_text_pooler", "cross_modal_image_pooler"),
+        "order: image": swap(f"{_CLIP}.transformer.resblocks.0", f"{_CLIP}.transformer.resblocks.1"),
+        "order: text": swap(f"{_ROBERTA}.0", f"{_ROBERTA}.2"),
+        "order: joint text": swap("cross_modal_text_layers.0", "cross_modal_text_layers.1"),
+        "order: joint image": swap("cross_modal_image_layers.0", "cross_modal_image_layers.1"),
+        "order: attention": swap("cross_modal_image_layers.1.attention", "cross_modal_image_layers.1.crossattention"),
+        "order: norms": swap(f"{_CLIP}.ln_pre", f"{_CLIP}.ln_post"),
+        "token": another_first_token,
+        "token: pooled": pool_the_last_token,
+        "token: types": roll("token_type_embeddings.weight"),
+        "heads of attention": heads("cross_modal_text_layers.0.attention.self", 2),
+    },
+    ("meter_swin", "itm"): {
+        "head": roll(_MATCH),
+        "order: image": swap("vit_model.layers.2.blocks.0", "vit_model.layers.2.blocks.1"),
+        "order: norms": swap("vit_model.layers.0.blocks.0.norm1", "vit_model.layers.0.blocks.0.norm2"),
+        "token": another_first_token,
+        "token: pooled image": pool_swins_first_token,
+    },
+    ("uniter", "itm"): {
+        "head": roll("itm_output.weight"),
+        "order: joint": swap("uniter.encoder.layer.0", "uniter.encoder.layer.1"),
+        "order: norms": swap("uniter.img_embeddings.img_layer_norm", "uniter.img_embeddings.pos_layer_norm"),
+        "place": places_transposed,
+        "token": another_first_token,
+    },
+    ("vilbert", "itm"): {
+        "head": roll("cls.bi_seq_relationship.weight"),
+        "order: joint": swap("bert.encoder.c_layer.0", "bert.encoder.c_layer.1"),
+        "order: image": swap("bert.encoder.v_layer.0", "bert.encoder.v_layer.1"),
+        "order: text": swap("bert.encoder.layer.2", "bert.encoder.layer.3"),
+        "place": places_transposed,
+        "token": another_first_token,
+    },
+    ("vilbert_multitask", "rank"): {"token: task": roll("bert.embeddings.task_embeddings.weight")},
+    ("vilt", "itm"): {
+        "head": roll(_MATCH),
+        "order": swap("transformer.blocks.0", "transformer.blocks.1"),
+        "order: norms": swap("transformer.blocks.0.norm1", "transformer.blocks.0.norm2"),
+        "order: norm": swap("transformer.norm", "text_embeddings.LayerNorm"),
+        "interpolation": replace("torch.nn.functional.interpolate", bicubic),
+        "token": another_first_token,
+        "token: types": roll("token_type_embeddings.weight"),
+    },
+    ("vlt5", "itm"): {
+        "head": read_true_for_false,
+        "order: decoder": swap("decoder.block.0.layer.2", "decoder.block.1.layer.2"),
+        "order: encoder": swap("encoder.stack.block.0.layer.1", "encoder.stack.block.1.layer.1"),
+        "place": places_transposed,
+        "token": begin_the_answer_with_a_word,
+        "token: region": roll("encoder.visual_embedding.img_order_embedding.weight"),
+    },
+    ("xvlm_pretrain", "itm"): {
+        "head": roll("itm_head.3.weight"),
+        "head: boxes": swap("itm_head.0", "bbox_head.0"),
+        "order: text": swap(f"{_BERT}.0", f"{_BERT}.1"),
+        "order: joint": swap(f"{_BERT}.2", f"{_BERT}.3"),
+        "order: image": swap(f"{_SWIN}.1", f"{_SWIN}.2"),
+        "order: norms": swap(f"{_SWIN}.2.norm1", f"{_SWIN}.2.norm2"),
+        "token": another_first_token,
+    },
+    ("xvlm", "itc"): {"order: image": swap(f"{_SWIN}.1", f"{_SWIN}.2")},
+    ("ofa", "likelihood"): {
+        "head": roll("encoder.embed_tokens.weight"),
+        "order: encoder": swap("encoder.layers.0", "encoder.layers.1"),
+        "order: decoder": swap("decoder.layers.0", "decoder.layers.1"),
+        "order: image": swap("encoder.embed_images.layer2.0", "encoder.embed_images.layer3.0"),
+        "place": setting("encoder", "side", lambda module: 5),
+        "token": another_first_token,
+    },
+    ("cappa", "likelihood"): {
+        "head": roll("text.logits.weight"),
+        "head: bias": roll("text.logits.bias"),
+        "order: image": swap("vision.blocks.0", "vision.blocks.1"),
+        "order: text": swap("text.blocks.0", "text.blocks.1"),
+        "order: attention": swap("text.blocks.0.attention", "text.blocks.0.cross_attention"),
+        "order: gates": swap("text.blocks.1.mlp.wi_0", "text.blocks.1.mlp.wi_1"),
+        "interpolation": replace("tellapart_native.cappa.model.resize_linearly", not_averaged),
+        "rows for columns": setting("vision", "rows", lambda module: module.vision.columns),
+        "registers": setting("vision", "registers", lambda m: torch.nn.Parameter(m.vision.registers[:7])),
+        "norm": setting("text.blocks.0.attention", "norm_key", lambda module: torch.nn.Identity()),
+        "token": another_first_token,
+    },
+}
+
+
+#: Families of which nothing of the authors' is there: their numbers are drawn here, with what no shape tells, and the
+#: tokenizer that knows the ends of a caption.
+DRAWN: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], Callable[[], Any] | None]] = {
+    "cappa": (lambda: draw(cappa_shapes()), {}, None),
+    "ofa": (ofa_state, OFA_SETTINGS, bart),
+}
+
+
+def draw_golden(name: str, reading: str) -> tuple[Golden, NativeFamily, Any]:
+    """Return a family's module, and what it makes of pictures and captions drawn here."""
+    generator = torch.Generator().manual_seed(3)
+    pixels, ids = torch.randn((2, 3, 48, 48), generator=generator), torch.randint(8, 20, (2, 9), generator=generator)
+    held = {"pixel_values": pixels, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    make, settings, tokenizer = DRAWN[name]
+    golden = Golden(make(), held, {}, {}, {} if tokenizer is None else {"words": tokenizer()})
+    family, module = build(name, golden.state, settings)
+    golden.output[reading] = score(family.readings[reading], module, golden)
+    return golden, family, module
+
+
+@pytest.mark.parametrize(
+    ("name", "reading", "mistake"),
+    [
+        pytest.param(*key, change, id=f"{'-'.join(key)}-{what}")
+        for key, all_ in MISTAKES.items()
+        for what, change in all_.items()
+    ],
+)
+def test_a_mistake_moves_the_scores(name: str, reading: str, mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+    golden, family, module = draw_golden(name, reading) if name in DRAWN else open_golden(name)
+    expected = golden.output[reading if name in DRAWN else CASES[name].scores[reading]]
+    mistake(module, golden, monkeypatch)
+    assert distance(score(family.readings[reading], module, golden), expected) > 1e-3
+
+
+def test_every_family_has_a_mistake_of_each_kind() -> None:
+    kinds: dict[str, set[str]] = {}
+    for (name, _), mistakes in MISTAKES.items():
+        family = name if name in DRAWN else CASES[name].family
+        kinds.setdefault(family, set()).update(what.partition(":")[0] for what in mistakes)
+    assert set(kinds) == set(FAMILIES)
+    for family, found in kinds.items():
+        assert found >= {"head", "order", "token"}, family
+    resized = {CASES[name].family for name, *_ in RESIZED} | {"xvlm"}  # test_golden.py
+    interpolated = {family for family, found in kinds.items() if found & {"interpolation", "place"}}
+    assert interpolated | resized == set(FAMILIES)

@@ -1,0 +1,301 @@
+"""VQA over a list, NLVR2's two images and Grad-CAM of ALBEF: formulas in float64, laws, shapes, and runs of VLUE.
+
+No output of the authors' code for these heads was there to compare with.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from golden import build, build_published
+from tiny_files import SETTINGS, albef_state, draw, linear
+from tiny_heads import (
+    ANSWERS,
+    PUBLISHED,
+    PlainBert,
+    albef_nlvr2,
+    albef_text,
+    albef_vqa,
+    decoder,
+    picture,
+    save,
+    two_image_head,
+    write_task,
+)
+from typer.testing import CliRunner
+
+from tellapart.cli.main import app
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.huggingface.tokens import leave_out_end
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
+from tellapart.models.torch.backend import import_torch
+from tellapart.records.run_folder import read_result, read_samples
+from tellapart_native.heads.other_tasks import FusionAnswers, FusionHeat
+from tellapart_native.save import convert_model
+
+pytestmark = pytest.mark.slow
+
+torch = import_torch()
+
+PICTURES = [picture(k) for k in range(3)]
+QUESTIONS = ["what is a cup", "red", "two dogs on the bowl"]
+TEXT = "text_encoder.encoder.layer"
+
+
+def states(model: Any, image: Any, text: str) -> tuple[Any, Any]:
+    """An image's tokens, float64, and the ids of a text."""
+    tokens = model.encoder.encode_images([image])[0].tensors[0].double().numpy()
+    reader = model.encoder._preparation.texts
+    return tokens, reader.tokenizer(text)["input_ids"]
+
+
+def question_of(plain: PlainBert, image: Any, ids: list[int], depth: int, fusion: int) -> Any:
+    x = plain.embed("text_encoder.embeddings", ids)
+    for k in range(depth):
+        x = plain.layer(f"{TEXT}.{k}", x, image if k >= fusion else None)
+    return x
+
+
+def load(folder: Path, family: str, state: dict[str, Any], reading: str | None = None, **settings: Any) -> Any:
+    return find_model(f"{family}:{save(folder, family, state, **settings)}", ModelOptions(reading=reading))
+
+
+def test_answers_are_ranked_by_the_formula(tmp_path: Path) -> None:
+    state = albef_vqa()
+    model = load(tmp_path, "albef", state)
+    assert isinstance(model, AnswerChooser)
+    plain = PlainBert(state)
+    tokenizer = model.encoder._preparation.texts.tokenizer
+    for image, question in zip(PICTURES, QUESTIONS, strict=True):
+        tokens, ids = states(model, image, question)
+        assert (ids[0], ids[-1] != 3) == (2, True)  # [CLS] first, and no [SEP]
+        source = question_of(plain, tokens, ids, 4, 2)
+        numbers = []
+        for answer in ANSWERS:
+            row = [2, *tokenizer(answer, add_special_tokens=False)["input_ids"], 3]
+            x = plain.embed("text_decoder.bert.embeddings", row)
+            for k in range(2):
+                x = plain.layer(f"text_decoder.bert.encoder.layer.{k}", x, source, causal=True)
+            head = "text_decoder.cls.predictions"
+            x = torch.nn.functional.gelu(torch.from_numpy(plain.linear(f"{head}.transform.dense", x))).numpy()
+            x = plain.norm(f"{head}.transform.LayerNorm", x)
+            logits = x @ plain.state[f"{head}.decoder.weight"].T + plain.state[f"{head}.bias"]
+            logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+            each = [logs[k, row[k + 1]] for k in range(len(row) - 1)]
+            numbers.append(sum(each) + each[0])
+        (ours,) = model.outputs([image], [question])
+        np.testing.assert_allclose(ours, numbers, atol=1e-4)
+        assert np.ptp(numbers) > 0.1
+        assert model.choose_answers([image], [question]) == [ANSWERS[int(np.argmax(numbers))]]
+
+
+def test_the_lists_order_changes_no_answer_and_neighbours_change_no_number(tmp_path: Path) -> None:
+    model = load(tmp_path, "albef", albef_vqa())
+    together = model.outputs(PICTURES, QUESTIONS)
+    (tmp_path / "answer_list.json").write_text(json.dumps(ANSWERS[::-1]))
+    reversed_ = find_model(f"albef:{tmp_path / 'head.pth'}")
+    assert isinstance(reversed_, FusionAnswers)
+    assert reversed_.fingerprint != model.fingerprint
+    assert reversed_.choose_answers(PICTURES, QUESTIONS) == model.choose_answers(PICTURES, QUESTIONS)
+    for numbers, other in zip(together, reversed_.outputs(PICTURES, QUESTIONS), strict=True):
+        np.testing.assert_array_equal(numbers, other[::-1])
+    np.testing.assert_array_equal(model.outputs(PICTURES[1:2], QUESTIONS[1:2])[0], together[1])
+
+
+def test_only_the_answers_with_the_likeliest_first_tokens_are_read_to_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(tmp_path, "albef", albef_vqa())
+    (whole,) = model.outputs(PICTURES[:1], QUESTIONS[:1])
+    monkeypatch.setattr("tellapart_native.heads.answers._RANKED", 2)
+    (some,) = find_model(f"albef:{tmp_path / 'head.pth'}").outputs(PICTURES[:1], QUESTIONS[:1])  # type: ignore[attr-defined]
+    kept = np.isfinite(some)
+    assert kept.sum() == 2
+    np.testing.assert_allclose(some[kept], whole[kept], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, r"answer_list.json is not there: the list of answers .* vqa_dict.json of ViLT's release"),
+        (["red", "red"], r"answer_list.json holds the answer 'red' twice"),
+        (["red", 2], r"answer_list.json must hold a list of answers, or an object"),
+        ({"0": "red", "2": "cup"}, r"its keys are not the numbers from 0 to 1"),
+        (["red " * 80], r"an answer of the list has 82 tokens, and the decoder takes 64"),
+    ],
+)
+def test_a_list_of_answers_that_does_not_do(tmp_path: Path, content: Any, said: str) -> None:
+    file = save(tmp_path, "albef", albef_vqa())
+    (tmp_path / "answer_list.json").unlink()
+    if content is not None:
+        (tmp_path / "answer_list.json").write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=said):
+        find_model(f"albef:{file}")
+
+
+def test_an_object_of_numbers_is_a_list_of_answers(tmp_path: Path) -> None:
+    model = load(tmp_path, "albef", albef_vqa())
+    (tmp_path / "answer_list.json").write_text(json.dumps({str(k): one for k, one in reversed([*enumerate(ANSWERS)])}))
+    assert find_model(f"albef:{tmp_path / 'head.pth'}").fingerprint == model.fingerprint
+
+
+def test_a_tokenizer_that_always_ends_a_text_is_refused() -> None:
+    class Bytes:
+        cls_token = None
+
+    with pytest.raises(ModelError, match=r"a Bytes cannot be told to leave out a text's last token"):
+        leave_out_end(Bytes())
+
+
+def test_two_images_are_judged_by_the_formula(tmp_path: Path) -> None:
+    state = albef_nlvr2()
+    model = load(tmp_path, "albef", state)
+    assert isinstance(model, TwoImageClassifier)
+    plain = PlainBert(state)
+    seen = []
+    for left, right in ((PICTURES[0], PICTURES[1]), (PICTURES[1], PICTURES[0])):
+        tokens, ids = states(model, left, QUESTIONS[0])
+        pair = (tokens, states(model, right, QUESTIONS[0])[0])
+        x = plain.embed("text_encoder.embeddings", ids)
+        for k in range(6):
+            x = plain.layer(f"{TEXT}.{k}", x, pair[k % 2] if k >= 2 else None)
+        logits = plain.linear("cls_head.2", np.maximum(plain.linear("cls_head.0", x[0]), 0))
+        (ours,) = model.judge([left], [right], QUESTIONS[:1])
+        np.testing.assert_allclose(ours, 1 / (1 + np.exp(logits[0] - logits[1])), atol=1e-5)
+        seen.append(ours)
+    assert abs(seen[0] - seen[1]) > 1e-3  # the images' order matters
+    together = model.judge(PICTURES[:2], PICTURES[1:], QUESTIONS[:2])
+    np.testing.assert_array_equal(together[:1], model.judge(PICTURES[:1], PICTURES[1:2], QUESTIONS[:1]))
+    with pytest.raises(ModelError, match=r"2 texts with 1 and 2 images; give an image for each text"):
+        model.judge(PICTURES[:1], PICTURES[:2], QUESTIONS[:2])
+
+
+@pytest.mark.parametrize("layer", [2, 3])
+def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path, layer: int) -> None:
+    state = {name: tensor for name, tensor in albef_state().items() if tensor.ndim and "queue" not in name}
+    model = load(tmp_path, "albef", state, "grad_cam", gradcam_layer=layer)
+    assert isinstance(model, BoxFinder)
+    plain = PlainBert(state)
+    image, ids = states(model, PICTURES[0], QUESTIONS[0])
+    x = plain.embed("text_encoder.embeddings", ids)
+    for k in range(layer):
+        x = plain.layer(f"{TEXT}.{k}", x, image if k >= 2 else None)
+    name = f"{TEXT}.{layer}"
+    own = plain.attend(f"{name}.attention", x, x, plain.shares(f"{name}.attention", x, x))
+    shares = plain.shares(f"{name}.crossattention", own, image)
+
+    def match(changed: Any) -> float:
+        y = plain.layer(name, x, image, shares=changed)
+        for k in range(layer + 1, 4):
+            y = plain.layer(f"{TEXT}.{k}", y, image)
+        return float(plain.linear("itm_head", y[0])[1])
+
+    gradient = np.zeros_like(shares)
+    for place in np.ndindex(shares.shape):
+        step = np.zeros_like(shares)
+        step[place] = 1e-4
+        gradient[place] = (match(shares + step) - match(shares - step)) / 2e-4
+    expected = (shares * gradient.clip(0))[..., 1:].mean((0, 1)).reshape(2, 2)
+    assert expected.max() > 1e-3
+    (ours,) = model.outputs(PICTURES[:1], QUESTIONS[:1])
+    np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=1e-6)
+    together = model.outputs(PICTURES, QUESTIONS)
+    np.testing.assert_array_equal(together[0], ours)
+
+
+def test_the_layer_of_grad_cam_is_never_guessed(tmp_path: Path) -> None:
+    file = save(tmp_path, "albef", albef_state())
+    with pytest.raises(ModelError, match=r"4 layers, which read the image from 2 on, and gradcam_layer is None"):
+        find_model(f"albef:{file}", ModelOptions(reading="grad_cam"))
+    assert isinstance(find_model(f"albef:{file}"), PairScorer)
+
+
+def test_grad_cam_reads_block_8_of_twelve() -> None:
+    heads = linear("vision_proj", 16, 32) | linear("text_proj", 16, 32) | linear("itm_head", 2, 32)
+    family, module = build("albef", draw(albef_text(12, 6) | heads), SETTINGS)
+    halves: Any = family.readings["grad_cam"].halves(module)
+    assert halves.layer == 8
+
+
+def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path: Path) -> None:
+    model = load(tmp_path, "albef", albef_state(), "grad_cam", gradcam_layer=3)
+    assert isinstance(model, FusionHeat)
+    proposals = ((0.0, 0.0, 20.0, 20.0), (25.0, 20.0, 25.0, 20.0), (0.0, 0.0, 50.0, 40.0))
+    one, other = model.find_boxes(PICTURES[:2], QUESTIONS[:2], [proposals, ()])
+    assert one in proposals
+    assert {other[0], other[2]} <= {0.0, 25.0, 50.0}  # the picture has two cells across, of 25 pixels each
+    assert {other[1], other[3]} <= {0.0, 20.0, 40.0}
+    # A candidate more that is not chosen changes nothing, nor does their order.
+    assert model.find_boxes(PICTURES[:1], QUESTIONS[:1], [proposals[::-1]]) == [one]
+
+
+@pytest.mark.parametrize(
+    ("task", "benchmark", "state", "options"),
+    [
+        ("vqa", "vlue-vqa", albef_vqa, []),
+        ("nlvr2", "vlue-nlvr2", albef_nlvr2, []),
+        ("refcoco+", "vlue-grounding", albef_state, ["--reading", "grad_cam"]),
+    ],
+)
+def test_vlue_is_run_from_a_file(tmp_path: Path, task: str, benchmark: str, state: Any, options: list[str]) -> None:
+    file = save(tmp_path / "model", "albef", state(), gradcam_layer=2)
+    data = write_task(tmp_path / "data", task)
+    outputs = []
+    for size in ("1", "32"):
+        out = tmp_path / size
+        arguments = ["run", "-m", f"albef:{file}", "-b", benchmark, "--data", str(data), "--images", str(data)]
+        arguments += ["--no-cache", "--batch-size", size, "--out", str(out), "--json", *options]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        assert list(read_result(out).benchmarks) == [benchmark]
+        outputs.append([sample.output for sample in read_samples(out, benchmark)])
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0]) >= 6
+
+
+@pytest.mark.parametrize("state", [albef_vqa, albef_nlvr2])
+def test_a_converted_folder_is_the_same_model(tmp_path: Path, state: Any) -> None:
+    model = load(tmp_path / "file", "albef", state())
+    convert_model(f"albef:{tmp_path / 'file' / 'head.pth'}", tmp_path / "folder")
+    converted: Any = find_model(f"albef:{tmp_path / 'folder'}")
+    if isinstance(model, FusionAnswers):
+        ours, theirs = (one.outputs(PICTURES, QUESTIONS) for one in (model, converted))
+    else:
+        ours, theirs = (one.judge(PICTURES[:2], PICTURES[1:], QUESTIONS[:2]) for one in (model, converted))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_file_has_the_reading_of_its_task() -> None:
+    for state, reading in ((albef_vqa(), "vqa"), (albef_nlvr2(), "nlvr2")):
+        family, module = build("albef", state, SETTINGS)
+        assert [name for name, one in family.readings.items() if one.needs in module.state_dict()] == [reading]
+        assert module.config.context == 64  # every position: questions and sentences are read whole
+
+
+def test_heads_at_published_size() -> None:
+    asked = build_published("albef", albef_text(12, 6, PUBLISHED) | decoder(6, PUBLISHED))
+    judged = build_published("albef", albef_text(18, 6, PUBLISHED) | two_image_head(768))
+    assert (asked.config.image_size, judged.config.image_size) == (384, 384)
+    assert asked.text_decoder.cls.predictions.decoder.weight.shape == (30522, 768)
+    assert (len(asked.text_decoder.bert.encoder.layer), len(judged.text_encoder.encoder.layer)) == (6, 18)
+    assert [tuple(judged.cls_head[k].weight.shape) for k in (0, 2)] == [(768, 768), (2, 768)]
+    counts = [sum(one.numel() for one in module.parameters()) for module in (asked, judged)]
+    # Six pairs of layers share the keys and values of their attention to the image.
+    shared = 6 * 2 * (768 * 768 + 768)
+    whole = sum(math.prod(shape) for shape in (albef_text(18, 6, PUBLISHED) | two_image_head(768)).values())
+    assert counts == [313_776_954, whole - shared]
+
+
+def test_the_pairs_layers_share_keys_and_values() -> None:
+    _, module = build("albef", albef_nlvr2(), SETTINGS)
+    layers = module.text_encoder.encoder.layer
+    assert layers[2].crossattention.self.key is layers[3].crossattention.self.key
+    assert layers[2].crossattention.self.query is not layers[3].crossattention.self.query
+    assert layers[3].crossattention.self.value is not layers[4].crossattention.self.value
