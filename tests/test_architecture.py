@@ -32,12 +32,13 @@ EVERYWHERE = sorted([*MODULES, *(path for package in JOINED for path in package.
 
 #: From the ground up; a module imports from its own room or a lower one. Nothing shares a level.
 LEVELS = [
+    "moved",
     "errors",
     "catalog",
     "stats",
     "data",
-    "metrics",
     "records",
+    "metrics",
     "models",
     "benchmarks",
     "builders",
@@ -45,7 +46,7 @@ LEVELS = [
     "evaluation",
     "report",
     "train",
-    "audit",
+    "auditing",
     "annotate",
     "board",
     "api",
@@ -112,7 +113,8 @@ def test_imports_point_down() -> None:
 
 def test_nothing_imports_the_root() -> None:
     """The version alone is read from the root, by the command that prints it."""
-    found = [dotted(path) for path in MODULES if part_of(path) != "cli" and "tellapart" in imports_of(path)]
+    others = [path for path in MODULES if part_of(path) != "cli" and path != SOURCE / "__init__.py"]
+    found = [dotted(path) for path in others if "tellapart" in imports_of(path)]
     assert found == []
 
 
@@ -208,7 +210,9 @@ def test_a_circle_would_be_seen() -> None:
 
 
 def test_a_sub_package_init_holds_a_docstring_only() -> None:
-    inits = [path for path in EVERYWHERE if path.name == "__init__.py" and path.parent != SOURCE]
+    """That of `metrics` also names the classes that `tellapart.metrics` has."""
+    doors = {SOURCE, SOURCE / "metrics"}
+    inits = [path for path in EVERYWHERE if path.name == "__init__.py" and path.parent not in doors]
     assert len(inits) > 20
     assert [dotted(p) for p in inits if len(tree_of(p).body) != 1 or not ast.get_docstring(tree_of(p))] == []
 

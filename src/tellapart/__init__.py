@@ -11,11 +11,53 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
+
+from tellapart.moved import open_former_rooms
+
+if TYPE_CHECKING:
+    from tellapart import metrics as metrics
+    from tellapart.api.annotate import export_study as export_study
+    from tellapart.api.audit import audit as audit
+    from tellapart.api.build import build as build
+    from tellapart.api.compare import compare as compare
+    from tellapart.api.evaluate import evaluate as evaluate
+    from tellapart.api.evaluate import load_pairs as load_pairs
+    from tellapart.api.evaluate import score as score
+    from tellapart.api.interchange import export as export
+    from tellapart.api.interchange import paper_table as paper_table
+    from tellapart.api.interchange import plot as plot
+    from tellapart.api.plugins import load_plugin as load_plugin
+    from tellapart.api.probe import PairProbe as PairProbe
+    from tellapart.api.run import Run as Run
+    from tellapart.api.run import open_run as open_run
+    from tellapart.api.train import train as train
+    from tellapart.benchmarks.benchmark import Benchmark as Benchmark
+    from tellapart.benchmarks.find import find_benchmark as find_benchmark
+    from tellapart.data.folder import read_pair_set as read_pair_set
+    from tellapart.data.folder import write_pair_set as write_pair_set
+    from tellapart.data.item import Item as Item
+    from tellapart.data.pairset import Outline as Outline
+    from tellapart.data.pairset import PairSet as PairSet
+    from tellapart.data.scores import Scores as Scores
+    from tellapart.errors import TellapartError as TellapartError
+    from tellapart.evaluation.run import Settings as Settings
+    from tellapart.metrics.choice import choice_score as choice_score
+    from tellapart.metrics.metric import Metric as Metric
+    from tellapart.metrics.pairs import group_score as group_score
+    from tellapart.metrics.pairs import image_score as image_score
+    from tellapart.metrics.pairs import text_score as text_score
+    from tellapart.metrics.registry import METRICS as METRICS
+    from tellapart.models.external import read_scores as read_scores
+    from tellapart.models.find import find_model as find_model
+    from tellapart.models.store import EmbeddingStore as EmbeddingStore
+    from tellapart.records.result import Result as Result
+    from tellapart.records.run_folder import read_result as read_result
+    from tellapart.records.run_folder import read_samples as read_samples
 
 __version__ = "0.2.0"
 
-# Loaded on first use: `import tellapart` stays light.
+#: Loaded on first use: `import tellapart` stays light. The imports above are these, for type checkers and editors.
 _WHERE = {
     "Benchmark": "benchmarks.benchmark",
     "EmbeddingStore": "models.store.embedding_store",
@@ -30,6 +72,7 @@ _WHERE = {
     "Scores": "data.scores",
     "Settings": "evaluation.run",
     "TellapartError": "errors",
+    "audit": "api.audit",
     "build": "api.build",
     "choice_score": "metrics.choice",
     "compare": "api.compare",
@@ -51,56 +94,38 @@ _WHERE = {
     "read_scores": "models.memory.external",
     "score": "api.evaluate",
     "text_score": "metrics.pairs",
+    "train": "api.train",
     "write_pair_set": "data.folder",
 }
 
-#: Rooms of the package that are used as functions, too: `tellapart.train("config.toml")`; and `tellapart.metrics`, in
-#: which a class for each metric is found: `tellapart.metrics.GroupScore()`.
-_CALLED = {"audit": "api.audit", "train": "api.train"}
-_METRICS = "metrics"
+__all__ = ["__version__", "metrics", *_WHERE]  # noqa: PLE0604  (the names are the strings of the table)
 
-__all__ = ["__version__", *_WHERE, *_CALLED, _METRICS]  # noqa: PLE0604  (the names are the strings of the table)
+open_former_rooms()
 
+if not TYPE_CHECKING:  # for which any name would be one of Any
 
-class _CalledRoom(ModuleType):
-    """A room that is a function, too: the one of its name in `tellapart.api`."""
+    class _TrainRoom(ModuleType):
+        """The room `train`, which is a function, too, until it has another name."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        name = self.__name__.rpartition(".")[2]
-        return getattr(importlib.import_module(f"tellapart.{_CALLED[name]}"), name)(*args, **kwargs)
+        def __call__(self, *args: object, **kwargs: object) -> object:
+            return importlib.import_module("tellapart.api.train").train(*args, **kwargs)
 
+    class _Root(ModuleType):
+        def __setattr__(self, name: str, value: object) -> None:
+            if isinstance(value, ModuleType) and name == "train":
+                value.__class__ = _TrainRoom
+            super().__setattr__(name, value)
 
-class _MetricsRoom(ModuleType):
-    """The room of metrics, with a class for each that takes scores batch by batch, made when it is asked for."""
+    sys.modules[__name__].__class__ = _Root
 
-    def __getattr__(self, name: str) -> Any:
-        if not name[:1].isupper():  # a module of the room that is not imported yet, as the import of it asks
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return importlib.import_module("tellapart.api.streaming").metric_class(name)
-
-
-class _Root(ModuleType):
-    """This package: a room becomes what it is above when it is first imported, whoever imports it."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and name in _CALLED:
-            value.__class__ = _CalledRoom
-        elif isinstance(value, ModuleType) and name == _METRICS:
-            value.__class__ = _MetricsRoom
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Root
-
-
-def __getattr__(name: str) -> Any:
-    if name in _CALLED or name == _METRICS:
-        return importlib.import_module(f"tellapart.{name}")
-    if name not in _WHERE:
-        raise AttributeError(f"module 'tellapart' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tellapart.{_WHERE[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name in {"metrics", "train"}:
+            return importlib.import_module(f"tellapart.{name}")
+        if name not in _WHERE:
+            raise AttributeError(f"module 'tellapart' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"tellapart.{_WHERE[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -7,8 +7,13 @@ to do next. The command line prints the message alone and exits with 2.
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +31,7 @@ __all__ = [
     "UnknownNameError",
     "first_line",
     "first_sentence",
+    "import_torch",
     "quote",
     "require",
     "shorten",
@@ -36,6 +42,17 @@ _LONGEST = 2000
 
 #: A file, perhaps with a line or a row: `a.jsonl`, `a.jsonl:3`, `a.json: row 3`.
 _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d+)|: .*)?", re.DOTALL)
+#: Schemas that torchvision's Python files expect of its C++ library at import.
+_OPERATORS = ("nms", "qnms")
+_SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+
+#: How often a thread of OpenMP looks again before it sleeps; its own number is 300,000. A run of a ViT-S/32 on two
+#: cores, one of them busy: 25 processor seconds with it, 37 without; on two idle cores 23 with both. With no wait awake
+#: at all a training of small matrices takes 1.7 times as long.
+_SPINS = "10000"
+
+#: Holds the declared schemas: torch forgets them when this object is collected.
+_declared: list[Any] = []
 
 
 class TellapartError(Exception):
@@ -210,3 +227,45 @@ def require(module: str, *, extra: str) -> ModuleType:
         raise MissingDependencyError(
             f'{module} is needed here and is not installed; run: pip install "tellapart[{extra}]"'
         ) from missing
+
+
+def import_torch() -> ModuleType:
+    """Import torch, and make the torchvision beside it importable; call it before transformers or open_clip.
+
+    torchvision registers operators of its C++ library at import. Beside a torch of another kind (a CUDA build of
+    the one, a CPU build of the other) that library does not load, `import torchvision` fails, and transformers and
+    open_clip with it, though neither needs those operators. Declaring their two schemas is enough.
+
+    Where torch computes with GNU's OpenMP, as its wheels for Linux do, its threads wait for each other awake for some
+    30 microseconds instead of a millisecond, unless `GOMP_SPINCOUNT` or `OMP_WAIT_POLICY` is set: on a machine with
+    other work, and beside threads that decode, a core is not burnt in waiting.
+
+    Intel's MKL multiplies a row by other kernels at another place of a matrix or of memory, and the last bit of the
+    result differs, on processors with AVX-512 for one. Its strict mode, unless `MKL_CBWR` is set or MKL has computed
+    before, makes them equal.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # MKL reads it with its first product
+    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
+    torch = require("torch", extra="models")
+    if "torchvision" not in sys.modules and not _declared:
+        _declare_operators(torch)
+    return torch
+
+
+def _declare_operators(torch: ModuleType) -> None:
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or not spec.submodule_search_locations:
+        return
+    library = next(Path(spec.submodule_search_locations[0]).glob("_C*"), None)
+    if library is not None:
+        with suppress(OSError):
+            torch.ops.load_library(str(library))
+            return
+    fragment = torch.library.Library("torchvision", "FRAGMENT")
+    for operator in _OPERATORS:
+        fragment.define(operator + _SIGNATURE)
+    _declared.append(fragment)

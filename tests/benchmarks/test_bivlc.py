@@ -17,7 +17,8 @@ from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, ScoreError
-from tellapart.evaluation.tabulate import Tabulated, tabulate_units
+from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.metrics.tabulate import Tabulated
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 

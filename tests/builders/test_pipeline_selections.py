@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart import catalog
-from tellapart.audit.audit import audit
+from tellapart.auditing.audit import audit
 from tellapart.builders.pipeline import build
 from tellapart.builders.selections import Distinct, PerCluster, Selection
 from tellapart.data.folder import read_pair_set

@@ -17,7 +17,7 @@ from tellapart.errors import MetricError, RunError, ScoreError
 from tellapart.evaluation.evaluate import evaluate_predictions, prepare_listed
 from tellapart.evaluation.measure import measure, remeasure
 from tellapart.evaluation.run import run_record
-from tellapart.evaluation.tabulate import MOST_VALUES, Tabulated
+from tellapart.metrics.tabulate import MOST_VALUES, Tabulated
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import ModelRecord, Result
 from tellapart.records.run_folder import read_samples, write_result, write_samples

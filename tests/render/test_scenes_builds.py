@@ -17,7 +17,7 @@ pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 
 from scanned import shelf
 
-from tellapart.audit.audit import audit
+from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Rejected, Start
 from tellapart.builders.pipeline import build, journal_of
 from tellapart.data.folder import read_pair_set

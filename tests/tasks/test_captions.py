@@ -20,8 +20,8 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.vlue import read_captions
 from tellapart.data.task_records import CaptionSet
 from tellapart.errors import DataError, MetricError, ScoreError
-from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.captions import caption_scores
+from tellapart.metrics.tabulate import tabulate
 from tellapart.models.generative.prompts import CAPTION
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.captions import CAPTIONS, measure_captions

@@ -18,8 +18,8 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.data.images import decode
 from tellapart.errors import ModelError, ScoreError
-from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.classification import rank_labels
+from tellapart.metrics.tabulate import tabulate
 from tellapart.models.find import find_model
 from tellapart.models.protocols import PairScorer
 from tellapart.models.store.embedding_store import EmbeddingStore

@@ -20,8 +20,8 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
-from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.moments import PREDICTION_COUNTS, TOLERANCES, frame_times, random_accuracy
+from tellapart.metrics.tabulate import tabulate
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import dot_products, normalise
 from tellapart.tasks.moments import MOMENTS, FrameScores, measure_moments, read_frame_scores

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from facts import raises
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.evaluation.tabulate import tabulate
 from tellapart.metrics.retrieval import chance_recall, scores_both_ways
+from tellapart.metrics.tabulate import tabulate
 from tellapart.records.run_folder import read_samples
 from tellapart.tasks.retrieval import DEPTHS, RETRIEVAL, measure_retrieval, read_gallery_scores
 

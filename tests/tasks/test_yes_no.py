@@ -19,7 +19,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 from tellapart.evaluation.measure import remeasure
-from tellapart.evaluation.tabulate import tabulate_units
+from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.find import find_model
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import read_result

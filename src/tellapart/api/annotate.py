@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tellapart.annotate.agreement import usable
 from tellapart.annotate.errors_by import read_groups
@@ -14,9 +13,9 @@ from tellapart.annotate.folder import ImageAccess, read_earlier, read_study, wri
 from tellapart.annotate.human import human_scores
 from tellapart.annotate.replies import decode_replies, read_allowed
 from tellapart.annotate.reply_files import read_replies
-from tellapart.annotate.survey import Deal, deal
+from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import SURVEYS, find_survey
-from tellapart.api.arguments import as_path, as_tuple
+from tellapart.api.arguments import PairsGiven, PathGiven, as_path, as_paths
 from tellapart.api.evaluate import load_pairs
 from tellapart.errors import DataError
 from tellapart.models.memory.external import write_scores
@@ -45,7 +44,7 @@ class WrittenStudy:
 
     to: Path
     survey: str
-    study: Any
+    study: Study
     largest: int
 
 
@@ -62,31 +61,33 @@ class ImportedAnswers:
     """
 
     to: Path
-    answers: Sequence[Any]
-    broken: Sequence[Any]
+    answers: Sequence[SurveyAnswer]
+    broken: Sequence[SurveyAnswer]
     skipped: int
     of: int
 
 
 def export_study(
     survey: str,
-    pairs: Any,
-    to: str | Path,
+    pairs: PairsGiven,
+    to: PathGiven,
     *,
     annotators: str = "1",
     each: int | None = None,
     sample: int | None = None,
     seed: int = 0,
-    after: str | Path | None = None,
+    after: PathGiven | None = None,
     embed: bool = False,
     prefix: str = "",
-    **place: Any,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
 ) -> WrittenStudy:
     """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key.
 
     Args:
         survey: its name.
-        pairs: as `load_pairs` takes them, with `place` for data, images and outside_images.
+        pairs: as `load_pairs` takes them.
         to: the study's folder; new or empty.
         annotators: how many, or their names, separated by commas.
         each: how many annotators see each unit; all if None.
@@ -95,6 +96,7 @@ def export_study(
         after: an earlier study's folder, of surveys that need one.
         embed: put the images into Label Studio's tasks.
         prefix: the folder's path below Label Studio's local files.
+        data, images, outside_images: as of `evaluate`.
 
     Raises:
         TellapartError: no such survey or set, or the folder holds something.
@@ -106,7 +108,7 @@ def export_study(
     """
     chosen = find_survey(survey)
     options = Deal(_names(annotators), each, seed, sample)
-    source = load_pairs(pairs, **place)
+    source = load_pairs(pairs, data=data, images=images, outside_images=outside_images)
     study = deal(chosen, source, options, None if after is None else read_earlier(as_path(after, "after")))
     folder = as_path(to, "to")
     return WrittenStudy(
@@ -115,12 +117,12 @@ def export_study(
 
 
 def import_answers(
-    study: str | Path,
-    files: Any,
+    study: PathGiven,
+    files: PathGiven | Sequence[PathGiven],
     *,
     partial: bool = False,
-    answer_list: str | Path | None = None,
-    records: str | Path | None = None,
+    answer_list: PathGiven | None = None,
+    records: PathGiven | None = None,
 ) -> ImportedAnswers:
     """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice.
 
@@ -135,9 +137,7 @@ def import_answers(
             f"--records: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
         )
     allowed = read_allowed(as_path(answer_list, "answer_list")) if answer_list else frozenset()
-    replies = [
-        reply for path in as_tuple(files, "files") for reply in read_replies(as_path(path, "files"), survey, key)
-    ]
+    replies = [reply for path in as_paths(files, "files") for reply in read_replies(path, survey, key)]
     answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial)
     to = write_answers(folder, answers)
     if records and survey.records:
@@ -152,17 +152,18 @@ def import_answers(
 
 
 def agree(
-    studies: Any, *, groups: str | Path | None = None, scores: str | Path | None = None, seed: int = 0
+    studies: PathGiven | Sequence[PathGiven],
+    *,
+    groups: PathGiven | None = None,
+    scores: PathGiven | None = None,
+    seed: int = 0,
 ) -> Findings:
     """Return how people agree, where they err, and the human row of a results table; `scores` writes their answers.
 
     Raises:
         TellapartError: a folder is no study with answers, or they are not of one pair set.
     """
-    answered = [
-        (each.study, each.answers)
-        for each in (read_earlier(as_path(one, "studies")) for one in as_tuple(studies, "studies"))
-    ]
+    answered = [(each.study, each.answers) for each in map(read_earlier, as_paths(studies, "studies"))]
     found = findings(answered, read_groups(as_path(groups, "groups")) if groups else None, seed=seed)
     if scores:
         write_scores(human_scores(answered), as_path(scores, "scores"))

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tellapart.benchmarks.locations import Locations
-from tellapart.catalog import nearest
+from tellapart.data.pairset import PairSet
 from tellapart.data.paths import as_path as read_path
+from tellapart.data.progress import NotedProgress
 from tellapart.errors import RunError, quote
 
-__all__ = ["as_limit", "as_names", "as_path", "as_tuple", "choose", "field_names", "locations"]
+__all__ = [
+    "LimitGiven",
+    "PairsGiven",
+    "PathGiven",
+    "ProgressGiven",
+    "as_limit",
+    "as_names",
+    "as_path",
+    "as_paths",
+    "as_tuple",
+    "locations",
+]
+
+#: A text or a path; a `Run` is one, too.
+PathGiven: TypeAlias = str | os.PathLike[str]
+
+#: A pair set, its folder, or the name of a benchmark of minimal pairs.
+PairsGiven: TypeAlias = PathGiven | PairSet
+
+#: A number of items, a share of them, or either as the command line writes it.
+LimitGiven: TypeAlias = int | float | str | None
+
+#: True shows progress, False does not, None where somebody may look; or a function from a title to a callback.
+ProgressGiven: TypeAlias = bool | Callable[[str], NotedProgress] | None
 
 
-def as_path(value: Any, what: str) -> Path:
+def as_path(value: object, what: str) -> Path:
     """Return a text or a path as a path.
 
     Raises:
@@ -27,7 +51,19 @@ def as_path(value: Any, what: str) -> Path:
     return read_path(value, what, RunError)
 
 
-def as_tuple(value: Any, what: str) -> tuple[Any, ...]:
+def as_paths(value: PathGiven | Sequence[PathGiven], what: str) -> list[Path]:
+    """Return one path or several as a list of paths.
+
+    Raises:
+        RunError: there is none, or one is neither a text nor a path.
+
+    >>> [path.as_posix() for path in as_paths(["a", Path("b")], "runs")]
+    ['a', 'b']
+    """
+    return [as_path(each, what) for each in as_tuple(value, what)]
+
+
+def as_tuple(value: object, what: str) -> tuple[Any, ...]:
     """Return one thing, or several in a list or tuple, as a tuple; paths in it as texts.
 
     Raises:
@@ -42,8 +78,8 @@ def as_tuple(value: Any, what: str) -> tuple[Any, ...]:
     return tuple(str(each) if isinstance(each, Path) else each for each in several)
 
 
-def as_names(value: Any) -> tuple[str, ...]:
-    """Return names of models as a tuple; none of None or of an empty one.
+def as_names(value: object, what: str = "names") -> tuple[str, ...]:
+    """Return names as a tuple; none of None or of an empty one.
 
     Raises:
         RunError: one is no text.
@@ -51,13 +87,13 @@ def as_names(value: Any) -> tuple[str, ...]:
     >>> as_names(["a", "b"]), as_names(None)
     (('a', 'b'), ())
     """
-    names = () if value is None or (isinstance(value, list | tuple) and not value) else as_tuple(value, "names")
+    names = () if value is None or (isinstance(value, list | tuple) and not value) else as_tuple(value, what)
     if other := [name for name in names if not (isinstance(name, str) and name)]:
-        raise RunError(f"names={quote(value)}: {quote(other[0])} is no name; give a text for each model")
+        raise RunError(f"{what}={quote(value)}: {quote(other[0])} is no name; give texts")
     return names
 
 
-def as_limit(value: Any) -> str | None:
+def as_limit(value: object) -> str | None:
     """Return a number or a share of items as `--limit` writes it.
 
     Raises:
@@ -73,24 +109,9 @@ def as_limit(value: Any) -> str | None:
     return f"{value}"
 
 
-def choose(call: str, given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Return keyword arguments that a function takes.
-
-    Raises:
-        RunError: it does not take one of them.
-
-    >>> choose("evaluate", {"seed": 1}, ["seed", "device"])
-    {'seed': 1}
-    """
-    known = list(known)
-    for name in given:
-        if name not in known:
-            hint = nearest(name, known) or ";"
-            raise RunError(f"{call}({name}=...): no such argument{hint} it also takes {', '.join(known)}")
-    return dict(given)
-
-
-def locations(data: Any = None, images: Any = None, outside_images: bool = False) -> Locations:
+def locations(
+    data: PathGiven | None = None, images: PathGiven | None = None, outside_images: bool = False
+) -> Locations:
     """Return where the user keeps benchmarks' files, as `--data`, `--images` and `--outside-images` say it.
 
     Raises:
@@ -105,8 +126,3 @@ def locations(data: Any = None, images: Any = None, outside_images: bool = False
         None if images is None else as_path(images, "images"),
         bool(outside_images),
     )
-
-
-def field_names(record: type, *without: str) -> list[str]:
-    """List the fields of a dataclass that are arguments of a function, too."""
-    return [field.name for field in fields(record) if field.name not in without]

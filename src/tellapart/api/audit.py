@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from contextlib import redirect_stdout
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-from tellapart.api.arguments import as_path
+from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path
 from tellapart.api.evaluate import load_pairs
 from tellapart.api.frame import Frame
 from tellapart.api.progress import reporting
-from tellapart.audit.audit import Audit, Options
-from tellapart.audit.audit import audit as look
-from tellapart.audit.card import html, make_card
-from tellapart.audit.show import print_audit, write_audit
+from tellapart.auditing.audit import Audit, Options
+from tellapart.auditing.audit import audit as look
+from tellapart.auditing.card import html, make_card
+from tellapart.auditing.show import print_audit, write_audit
 from tellapart.data.pairset import PairSet
 
 __all__ = ["Audited", "audit"]
 
 
 def audit(
-    pairs: str | Path | PairSet,
+    pairs: PairsGiven,
     *,
-    against: str | Path | PairSet | None = None,
-    to: str | Path | None = None,
+    against: PairsGiven | None = None,
+    to: PathGiven | None = None,
     text_model: str | None = None,
     grammar_model: str | None = None,
     detector_model: str | None = None,
     read_images: bool = True,
-    data: str | Path | None = None,
-    images: str | Path | None = None,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
     outside_images: bool = False,
-    progress: bool | Callable[[str], Any] | None = None,
+    progress: ProgressGiven = None,
 ) -> Audited:
     """Look for artefacts in a pair set: blind accuracy, lengths, duplicates, leaks, what changes in the pictures, tags.
 
@@ -55,11 +53,11 @@ def audit(
     >>> found.record.items, "pass" in found["verdict"]
     (300, True)
     """
-    place: dict[str, Any] = {"data": data, "images": images, "outside_images": outside_images}
+    load = partial(load_pairs, data=data, images=images, outside_images=outside_images)
     with reporting(progress) as report:
         update = None if report is None else report("audit")
-        own = load_pairs(pairs, **place)
-        other = None if against is None else load_pairs(against, **place)
+        own = load(pairs)
+        other = None if against is None else load(against)
         record = look(own, Options(other, text_model, read_images, update, detector_model, grammar_model))
     lines = () if to is None else tuple(write_audit(as_path(to, "to"), own, record))
     return Audited(record, own, lines)

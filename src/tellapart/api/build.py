@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from tellapart.api.arguments import as_path
+from tellapart.api.arguments import PathGiven, ProgressGiven, as_path
 from tellapart.api.progress import reporting
-from tellapart.audit.show import audit_folder
+from tellapart.auditing.show import audit_folder
 from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
 from tellapart.builders.captions.pairs_file import count_decided as count_captions
 from tellapart.builders.captions.pairs_file import journal_of as captions_journal
@@ -53,18 +51,18 @@ class Built:
 
 
 def build(
-    recipe: str | Path,
-    out: str | Path | None = None,
+    recipe: PathGiven,
+    out: PathGiven | None = None,
     *,
     workers: int | None = None,
     limit: int | None = None,
-    imagefolder: str | Path | None = None,
-    parquet: str | Path | None = None,
+    imagefolder: PathGiven | None = None,
+    parquet: PathGiven | None = None,
     ray: str | None = None,
     ray_gpus: float = 0.0,
     insecure: bool = False,
     card: bool = False,
-    progress: bool | Callable[[str], Any] | None = None,
+    progress: ProgressGiven = None,
 ) -> Built:
     """Build a pair set from a recipe; stopped in whatever way, the same call goes on where it was.
 
@@ -114,12 +112,12 @@ def build(
 
 
 def build_captions(
-    recipe: str | Path,
-    out: str | Path,
+    recipe: PathGiven,
+    out: PathGiven,
     *,
     workers: int = 1,
     limit: int | None = None,
-    progress: bool | Callable[[str], Any] | None = None,
+    progress: ProgressGiven = None,
 ) -> PairsWritten:
     """Write the caption pairs of a recipe of counterfactual-captions as JSONL, without images.
 
@@ -132,7 +130,7 @@ def build_captions(
         return write_caption_pairs(as_path(recipe, "recipe"), to, workers=workers, limit=limit, progress=update)
 
 
-def default_folder(recipe: str | Path, out: str | Path | None = None) -> Path:
+def default_folder(recipe: PathGiven, out: PathGiven | None = None) -> Path:
     """Return the folder that a recipe's set is built to: the one that is named, else sets/NAME of the recipe.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tellapart.api.arguments import as_names, as_path
+from tellapart.api.arguments import PathGiven, as_names, as_path
 from tellapart.errors import StoreError, quote
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.models.store.prepared import kept_preparations, prepared_path
@@ -18,7 +18,7 @@ __all__ = ["list_cache", "prune_cache"]
 _BESIDE = ("", "-wal", "-shm")
 
 
-def list_cache(cache: str | Path | None = None) -> dict[str, Any]:
+def list_cache(cache: PathGiven | None = None) -> dict[str, Any]:
     """Return what a cache folder keeps: of each model the vectors and scores, of each preprocessing the pictures.
 
     Args:
@@ -49,7 +49,7 @@ def list_cache(cache: str | Path | None = None) -> dict[str, Any]:
 
 
 def prune_cache(
-    cache: str | Path | None = None, *, models: Any = (), prepared: bool = False, everything: bool = False
+    cache: PathGiven | None = None, *, models: Any = (), prepared: bool = False, everything: bool = False
 ) -> dict[str, Any]:
     """Delete what a cache folder keeps, and return how many bytes that freed: `{"folder": ..., "freed": ...}`.
 
@@ -101,7 +101,7 @@ def _fingerprints(store: EmbeddingStore, name: str) -> list[str]:
     return found
 
 
-def _store(cache: str | Path | None) -> Path:
+def _store(cache: PathGiven | None) -> Path:
     return default_store_path() if cache is None else as_path(cache, "cache").expanduser() / default_store_path().name
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.api.arguments import as_path
+from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.frame import Frame
-from tellapart.api.run import Run
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.compare_models import ModelsComparison, compare_models
@@ -28,7 +26,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def compare(*runs: Run | str | Path, baseline: str | None = None, by: str | None = None, seed: int = 0) -> Compared:
+def compare(*runs: PathGiven, baseline: str | None = None, by: str | None = None, seed: int = 0) -> Compared:
     """Compare models on the items that they share: paired differences, exact McNemar tests, Holm over all, and tiers.
 
     Args:
@@ -58,7 +56,7 @@ def compare(*runs: Run | str | Path, baseline: str | None = None, by: str | None
     return Compared(compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed), chosen.left_out)
 
 
-def gate(base: Run | str | Path, new: Run | str | Path, *, max_drop: float | None = None, seed: int = 0) -> GateResult:
+def gate(base: PathGiven, new: PathGiven, *, max_drop: float | None = None, seed: int = 0) -> GateResult:
     """Judge a new run against a base run by the headlines of every benchmark of the base: `passed`, and a row each.
 
     Args:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-from tellapart.api.arguments import as_path, as_tuple, choose, field_names, locations
-from tellapart.api.evaluate import load_pairs
+from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, as_tuple, locations
+from tellapart.api.evaluate import ModelNamed, load_pairs
 from tellapart.api.plugins import load_again, loaded, open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.evaluation.check import Gate, check_model, check_references
@@ -21,18 +19,16 @@ from tellapart.records.timing_record import Timings, write_timings
 
 __all__ = ["check", "measure_costs"]
 
-_OPTIONS = field_names(TimingSettings, "benchmark", "place")
-
 #: Items on which a model of the user's own is checked.
 _CHECKED = "30"
 
 
 def check(
-    model: Any = None,
+    model: ModelNamed | None = None,
     *,
     device: str = "cpu",
     seed: int = 0,
-    progress: bool | Callable[[str], Any] | None = None,
+    progress: ProgressGiven = None,
 ) -> list[Gate]:
     """Show that models whose results are known beforehand get them, on every shape; and test a model of one's own.
 
@@ -59,16 +55,21 @@ def check(
 
 
 def measure_costs(
-    models: Any,
+    models: str | Sequence[str],
     benchmark: str = "demo",
     *,
-    out: str | Path | None = None,
-    data: Any = None,
-    images: Any = None,
+    out: PathGiven | None = None,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
     outside_images: bool = False,
-    progress: bool | Callable[[str], Any] | None = None,
+    progress: ProgressGiven = None,
     command: str = "",
-    **options: Any,
+    repeats: int = 50,
+    warm_up: int = 5,
+    batch_size: int = 32,
+    device: str = "cpu",
+    dtype: str = "float32",
+    reading: str | None = None,
 ) -> Timings:
     """Measure what models cost: latency of one pair by part, throughput, parameters, FLOPs, memory.
 
@@ -77,8 +78,10 @@ def measure_costs(
         benchmark: whose images and texts to use.
         out: the file to write.
         data, images, outside_images, progress, command: as of `evaluate`.
-        options: further settings of `tellapart.evaluation.timing.TimingSettings`: repeats, warm_up, batch_size, device,
-            dtype, reading.
+        repeats: pairs whose latency is measured, one after the other.
+        warm_up: pairs before them, which do not count.
+        batch_size: given at once for the throughput.
+        device, dtype, reading: as of `evaluate`.
 
     Raises:
         TellapartError: a name is unknown, or a model cannot be timed.
@@ -86,7 +89,12 @@ def measure_costs(
     settings = TimingSettings(
         benchmark=open_benchmark(benchmark),
         place=locations(data, images, outside_images),
-        **choose("measure_costs", options, _OPTIONS),
+        repeats=repeats,
+        warm_up=warm_up,
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
+        reading=reading,
     )
     names = [open_model(name) for name in as_tuple(models, "models")]
     with reporting(progress) as report:

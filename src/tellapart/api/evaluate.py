@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from tellapart.api.arguments import as_limit, as_names, as_path, as_tuple, choose, field_names, locations
+from tellapart.api.arguments import (
+    LimitGiven,
+    PairsGiven,
+    PathGiven,
+    ProgressGiven,
+    as_limit,
+    as_names,
+    as_path,
+    as_tuple,
+    locations,
+)
 from tellapart.api.plugins import open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.api.run import Run
 from tellapart.benchmarks.find import find_benchmark, load_pairs_or_folder
-from tellapart.benchmarks.given import as_benchmark
+from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.atomic import atomic_file
 from tellapart.data.pairset import PairSet
@@ -26,29 +38,55 @@ from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.run import Settings
 from tellapart.evaluation.score_files import run_scores
 from tellapart.models.memory.external import write_scores
-from tellapart.models.memory.function import as_model
+from tellapart.models.memory.function import ModelGiven, as_model
+from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs, read_result
 
 __all__ = ["describe_kept", "evaluate", "load_pairs", "open_store", "score"]
 
-_OPTIONS = field_names(Settings, "models", "benchmarks", "limit", "place")
+#: The embedding store: its folder, a store that is open, False for one in memory, None for the user's own.
+CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
+
+
+class _Tensor(Protocol):
+    def detach(self) -> Any: ...
+
+
+#: A model as callers give it: a name, a file's object, or what `as_model` takes.
+ModelNamed: TypeAlias = str | Path | ModelGiven
+
+#: Scores as callers give them: a file, numbers (item, image, text), `{id: matrix}`, `Scores`; or benchmark -> file.
+ScoresGiven: TypeAlias = PathGiven | ArrayLike | _Tensor | Scores | Mapping[str, PathGiven | ArrayLike | _Tensor]
 
 
 def evaluate(
-    models: Any = None,
-    benchmarks: Any = "demo",
+    models: ModelNamed | Sequence[ModelNamed] | None = None,
+    benchmarks: BenchmarkGiven | Sequence[BenchmarkGiven] = "demo",
     *,
-    out: str | Path | None = None,
-    limit: int | float | str | None = None,
+    out: PathGiven | None = None,
+    limit: LimitGiven = None,
     batched: bool | None = None,
-    data: str | Path | None = None,
-    images: str | Path | None = None,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
     outside_images: bool = False,
-    cache: Any = None,
-    progress: bool | Callable[[str], Any] | None = None,
+    names: str | Sequence[str] = (),
+    batch_size: int | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    reading: str | None = None,
+    regions: PathGiven | None = None,
+    texts: str = "raw",
+    image_size: int | None = None,
+    tokenizer: PathGiven | None = None,
+    calls: int = 8,
+    insecure: bool = False,
+    frames: int | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    cache: CacheGiven = None,
+    progress: ProgressGiven = None,
     command: str = "",
-    **options: Any,
 ) -> Run:
     """Measure models on benchmarks.
 
@@ -70,8 +108,18 @@ def evaluate(
         cache: the folder of the embedding store, or a store; False keeps embeddings in memory.
         progress: True shows it, False does not; if not given, a notebook and a terminal show it.
         command: what the record names as the command.
-        options: further settings of `tellapart.evaluation.run.Settings`: names, batch_size, device, dtype, reading,
-            regions, texts, image_size, tokenizer, calls, insecure, frames, seed, strict.
+        names: what results call the models, in their order; as each names itself if not given.
+        batch_size: images, texts or pairs computed together; changes no number.
+        device: cpu, cuda or mps.
+        dtype: of torch models: float32, bfloat16 or float16. Scores are float32.
+        reading: which of a model's readings is scored; the family's own if not given.
+        regions: a file of a detector's regions, for models that read those.
+        texts, image_size, tokenizer: of models in their authors' files: raw or cleaned texts, the side of their images
+            in pixels, the folder of their tokenizer.
+        calls, insecure: of models on a server (`api:`): requests at once; plain http to another machine.
+        frames: of each video.
+        seed: of the bootstrap, and of models that draw.
+        strict: refuse files that hold another number of records than the benchmark as published.
 
     Raises:
         TellapartError: a name is unknown, a file is not what it must be, or a model cannot do a benchmark. Nothing is
@@ -82,22 +130,29 @@ def evaluate(
     >>> run.value("group_score"), run.record("group_score").n
     (1.0, 20)
     """
-    chosen = choose("evaluate", options, _OPTIONS)
-    for name in ("regions", "tokenizer"):
-        if isinstance(chosen.get(name), str):
-            chosen[name] = as_path(chosen[name], name)
-    if "names" in chosen:
-        chosen["names"] = as_names(chosen["names"])
-    if models is not None:
-        chosen["models"] = tuple(_model(each, batched) for each in as_tuple(models, "models"))
     settings = Settings(
+        names=as_names(names),
         benchmarks=tuple(
             open_benchmark(each) if isinstance(each, str) else each for each in as_tuple(benchmarks, "benchmarks")
         ),
         limit=as_limit(limit),
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
+        reading=reading,
+        regions=None if regions is None else as_path(regions, "regions"),
+        texts=texts,
+        image_size=image_size,
+        tokenizer=None if tokenizer is None else as_path(tokenizer, "tokenizer"),
+        calls=calls,
+        insecure=insecure,
+        frames=frames,
+        seed=seed,
+        strict=strict,
         place=locations(data, images, outside_images),
-        **chosen,
     )
+    if models is not None:
+        settings = replace(settings, models=tuple(_model(each, batched) for each in as_tuple(models, "models")))
     with ExitStack() as held:
         folder = held.enter_context(_run_folder(out))
         store = cache if isinstance(cache, EmbeddingStore) else held.enter_context(open_store(cache))
@@ -107,14 +162,14 @@ def evaluate(
 
 
 def score(
-    benchmark: Any,
-    scores: Any,
+    benchmark: BenchmarkGiven | None,
+    scores: ScoresGiven,
     *,
     name: str | None = None,
-    kind: str | None = None,
-    out: str | Path | None = None,
-    data: str | Path | None = None,
-    images: str | Path | None = None,
+    kind: ScoreKind | None = None,
+    out: PathGiven | None = None,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
     outside_images: bool = False,
     seed: int = 0,
     strict: bool = False,
@@ -159,7 +214,7 @@ def score(
         run_scores(
             files,
             folder,
-            kind=cast(ScoreKind | None, kind),
+            kind=kind,
             name=name,
             seed=seed,
             command=command,
@@ -170,7 +225,7 @@ def score(
 
 
 def load_pairs(
-    pairs: str | Path | PairSet, *, data: Any = None, images: Any = None, outside_images: bool = False
+    pairs: PairsGiven, *, data: PathGiven | None = None, images: PathGiven | None = None, outside_images: bool = False
 ) -> PairSet:
     """Load minimal pairs: a benchmark's by its name, or those of a folder, with or without `folder:` before it.
 
@@ -187,7 +242,7 @@ def load_pairs(
     return load_pairs_or_folder(name, locations(data, images, outside_images))
 
 
-def open_store(cache: Any = None) -> EmbeddingStore:
+def open_store(cache: PathGiven | Literal[False] | None = None) -> EmbeddingStore:
     """Open the embedding store: that of a folder, the user's own if None, or one in memory if False.
 
     Raises:
@@ -214,7 +269,7 @@ def describe_kept(folder: Path, store: EmbeddingStore) -> str | None:
 
 
 @contextmanager
-def _run_folder(out: str | Path | None) -> Iterator[Path]:
+def _run_folder(out: PathGiven | None) -> Iterator[Path]:
     """Yield the run folder, a temporary one if none is named; an error removes that one unless it has results."""
     if out is not None:
         yield as_path(out, "out")
@@ -228,40 +283,39 @@ def _run_folder(out: str | Path | None) -> Iterator[Path]:
         raise
 
 
-def _model(model: Any, batched: bool | None) -> Any:
+def _model(model: ModelNamed, batched: bool | None) -> str | Model:
     return open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
 
 
-def _named(benchmark: Any, place: Locations) -> str:
+def _named(benchmark: BenchmarkGiven, place: Locations) -> str:
     """Return the name under which a benchmark is found."""
     if isinstance(benchmark, str | Path):
         return open_benchmark(str(benchmark))
     return as_benchmark(benchmark, place).name
 
 
-def _file_of(scores: Any, benchmark: str, place: Locations, folder: Path) -> Path:
+def _file_of(scores: ScoresGiven, benchmark: str, place: Locations, folder: Path) -> Path:
     """Return the file of scores; numbers that are in none are written into one, so that the record names it."""
     if isinstance(scores, str | Path):
         return as_path(scores, "scores")
     to = folder / "given"
     if isinstance(scores, Mapping):
         scores = Scores(tuple(scores), _numbers(list(scores.values())), "similarity")
-        write = _write_ids
-    elif isinstance(scores, Scores):
-        write = _write_ids
-    else:
-        scores, write = _numbers(scores), _write_array
-        size = len(find_benchmark(benchmark, place).outline().ids)
-        if scores.ndim != 3 or len(scores) != size:
-            raise ScoreError(
-                f"score({benchmark!r}, scores): give numbers (item, image, text) of its {size:,} items, in its order; "
-                f"got {scores.shape}"
-            )
+    if isinstance(scores, Scores):
+        to.mkdir(parents=True, exist_ok=True)
+        return _write_ids(to, benchmark, scores)
+    numbers = _numbers(scores)
+    size = len(find_benchmark(benchmark, place).outline().ids)
+    if numbers.ndim != 3 or len(numbers) != size:
+        raise ScoreError(
+            f"score({benchmark!r}, scores): give numbers (item, image, text) of its {size:,} items, in its order; "
+            f"got {numbers.shape}"
+        )
     to.mkdir(parents=True, exist_ok=True)
-    return write(to, benchmark, scores)
+    return _write_array(to, benchmark, numbers)
 
 
-def _numbers(values: Any) -> Any:
+def _numbers(values: object) -> NDArray[np.generic]:
     """Return numbers as an array: of a list, of numpy, or of a tensor."""
     if hasattr(values, "detach"):
         values = values.detach().to("cpu").double().numpy()
@@ -280,7 +334,7 @@ def _write_ids(folder: Path, benchmark: str, scores: Scores) -> Path:
     return path
 
 
-def _write_array(folder: Path, benchmark: str, scores: Any) -> Path:
+def _write_array(folder: Path, benchmark: str, scores: NDArray[np.generic]) -> Path:
     path = folder / f"{file_name(benchmark)}.npy"
     with atomic_file(path) as draft, draft.open("wb") as file:
         np.save(file, scores)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from tellapart.api.arguments import as_path, as_tuple, choose, field_names, locations
+from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations
 from tellapart.api.plugins import open_benchmark
-from tellapart.api.run import Run
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.given import as_benchmark
+from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.catalog import nearest
 from tellapart.data.progress import Progress
 from tellapart.errors import ModelError, UnknownNameError, quote
@@ -48,7 +46,12 @@ _FORMATS = {"markdown": write_markdown, "latex": write_latex, "csv": write_csv}
 
 
 def export(
-    benchmark: Any, to: str | Path, *, data: Any = None, images: Any = None, outside_images: bool = False
+    benchmark: BenchmarkGiven,
+    to: PathGiven,
+    *,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
 ) -> Exported:
     """Write what a system elsewhere is to score or to answer: a benchmark's pairs, or a task's records.
 
@@ -68,18 +71,18 @@ def export(
     return write_template(as_benchmark(benchmark, place), as_path(to, "to"))
 
 
-def import_results(files: Any, out: str | Path, *, model: str | None = None, command: str = "") -> Result:
+def import_results(
+    files: PathGiven | Sequence[PathGiven], out: PathGiven, *, model: str | None = None, command: str = ""
+) -> Result:
     """Take results of CLIP_benchmark or mteb, of one model, as a run folder.
 
     Raises:
         TellapartError: a file is none of theirs.
     """
-    return read_files(
-        [as_path(each, "files") for each in as_tuple(files, "files")], as_path(out, "out"), command=command, model=model
-    )
+    return read_files(as_paths(files, "files"), as_path(out, "out"), command=command, model=model)
 
 
-def convert(run: str | Path, to: str, *, card: str | Path | None = None, out: str | Path | None = None) -> str:
+def convert(run: PathGiven, to: str, *, card: PathGiven | None = None, out: PathGiven | None = None) -> str:
     """Return a run's results for model cards on the hub, or as lm-evaluation-harness writes them; `out` writes a file.
 
     Raises:
@@ -91,7 +94,7 @@ def convert(run: str | Path, to: str, *, card: str | Path | None = None, out: st
     return text
 
 
-def convert_model(model: str, folder: str | Path, *, tokenizer: str | Path | None = None) -> int:
+def convert_model(model: str, folder: PathGiven, *, tokenizer: PathGiven | None = None) -> int:
     """Write a model as another folder; return how many parameters it has.
 
     One in its authors' file (`albef:FILE`) becomes a folder without a pickle, `compact:FOLDER` one for ONNX Runtime.
@@ -110,25 +113,36 @@ def convert_model(model: str, folder: str | Path, *, tokenizer: str | Path | Non
 
 
 def import_regions(
-    files: Any, images: str | Path, out: str | Path = "regions.safetensors", *, progress: Progress | None = None
+    files: PathGiven | Sequence[PathGiven],
+    images: PathGiven,
+    out: PathGiven = "regions.safetensors",
+    *,
+    progress: Progress | None = None,
 ) -> ImportedRegions:
     """Take a detector's regions, as papers publish them, into one file that models on regions read.
 
     Raises:
         TellapartError: a file is none of theirs, or names none of the images.
     """
-    sources = [as_path(each, "files") for each in as_tuple(files, "files")]
+    sources = as_paths(files, "files")
     return take_regions(sources, as_path(images, "images"), as_path(out, "out"), progress)
 
 
 def paper_table(
-    runs: Run | str | Path | Sequence[Run | str | Path],
+    runs: PathGiven | Sequence[PathGiven],
     form: str = "markdown",
     *,
     layout: str | None = None,
     intervals: bool = False,
-    out: str | Path | None = None,
-    **options: Any,
+    out: PathGiven | None = None,
+    benchmarks: Sequence[str] = (),
+    average: bool = False,
+    average_as: Sequence[str] = (),
+    costs: PathGiven | None = None,
+    labels: Mapping[str, str] | None = None,
+    sort: str | None = None,
+    with_tiers: bool = True,
+    seed: int = 0,
 ) -> str:
     """Lay runs out as the papers do: markdown, latex, csv or json; `out` writes a file.
 
@@ -138,7 +152,14 @@ def paper_table(
         layout: instead of the benchmark's own.
         intervals: also write intervals.
         out: the file.
-        options: of `tellapart.report.paper_tables.layouts.TableSettings`.
+        benchmarks: one, or several as a column each; all that were measured if none.
+        average: of several: add the plain mean of the columns.
+        average_as: add these averages that papers take of a benchmark's parts.
+        costs: of the layout `vlue-cost`: a file of `tellapart time`, or CSV.
+        labels: a model's name -> what to call it.
+        sort: a metric to order the models by, the highest first; as they were named if not given.
+        with_tiers: mark models that the items do not tell apart from the best.
+        seed: of the tests behind that.
 
     Raises:
         TellapartError: a folder is no run, there is no such format, or what they measured cannot be laid out so.
@@ -147,19 +168,56 @@ def paper_table(
     >>> print(ta.paper_table(ta.evaluate("oracle", "demo", limit=20)).splitlines()[0])
     **demo, 20 of 300 items, percent**
     """
-    settings = TableSettings(**choose("paper_table", options, field_names(TableSettings)))
+    settings = TableSettings(
+        benchmarks=as_names(benchmarks, "benchmarks"),
+        average=average,
+        average_as=as_names(average_as, "average_as"),
+        costs=None if costs is None else as_path(costs, "costs"),
+        labels=labels or {},
+        sort=sort,
+        with_tiers=with_tiers,
+        seed=seed,
+    )
     if form not in (known := (*_FORMATS, "json")):
         hint = nearest(form, known) if isinstance(form, str) else ""
         raise UnknownNameError(f"paper_table(form={quote(form)}){hint or ';'} the formats are {', '.join(known)}")
-    table = lay_out([as_path(run, "runs") for run in as_tuple(runs, "runs")], layout, settings)
+    table = lay_out(as_paths(runs, "runs"), layout, settings)
     text = write_json(table) if form == "json" else _FORMATS[form](table, intervals=intervals)
     if out is not None:
         write_text_file(as_path(out, "out"), text)
     return text
 
 
-def plot(kind: str, runs: Run | str | Path | Sequence[Run | str | Path], out: str | Path, **options: Any) -> Path:
-    """Draw a picture for a paper to a file: .pdf, .svg or .png; options are those of `PlotSettings`.
+def plot(
+    kind: str,
+    runs: PathGiven | Sequence[PathGiven],
+    out: PathGiven,
+    *,
+    benchmarks: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    item: str | None = None,
+    tag: str | None = None,
+    costs: PathGiven | None = None,
+    cost: str = "latency",
+    labels: Mapping[str, str] | None = None,
+    sort: str | None = None,
+    seed: int = 0,
+) -> Path:
+    """Draw a picture for a paper to a file: .pdf, .svg or .png.
+
+    Args:
+        kind: of picture: bars, heatmap, matrix, pareto, cost, agree, ...
+        runs: runs, or run folders; for cost and agree also files, as the command takes them.
+        out: the file.
+        benchmarks: one; several for pareto, which takes their mean, and for agree, which takes all if none.
+        metrics: those of a first look if none.
+        item: its id, for matrix.
+        tag: for heatmap; that of the benchmark's paper if not given.
+        costs: a file of `tellapart time`, or CSV, for pareto.
+        cost: which cost of the file.
+        labels: a model's name -> what to call it.
+        sort: a metric to order the models by, the best first; as they were named if not given.
+        seed: of the tests behind tiers.
 
     Raises:
         TellapartError: a folder is no run, or there is no such picture of it.
@@ -169,14 +227,24 @@ def plot(kind: str, runs: Run | str | Path | Sequence[Run | str | Path], out: st
     >>> ta.plot("bars", run, getfixture("tmp_path") / "bars.png").name
     'bars.png'
     """
-    settings = PlotSettings(**choose("plot", options, field_names(PlotSettings)))
+    settings = PlotSettings(
+        benchmarks=as_names(benchmarks, "benchmarks"),
+        metrics=as_names(metrics, "metrics"),
+        item=item,
+        tag=tag,
+        costs=None if costs is None else as_path(costs, "costs"),
+        cost=cost,
+        seed=seed,
+        labels=labels or {},
+        sort=sort,
+    )
     to = as_path(out, "out")
-    write_picture(to, prepare_plot(kind, [as_path(run, "runs") for run in as_tuple(runs, "runs")], settings))
+    write_picture(to, prepare_plot(kind, as_paths(runs, "runs"), settings))
     return to
 
 
 def agreement(
-    runs: str | Path | Sequence[str | Path], *, benchmarks: Sequence[str] = (), labels: Mapping[str, str] | None = None
+    runs: PathGiven | Sequence[PathGiven], *, benchmarks: Sequence[str] = (), labels: Mapping[str, str] | None = None
 ) -> Agreeing:
     """Return how alike benchmarks rank the models that all of them were measured on.
 
@@ -188,13 +256,13 @@ def agreement(
     Raises:
         TellapartError: a folder is no run, or no two benchmarks share five models.
     """
-    return read_agreement([as_path(run, "runs") for run in as_tuple(runs, "runs")], tuple(benchmarks), labels)
+    return read_agreement(as_paths(runs, "runs"), tuple(benchmarks), labels)
 
 
-def gaps(runs: Sequence[str | Path]) -> Gaps:
+def gaps(runs: Sequence[PathGiven]) -> Gaps:
     """Return what models lose out of domain: every task that a run measured on both sides, and the correlation.
 
     Raises:
         RunError: a folder is no run, or none measured both sides.
     """
-    return measure_gaps([as_path(run, "runs") for run in as_tuple(runs, "runs")])
+    return measure_gaps(as_paths(runs, "runs"))

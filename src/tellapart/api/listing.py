@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tellapart.api.arguments import locations
+from tellapart.api.arguments import PathGiven, locations
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
@@ -19,7 +19,7 @@ from tellapart.train.losses.loss import find_loss
 __all__ = ["listing"]
 
 
-def listing(what: str, *, data: Any = None) -> list[dict[str, Any]]:
+def listing(what: str, *, data: PathGiven | None = None) -> list[dict[str, Any]]:
     """Return one row a benchmark, model, loss or builder, those of plugins that are loaded too.
 
     Args:

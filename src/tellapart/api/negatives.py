@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from tellapart.api.arguments import as_path
+from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path
 from tellapart.api.evaluate import load_pairs
 from tellapart.api.plugins import open_model
 from tellapart.api.progress import reporting
-from tellapart.audit.detectors import Detection, DetectorSettings
-from tellapart.audit.detectors import detect as fit_and_measure
+from tellapart.auditing.detectors import Detection, DetectorSettings
+from tellapart.auditing.detectors import detect as fit_and_measure
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.deferred import find_deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -58,14 +57,14 @@ class Mined:
 def mine(
     rows: str,
     model: str,
-    out: str | Path,
+    out: PathGiven,
     *,
     options: MiningOptions | None = None,
-    images: str | Path | None = None,
+    images: PathGiven | None = None,
     outside_images: bool = False,
     limit: int | None = None,
     store: EmbeddingStore,
-    progress: bool | Callable[[str], Any] | None = None,
+    progress: ProgressGiven = None,
 ) -> Mined:
     """Find hard negatives among training images and captions: by the nearest images, or coarse to fine by a scorer.
 
@@ -91,31 +90,31 @@ def mine(
 
 
 def detect(
-    pairs: Any,
+    pairs: PairsGiven,
     model: str,
     *,
-    trained_on: Any = None,
+    trained_on: PairsGiven | None = None,
     settings: DetectorSettings | None = None,
     device: str = "cpu",
-    data: Any = None,
-    images: Any = None,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
     outside_images: bool = False,
     store: EmbeddingStore,
-    out: str | Path | None = None,
-    progress: bool | Callable[[str], Any] | None = None,
+    out: PathGiven | None = None,
+    progress: ProgressGiven = None,
 ) -> Detection:
     """Tell natural from synthetic by frozen features, and play the benchmark by that alone.
 
     Raises:
         TellapartError: a set or the model cannot be found, or it is no dual encoder.
     """
-    place = {"data": data, "images": images, "outside_images": outside_images}
+    load = partial(load_pairs, data=data, images=images, outside_images=outside_images)
     with reporting(progress) as report:
         detection = fit_and_measure(
-            load_pairs(pairs, **place),
+            load(pairs),
             find_deferred(open_model(model), ModelOptions(device=device), store),
             store=store,
-            trained_on=None if trained_on is None else load_pairs(trained_on, **place),
+            trained_on=None if trained_on is None else load(trained_on),
             settings=settings or DetectorSettings(),
             progress=None if report is None else report("detect"),
         )

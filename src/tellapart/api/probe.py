@@ -14,10 +14,10 @@ import numpy as np
 from tellapart.api.arguments import as_limit
 from tellapart.api.evaluate import load_pairs
 from tellapart.api.frame import Frame
-from tellapart.api.streaming import class_name, metric_class
 from tellapart.errors import ModelError, RunError, quote, require
 from tellapart.evaluation.evaluate import chosen
 from tellapart.metrics.registry import defined_for
+from tellapart.metrics.streaming import class_name, metric_class
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.result import Value
 from tellapart.tasks.registry import headline

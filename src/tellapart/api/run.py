@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellapart.api.arguments import as_path
+from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.frame import Frame, html_of, text_of
 from tellapart.catalog import nearest
 from tellapart.errors import RunError, TellapartError, UnknownNameError, quote
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Items", "Run", "ShownItem", "open_run"]
 
 
-def open_run(folder: str | Path) -> Run:
+def open_run(folder: PathGiven) -> Run:
     """Open a run folder that `evaluate`, `score` or the command line wrote.
 
     Raises:
@@ -185,7 +185,7 @@ class Run:
             "out": str(self.folder), "report": path, "warnings": report.warnings, "answer": answer, "runs": runs,
         }  # fmt: skip
 
-    def save(self, folder: str | Path) -> Run:
+    def save(self, folder: PathGiven) -> Run:
         """Copy the run to a new folder, and return it there.
 
         Raises:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from tellapart.api.arguments import as_path
+from tellapart.api.arguments import PathGiven, ProgressGiven, as_path
 from tellapart.api.progress import reporting
 from tellapart.api.training import Trained
 from tellapart.errors import DataError
@@ -20,16 +18,16 @@ __all__ = ["default_folder", "describe_kept", "train"]
 
 
 def train(
-    config: str | Path,
-    out: str | Path | None = None,
+    config: PathGiven,
+    out: PathGiven | None = None,
     *,
     resume: bool = False,
     limit: int | None = None,
     allow_leak: bool = False,
     seeds: int | None = None,
-    against: str | Path | None = None,
-    data: str | Path | None = None,
-    progress: bool | Callable[[str], Any] | None = None,
+    against: PathGiven | None = None,
+    data: PathGiven | None = None,
+    progress: ProgressGiven = None,
 ) -> Trained:
     """Train a model to tell pairs apart; killed in whatever way, `resume` goes on with the same numbers.
 
@@ -81,7 +79,7 @@ def train(
         return Trained(folder, () if finished.record is None else (finished.record,), seeds=False)
 
 
-def default_folder(config: Path, out: str | Path | None = None) -> Path:
+def default_folder(config: Path, out: PathGiven | None = None) -> Path:
     """Return the folder of a training run: the one that is named, else runs/train-NAME of the configuration."""
     return as_path(out, "out") if out is not None else Path("runs") / f"train-{read_config(config).name}"
 

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from tellapart.api.arguments import as_path
+from tellapart.api.arguments import PathGiven, as_path
 from tellapart.train.record import RECORD, TrainRecord, read_record
 from tellapart.train.report.page import PAGE, write_training_report
 from tellapart.train.report.results import print_seeds, print_trained, seeds_json, trained_json
@@ -57,7 +57,7 @@ class Trained:
         return text.getvalue().strip()
 
 
-def open_training(folder: str | Path, *, outside_images: bool = False) -> Trained | None:
+def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained | None:
     """Open a folder that `train` wrote, and make its page anew; None if it is none.
 
     >>> open_training(getfixture("tmp_path")) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations
@@ -12,7 +13,10 @@ from tellapart.data.folder import LISTINGS
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, quote
 
-__all__ = ["CODE", "as_benchmark"]
+__all__ = ["CODE", "BenchmarkGiven", "as_benchmark"]
+
+#: A benchmark as callers give it: its name or `folder:PATH`, a pair set, or a declaration.
+BenchmarkGiven: TypeAlias = str | Path | PairSet | Benchmark
 
 #: What the name of a benchmark in a file of Python has between the file and the object in it.
 CODE = ".py:"

@@ -36,7 +36,7 @@ def detect_command(
 ) -> None:
     """Tell natural from synthetic by frozen features, and play the benchmark by that alone."""
     from tellapart.api.negatives import DetectorSettings, detect, detection_text
-    from tellapart.audit.show import print_detection
+    from tellapart.auditing.show import print_detection
 
     with (
         open_store(cache) as store,

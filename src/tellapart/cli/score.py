@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from tellapart.cli.invocation import command_line, new_run_folder
 from tellapart.cli.options import Bundle, Data, Images, Json, Out, Outside, Seed, Strict
 from tellapart.cli.show import show_run
+
+if TYPE_CHECKING:
+    from tellapart.data.scores import ScoreKind
 
 __all__ = ["score_command"]
 
@@ -53,7 +56,7 @@ def score_command(
         None,
         files,
         name=name,
-        kind=kind,
+        kind=cast("ScoreKind | None", kind),  # checked there
         out=out or new_run_folder(),
         data=data,
         images=images,

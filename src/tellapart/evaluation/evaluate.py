@@ -17,7 +17,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
-from tellapart.evaluation.tabulate import tabulate_units
+from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.memory.function import is_stored
 from tellapart.models.protocols import Model, NoteTaker
 from tellapart.models.scoring.deferred import Deferred

@@ -11,7 +11,8 @@ from tellapart.benchmarks.find import set_name
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
-from tellapart.evaluation.tabulate import Tabulated, tabulate_units
+from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.metrics.tabulate import Tabulated
 from tellapart.models.scoring.score import Scored
 from tellapart.records.run_folder import file_name, read_result, read_samples
 from tellapart.tasks.pairs import ListedPairs, measure_pairs

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.audit.audit import audit
+from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import read_captions
 from tellapart.builders.captions import pairs_file

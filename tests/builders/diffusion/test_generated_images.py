@@ -13,7 +13,7 @@ from PIL import Image
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
 from tellapart.annotate.surveys import find_survey
-from tellapart.audit.audit import audit
+from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.diffusion.candidates import GeneratedImages
 from tellapart.builders.pipeline import build

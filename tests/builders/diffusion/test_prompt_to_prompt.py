@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
-from tellapart.audit.audit import audit
+from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.diffusion.prompt_to_prompt import PromptToPrompt
 from tellapart.builders.pipeline import build

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.audit.audit import Options, audit
+from tellapart.auditing.audit import Options, audit
 from tellapart.builders.pipeline import build, journal_of
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellapart.audit.audit import Options, audit
+from tellapart.auditing.audit import Options, audit
 from tellapart.builders.builder import Made
 from tellapart.builders.negatives.false_captions import contradiction
 from tellapart.builders.negatives.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural

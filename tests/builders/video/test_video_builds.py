@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.audit.audit import audit
+from tellapart.auditing.audit import audit
 from tellapart.builders.pipeline import build, journal_of
 from tellapart.catalog import load
 from tellapart.data.folder import read_pair_set

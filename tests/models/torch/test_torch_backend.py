@@ -203,7 +203,7 @@ def test_threads_of_torch_wait_for_each_other_briefly_unless_the_user_says_other
     own: dict[str, str], found: str
 ) -> None:
     code = (
-        "import os, sys; from tellapart.models.torch import backend as own; own.require = lambda *a, **k: sys;"
+        "import os, sys; from tellapart import errors as own; own.require = lambda *a, **k: sys;"
         "own._declare_operators = print; own.import_torch(); print(os.environ.get('GOMP_SPINCOUNT'))"
     )
     kept = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}}

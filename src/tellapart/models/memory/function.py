@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,42 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, TellapartWarning, quote
 from tellapart.models.protocols import Model, Pixels
 
-__all__ = ["FunctionScorer", "MatrixFunction", "as_model", "is_stored"]
+__all__ = ["FunctionScorer", "MatrixFunction", "ModelGiven", "as_model", "is_stored"]
+
+
+class _EncodesBoth(Protocol):
+    def encode_images(self, images: Any, /) -> Any: ...
+    def encode_texts(self, texts: Any, /) -> Any: ...
+
+
+class _ScoresPairs(Protocol):
+    def score_pairs(self, images: Any, texts: Any, /) -> Any: ...
+
+
+class _ScoresTexts(Protocol):
+    def score_texts(self, texts: Any, /) -> Any: ...
+
+
+class _ScoresMatrices(Protocol):
+    def score_matrix(self, images: Any, texts: Any, /) -> Any: ...
+
+
+class _Writes(Protocol):
+    def log_likelihoods(self, images: Any, texts: Any, /) -> Any: ...
+
+
+#: A model as callers give it, but for names: an object of a protocol, one that has the methods of one alone, its class,
+#: or a function of an image and a text, or of an item's images and texts.
+ModelGiven: TypeAlias = (
+    Model
+    | Callable[[Any, Any], Any]
+    | type[Any]
+    | _EncodesBoth
+    | _ScoresPairs
+    | _ScoresTexts
+    | _ScoresMatrices
+    | _Writes
+)
 
 #: Methods by which an object is a model; which of them belong together is what the protocols say.
 _METHODS = (

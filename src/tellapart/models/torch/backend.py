@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
-import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
-from tellapart.errors import ModelError, first_sentence, require
+from tellapart.errors import ModelError, first_sentence, import_torch, require
 from tellapart.models.options import ModelOptions
 
 __all__ = [
@@ -36,23 +31,11 @@ __all__ = [
 T = TypeVar("T")
 Key = TypeVar("Key", bound=Hashable)
 
-#: Schemas that torchvision's Python files expect of its C++ library at import.
-_OPERATORS = ("nms", "qnms")
-_SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-
 #: The first torch that closes both known ways around `weights_only`: CVE-2025-32434 (2.6), CVE-2026-24747 (2.10).
 _SAFE_TORCH = "2.10"
 
-#: How often a thread of OpenMP looks again before it sleeps; its own number is 300,000. A run of a ViT-S/32 on two
-#: cores, one of them busy: 25 processor seconds with it, 37 without; on two idle cores 23 with both. With no wait awake
-#: at all a training of small matrices takes 1.7 times as long.
-_SPINS = "10000"
-
 #: The size that `exact_batches` sets, while it lasts.
 _exact: ContextVar[int | None] = ContextVar("exact", default=None)
-
-#: Holds the declared schemas: torch forgets them when this object is collected.
-_declared: list[Any] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,48 +49,6 @@ class Runtime:
     def torch_dtype(self) -> Any:
         """The `torch.dtype` of that name."""
         return getattr(import_torch(), self.dtype)
-
-
-def import_torch() -> ModuleType:
-    """Import torch, and make the torchvision beside it importable; call it before transformers or open_clip.
-
-    torchvision registers operators of its C++ library at import. Beside a torch of another kind (a CUDA build of
-    the one, a CPU build of the other) that library does not load, `import torchvision` fails, and transformers and
-    open_clip with it, though neither needs those operators. Declaring their two schemas is enough.
-
-    Where torch computes with GNU's OpenMP, as its wheels for Linux do, its threads wait for each other awake for some
-    30 microseconds instead of a millisecond, unless `GOMP_SPINCOUNT` or `OMP_WAIT_POLICY` is set: on a machine with
-    other work, and beside threads that decode, a core is not burnt in waiting.
-
-    Intel's MKL multiplies a row by other kernels at another place of a matrix or of memory, and the last bit of the
-    result differs, on processors with AVX-512 for one. Its strict mode, unless `MKL_CBWR` is set or MKL has computed
-    before, makes them equal.
-
-    Raises:
-        MissingDependencyError: torch is not installed.
-    """
-    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # MKL reads it with its first product
-    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
-    torch = require("torch", extra="models")
-    if "torchvision" not in sys.modules and not _declared:
-        _declare_operators(torch)
-    return torch
-
-
-def _declare_operators(torch: ModuleType) -> None:
-    spec = importlib.util.find_spec("torchvision")
-    if spec is None or not spec.submodule_search_locations:
-        return
-    library = next(Path(spec.submodule_search_locations[0]).glob("_C*"), None)
-    if library is not None:
-        with suppress(OSError):
-            torch.ops.load_library(str(library))
-            return
-    fragment = torch.library.Library("torchvision", "FRAGMENT")
-    for operator in _OPERATORS:
-        fragment.define(operator + _SIGNATURE)
-    _declared.append(fragment)
 
 
 def runtime(options: ModelOptions) -> Runtime:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.audit.finding import MOST_EXAMPLES, Finding, at_most, mean_with_interval
+from tellapart.auditing.finding import MOST_EXAMPLES, Finding, at_most, mean_with_interval
 from tellapart.data.pairset import PairSet
 
 __all__ = ["LEVEL", "Change", "change_findings", "change_of", "changes_by_field"]

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tellapart.audit.detectors import Detection
+from tellapart.auditing.detectors import Detection
 from tellapart.cli.detect import detect_command
 from tellapart.errors import DataError
 

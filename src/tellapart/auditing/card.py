@@ -12,9 +12,9 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
-from tellapart.audit.audit import Audit
-from tellapart.audit.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers
-from tellapart.audit.finding import format_interval, format_value
+from tellapart.auditing.audit import Audit
+from tellapart.auditing.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers
+from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.pairset import PairSet
 from tellapart.report.numbers import plain
 from tellapart.report.pictures import Album, album
@@ -70,7 +70,7 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
     Raises:
         DataError: the `datasheet` in the set's card is malformed.
 
-    >>> from tellapart.audit.audit import Options, audit
+    >>> from tellapart.auditing.audit import Options, audit
     >>> from tellapart.benchmarks.find import load_pairs
     >>> pairs = load_pairs("demo").select(range(2))
     >>> card = make_card(pairs, audit(pairs, Options(pictures=False)))
@@ -105,7 +105,7 @@ def html(card: Card) -> str:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = files("tellapart.audit").joinpath("card.html.j2").read_text(encoding="utf-8")
+    template = files("tellapart.auditing").joinpath("card.html.j2").read_text(encoding="utf-8")
     style = files("tellapart.report").joinpath("page.css").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         card=card,

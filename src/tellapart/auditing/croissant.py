@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tellapart.audit.datasheet import answers
+from tellapart.auditing.datasheet import answers
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, quote

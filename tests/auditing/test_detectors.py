@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from tellapart.audit.detectors import DetectorSettings, Origins, detect, origins
+from tellapart.auditing.detectors import DetectorSettings, Origins, detect, origins
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import tellapart as ta
 from facts import raises
-from tellapart.api.streaming import class_name, metric_class
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.errors import MetricError, ScoreError
 from tellapart.evaluation.measure import measure
 from tellapart.metrics.registry import METRICS
+from tellapart.metrics.streaming import class_name, metric_class
 
 
 def drawn(n: int, shape: tuple[int, int], seed: int = 0) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.audit.audit import Audit
+from tellapart.auditing.audit import Audit
 
 Run = Callable[..., Any]
 
@@ -17,7 +17,7 @@ Run = Callable[..., Any]
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     """The embedded set, audited once."""
-    from tellapart.audit.audit import audit
+    from tellapart.auditing.audit import audit
     from tellapart.benchmarks.find import load_pairs_or_folder
 
     return audit(load_pairs_or_folder("demo"))

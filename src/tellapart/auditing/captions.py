@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.audit.finding import MARGIN, MOST_EXAMPLES, Finding, excludes, mean_with_interval
+from tellapart.auditing.finding import MARGIN, MOST_EXAMPLES, Finding, excludes, mean_with_interval
 from tellapart.benchmarks.sugarcrepe import same_words
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress

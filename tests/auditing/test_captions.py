@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from facts import raises
-from tellapart.audit.audit import Options, audit
-from tellapart.audit.balance import tag_balance, tag_counts
-from tellapart.audit.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
-from tellapart.audit.duplicates import caption_duplicates
+from tellapart.auditing.audit import Options, audit
+from tellapart.auditing.balance import tag_balance, tag_counts
+from tellapart.auditing.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
+from tellapart.auditing.duplicates import caption_duplicates
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.reference import Blind, Constant
@@ -205,6 +205,6 @@ def test_captions_are_scored_block_by_block_with_the_same_numbers(
     pairs = captioned([(f"cat {k}", f"dog number {k}") for k in range(5)])
     told: list[tuple[str, int, int]] = []
     whole = text_scores(Blind(), pairs)
-    monkeypatch.setattr("tellapart.audit.captions._BLOCK", 4)
+    monkeypatch.setattr("tellapart.auditing.captions._BLOCK", 4)
     assert np.array_equal(text_scores(Blind(), pairs, lambda *at: told.append(at)), whole)
     assert told == [("captions read by blind", done, 10) for done in (4, 8, 10)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.audit.change import Change, change_of
+from tellapart.auditing.change import Change, change_of
 from tellapart.data.images import pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.perceptual import ImageHashes, gather_hashes, perceptual_hash, thumbnail

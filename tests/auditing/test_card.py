@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from facts import raises
-from tellapart.audit.audit import Options, audit
-from tellapart.audit.card import SAMPLES, html, make_card, markdown
-from tellapart.audit.datasheet import QUESTIONS, answers, with_questions
-from tellapart.audit.show import write_audit
+from tellapart.auditing.audit import Options, audit
+from tellapart.auditing.card import SAMPLES, html, make_card, markdown
+from tellapart.auditing.datasheet import QUESTIONS, answers, with_questions
+from tellapart.auditing.show import write_audit
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 

@@ -13,14 +13,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.metrics.equivariance import histogram, summary
+from tellapart.metrics.equivariance import summary
 from tellapart.metrics.per_item import PerItem, Reduce, by_tag, mean
 from tellapart.records.result import Curve, Metrics, Value
 from tellapart.stats.effective import effective_items
 from tellapart.stats.intervals import Column, Interval, intervals_for
-from tellapart.tasks.task import Units
 
-__all__ = ["MOST_VALUES", "Tabulated", "tabulate", "tabulate_units"]
+__all__ = ["MOST_VALUES", "Tabulated", "tabulate"]
 
 #: A tag with more values than this is an identifier, not a breakdown.
 MOST_VALUES = 64
@@ -35,6 +34,9 @@ class Tabulated:
         by: tag -> value -> its items' metrics.
         macro: tag -> the unweighted means over its values.
         curves: the histograms of equivariance deviations.
+
+    >>> Tabulated(metrics={}, by={}, macro={}).curves
+    {}
     """
 
     metrics: dict[str, Value]
@@ -43,46 +45,17 @@ class Tabulated:
     curves: dict[str, Curve] = field(default_factory=dict)
 
 
-def tabulate_units(measured: Sequence[Units], *, seed: int = 0) -> Tabulated:
-    """Average the metrics of all units of a task, each noun over its own units.
-
-    >>> from tellapart.tasks.task import Unit
-    >>> right = PerItem(name="accuracy", strict=np.array([1.0, 0.0]), chance=0.5, binary=True)
-    >>> statements = Units("statement", (Unit(id="0", cluster="0"), Unit(id="1", cluster="1")), (right,))
-    >>> tabulate_units([statements]).metrics["accuracy"].value
-    0.5
-    """
-    tables = [
-        tabulate(units.values, [one.cluster for one in units.units], [one.tags for one in units.units], seed=seed)
-        for units in measured
-    ]
-    by: dict[str, dict[str, dict[str, Value]]] = {}
-    macro: dict[str, dict[str, Value]] = {}
-    for table in tables:
-        for tag, groups in table.by.items():
-            for value, group in groups.items():
-                by.setdefault(tag, {}).setdefault(value, {}).update(group.metrics)
-        for tag, group in table.macro.items():
-            macro.setdefault(tag, {}).update(group.metrics)
-    return Tabulated(
-        metrics={name: value for table in tables for name, value in table.metrics.items()},
-        by={tag: {value: Metrics(metrics=metrics) for value, metrics in groups.items()} for tag, groups in by.items()},
-        macro={tag: Metrics(metrics=metrics) for tag, metrics in macro.items()},
-        curves={one.name: _curve(one.strict) for units in measured for one in units.values if one.deviation},
-    )
-
-
-def _curve(values: NDArray[np.float64]) -> Curve:
-    counts = histogram(values)
-    return Curve(edges=tuple(counts.edges.tolist()), counts=tuple(counts.counts.tolist()))
-
-
 def tabulate(
     metrics: Sequence[PerItem], clusters: Sequence[str], tags: Sequence[Mapping[str, str]], *, seed: int = 0
 ) -> Tabulated:
     """Average metrics of the same items, with intervals that resample clusters.
 
     Metrics, clusters and tags are of the same items, in one order.
+
+    >>> right = PerItem(name="accuracy", strict=np.array([1.0, 0.0, 1.0]), chance=0.5, binary=True)
+    >>> table = tabulate([right], ["a", "a", "b"], [{"type": "swap"}, {"type": "swap"}, {"type": "add"}])
+    >>> round(table.metrics["accuracy"].value, 3), table.by["type"]["swap"].metrics["accuracy"].value
+    (0.667, 0.5)
     """
     groups = by_tag(tags, MOST_VALUES)
     items = np.unique(np.array(clusters), return_inverse=True)[1]  # numbers: names are slow to compare, again and again

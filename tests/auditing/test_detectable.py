@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from facts import raises
-from tellapart.audit.audit import Options, audit
-from tellapart.audit.detectable import (
+from tellapart.auditing.audit import Options, audit
+from tellapart.auditing.detectable import (
     LARGEST_P,
     MOST_ITEMS,
     SWAPS,
@@ -23,8 +23,8 @@ from tellapart.audit.detectable import (
     detectable,
     word_counts,
 )
-from tellapart.audit.finding import Finding
-from tellapart.audit.picture_statistics import (
+from tellapart.auditing.finding import Finding
+from tellapart.auditing.picture_statistics import (
     FILE_STATISTICS,
     PIXEL_STATISTICS,
     file_statistics,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from tellapart.audit.finding import Finding
+from tellapart.auditing.finding import Finding
 from tellapart.data.pairset import PairSet
 
 __all__ = ["tag_balance", "tag_counts"]

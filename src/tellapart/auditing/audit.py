@@ -8,13 +8,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.audit.balance import tag_balance, tag_counts
-from tellapart.audit.captions import bag_of_words, blind_accuracy, grammar_gap, length_gaps, plausibility_gap
-from tellapart.audit.change import Change, change_findings, changes_by_field
-from tellapart.audit.detectable import detectability
-from tellapart.audit.duplicates import caption_duplicates, caption_leak, picture_duplicates, picture_leak
-from tellapart.audit.finding import Finding, NotDone
-from tellapart.audit.image_scan import ImageScan, scan_images
+from tellapart.auditing.balance import tag_balance, tag_counts
+from tellapart.auditing.captions import bag_of_words, blind_accuracy, grammar_gap, length_gaps, plausibility_gap
+from tellapart.auditing.change import Change, change_findings, changes_by_field
+from tellapart.auditing.detectable import detectability
+from tellapart.auditing.duplicates import caption_duplicates, caption_leak, picture_duplicates, picture_leak
+from tellapart.auditing.finding import Finding, NotDone
+from tellapart.auditing.image_scan import ImageScan, scan_images
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.models.text.find import find_text_scorer

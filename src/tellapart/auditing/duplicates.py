@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.audit.finding import Finding, at_most
-from tellapart.audit.image_scan import ImageScan
+from tellapart.auditing.finding import Finding, at_most
+from tellapart.auditing.image_scan import ImageScan
 from tellapart.data.pairset import PairSet
 from tellapart.data.perceptual import BITS, near_duplicates
 
@@ -49,7 +49,7 @@ def caption_duplicates(pairs: PairSet) -> list[Finding]:
 def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
     """Return items with a picture twice, items that appear twice, and pictures that items of other clusters share.
 
-    >>> from tellapart.audit.image_scan import scan_images
+    >>> from tellapart.auditing.image_scan import scan_images
     >>> from tellapart.benchmarks.find import load_pairs
     >>> pairs = load_pairs("demo").select(range(3))
     >>> [finding.value for finding in picture_duplicates(pairs, scan_images(pairs))]
@@ -92,7 +92,7 @@ def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
 def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: ImageScan) -> list[Finding]:
     """Return the items with a picture of the other set, to the pixel, and with one that looks like it.
 
-    >>> from tellapart.audit.image_scan import scan_images
+    >>> from tellapart.auditing.image_scan import scan_images
     >>> from tellapart.benchmarks.find import load_pairs
     >>> demo = load_pairs("demo")
     >>> ours, theirs = demo.select(range(2)), demo.select(range(1, 3))

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.audit.finding import MARGIN, MOST_EXAMPLES, Finding, NotDone, mean_with_interval
-from tellapart.audit.picture_statistics import FILE_STATISTICS, PIXEL_STATISTICS, file_statistics, pixel_statistics
+from tellapart.auditing.finding import MARGIN, MOST_EXAMPLES, Finding, NotDone, mean_with_interval
+from tellapart.auditing.picture_statistics import FILE_STATISTICS, PIXEL_STATISTICS, file_statistics, pixel_statistics
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.models.find import find_model

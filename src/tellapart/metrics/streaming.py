@@ -1,22 +1,28 @@
-"""Metrics that take scores batch by batch: `tellapart.metrics.GroupScore()`, a class for each of the registry."""
+"""Metrics that take scores batch by batch: `tellapart.metrics.GroupScore()`, a class for each of the registry.
+
+A new metric of the catalogue is one more class at the end of this file; that of a plugin is made when it is asked for.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tellapart.errors import MetricError, quote, require
-from tellapart.evaluation.tabulate import tabulate
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import MetricError, import_torch, quote, require
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS
-from tellapart.models.torch.backend import import_torch
+from tellapart.metrics.tabulate import tabulate
 from tellapart.records.result import Value
+
+if TYPE_CHECKING:
+    import torchmetrics
 
 __all__ = ["StreamingMetric", "class_name", "metric_class"]
 
@@ -42,8 +48,14 @@ class StreamingMetric:
 
     metric: ClassVar[Metric]
 
-    def __init__(self, *, kind: Any = "similarity", seed: int = 0) -> None:
-        self.kind, self.seed = kind, seed
+    def __init_subclass__(cls, *, of: str) -> None:
+        super().__init_subclass__()
+        cls.metric = METRICS[of]
+        cls.__doc__ = f"{cls.metric.title[:1].upper()}{cls.metric.title[1:]}, taken batch by batch."
+
+    def __init__(self, *, kind: ScoreKind = "similarity", seed: int = 0) -> None:
+        self.kind: ScoreKind = kind
+        self.seed = seed
         if kind not in self.metric.kinds:
             needed = " or ".join(sorted(self.metric.kinds))
             raise MetricError(f"{self.metric.name} of kind={quote(kind)}: it takes scores that are a {needed}")
@@ -54,7 +66,7 @@ class StreamingMetric:
         self._scores: list[NDArray[np.float32]] = []
         self._clusters: list[str] = []
 
-    def update(self, scores: Any, clusters: Sequence[Any] | None = None) -> None:
+    def update(self, scores: ArrayLike, clusters: Sequence[object] | None = None) -> None:
         """Take the scores of further items.
 
         Args:
@@ -65,7 +77,7 @@ class StreamingMetric:
             MetricError: the metric is not defined for that shape, or it is another than that of earlier items.
             ScoreError: not numbers, or not finite.
         """
-        if hasattr(scores, "detach"):
+        if hasattr(scores, "detach"):  # a tensor, on whichever device
             scores = scores.detach().to("cpu").double().numpy()
         batch = np.asarray(scores) if isinstance(scores, np.ndarray) or _depth(scores) else scores
         if isinstance(batch, np.ndarray) and batch.ndim == 2:
@@ -125,7 +137,7 @@ class StreamingMetric:
                 f"item {start + k}" if re.fullmatch(r"item \d+", name) else name for k, name in enumerate(clusters)
             ]
 
-    def torchmetrics(self) -> Any:
+    def torchmetrics(self) -> torchmetrics.Metric:
         """Return the same as a `torchmetrics.Metric`, whose `compute` is the value as a tensor; `value()` has the rest.
 
         Its state is the items' scores, gathered over processes as torchmetrics does it.
@@ -135,8 +147,7 @@ class StreamingMetric:
         """
         import_torch()
         require("torchmetrics", extra="train")
-        kind: Any = type(self)
-        return _torch_class(kind)(kind=self.kind, seed=self.seed)
+        return _torch_class(class_name(self.metric.name))(kind=self.kind, seed=self.seed)
 
     def __len__(self) -> int:
         return len(self._clusters)
@@ -154,6 +165,7 @@ def class_name(metric: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in metric.split("_"))
 
 
+@cache
 def metric_class(name: str) -> type[StreamingMetric]:
     """Return the class of that name.
 
@@ -166,20 +178,16 @@ def metric_class(name: str) -> type[StreamingMetric]:
     by_class = {class_name(metric): metric for metric in METRICS}
     if name not in by_class:
         raise AttributeError(f"tellapart.metrics has no {name!r}; its classes are {', '.join(by_class)}")
-    return _class(by_class[name])
+    declared: type[StreamingMetric] | None = globals().get(name)
+    return declared or type(name, (StreamingMetric,), {"__module__": __name__}, of=by_class[name])
 
 
 @cache
-def _class(metric: str) -> type[StreamingMetric]:
-    declared = METRICS[metric]
-    about = f"{declared.title[:1].upper()}{declared.title[1:]}, taken batch by batch. {StreamingMetric.__doc__}"
-    return type(class_name(metric), (StreamingMetric,), {"metric": declared, "__doc__": about, "__module__": __name__})
-
-
-@cache
-def _torch_class(kind: Any) -> Any:
+def _torch_class(name: str) -> type[torchmetrics.Metric]:
     import torch
     import torchmetrics
+
+    kind = metric_class(name)
 
     class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         """The metric with its items as torchmetrics' state: one row an item."""
@@ -215,10 +223,101 @@ def _torch_class(kind: Any) -> Any:
     return TorchMetric
 
 
-def _depth(scores: Any) -> bool:
+def _depth(scores: object) -> bool:
     """Return whether these are rows of rows, and no more: the scores of one item."""
     return (
         isinstance(scores, list | tuple)
         and bool(scores)
         and all(isinstance(row, list | tuple) and row and not isinstance(row[0], list | tuple) for row in scores)
     )
+
+
+# Public as names of `tellapart.metrics`. Each takes the title of its metric as its docstring.
+
+
+class TextScore(StreamingMetric, of="text_score"):
+    """`text_score`, batch by batch."""
+
+
+class ImageScore(StreamingMetric, of="image_score"):
+    """`image_score`, batch by batch."""
+
+
+class GroupScore(StreamingMetric, of="group_score"):
+    """`group_score`, batch by batch."""
+
+
+class I2t(StreamingMetric, of="i2t"):
+    """`i2t`, batch by batch."""
+
+
+class T2i(StreamingMetric, of="t2i"):
+    """`t2i`, batch by batch."""
+
+
+class Ipos2t(StreamingMetric, of="ipos_2t"):
+    """`ipos_2t`, batch by batch."""
+
+
+class Ineg2t(StreamingMetric, of="ineg_2t"):
+    """`ineg_2t`, batch by batch."""
+
+
+class Tpos2i(StreamingMetric, of="tpos_2i"):
+    """`tpos_2i`, batch by batch."""
+
+
+class Tneg2i(StreamingMetric, of="tneg_2i"):
+    """`tneg_2i`, batch by batch."""
+
+
+class ChoiceScore(StreamingMetric, of="choice_score"):
+    """`choice_score`, batch by batch."""
+
+
+class Acc(StreamingMetric, of="acc"):
+    """`acc`, batch by batch."""
+
+
+class PC(StreamingMetric, of="p_c"):
+    """`p_c`, batch by batch."""
+
+
+class PF(StreamingMetric, of="p_f"):
+    """`p_f`, batch by batch."""
+
+
+class MinPcPf(StreamingMetric, of="min_pc_pf"):
+    """`min_pc_pf`, batch by batch."""
+
+
+class Pairwise(StreamingMetric, of="pairwise"):
+    """`pairwise`, batch by batch."""
+
+
+class Itt(StreamingMetric, of="itt"):
+    """`itt`, batch by batch."""
+
+
+class IndividualScore(StreamingMetric, of="individual_score"):
+    """`individual_score`, batch by batch."""
+
+
+class PairScore(StreamingMetric, of="pair_score"):
+    """`pair_score`, batch by batch."""
+
+
+class SetScore(StreamingMetric, of="set_score"):
+    """`set_score`, batch by batch."""
+
+
+class V1(StreamingMetric, of="v1"):
+    """`v1`, batch by batch."""
+
+
+class V2Text(StreamingMetric, of="v2_text"):
+    """`v2_text`, batch by batch."""
+
+
+class V2Image(StreamingMetric, of="v2_image"):
+    """`v2_image`, batch by batch."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tellapart.audit.audit import Audit, Options, audit
-from tellapart.audit.card import html, make_card, markdown
-from tellapart.audit.croissant import LISTING, croissant, missing
-from tellapart.audit.datasheet import with_questions
-from tellapart.audit.detectors import Detection
-from tellapart.audit.finding import format_interval, format_value
+from tellapart.auditing.audit import Audit, Options, audit
+from tellapart.auditing.card import html, make_card, markdown
+from tellapart.auditing.croissant import LISTING, croissant, missing
+from tellapart.auditing.datasheet import with_questions
+from tellapart.auditing.detectors import Detection
+from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
@@ -114,7 +114,7 @@ def _json(value: object) -> str:
 def print_detection(detection: Detection) -> None:
     """Print how well a detector separates origins, and its score on the benchmark by that alone.
 
-    >>> from tellapart.audit.detectors import DetectorScore
+    >>> from tellapart.auditing.detectors import DetectorScore
     >>> score = DetectorScore(value=0.5, low=0.25, high=0.75, method="wilson")
     >>> facts = {"pairs": "s", "model": "m", "fingerprint": "f", "trained_on": None, "seed": 0, "penalty": 0.01}
     >>> scores = {"image_accuracy": score}

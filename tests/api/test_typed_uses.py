@@ -1,0 +1,90 @@
+"""mypy and pyright know every public name, and refuse wrong uses of it: `typed_uses.py` is read by both."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import tellapart
+
+USES = Path(__file__).with_name("typed_uses.py")
+SOURCE = Path(tellapart.__file__).parent
+
+
+def wrong_lines() -> set[int]:
+    return {number for number, line in enumerate(USES.read_text().splitlines(), 1) if line.endswith("# wrong")}
+
+
+def lines_of_mypy(tmp_path: Path) -> dict[int, str]:
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", f"--cache-dir={tmp_path}"]
+    done = subprocess.run(
+        [*command, "--no-error-summary", str(USES)], capture_output=True, text=True, cwd=SOURCE.parents[1], check=False
+    )
+    assert done.returncode in {0, 1}, done.stdout + done.stderr
+    found = re.findall(r"typed_uses\.py:(\d+): error: (.+)", done.stdout)
+    return {int(line): said for line, said in found}
+
+
+def lines_of_pyright(tmp_path: Path) -> dict[int, str]:
+    settings = {
+        "include": [str(USES)],
+        "extraPaths": [str(SOURCE.parent)],
+        "typeCheckingMode": "standard",
+        "pythonVersion": "3.11",
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable]
+    done = subprocess.run([*command, "-p", str(tmp_path)], capture_output=True, text=True, cwd=tmp_path, check=False)
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    errors = [one for one in found if one["severity"] == "error" and one["file"] == str(USES)]
+    return {one["range"]["start"]["line"] + 1: one["message"] for one in errors}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("mypy") is None, reason='needs mypy: pip install "tellapart[dev]"')
+def test_mypy_takes_right_uses_and_refuses_wrong_ones(tmp_path: Path) -> None:
+    found = lines_of_mypy(tmp_path)
+    assert len(wrong_lines()) > 20 and set(found) == wrong_lines(), found
+
+
+@pytest.mark.skipif(find_spec("basedpyright") is None, reason='needs basedpyright: pip install "tellapart[dev]"')
+def test_pyright_takes_right_uses_and_refuses_wrong_ones(tmp_path: Path) -> None:
+    found = lines_of_pyright(tmp_path)
+    assert len(wrong_lines()) > 20 and set(found) == wrong_lines(), found
+
+
+def typed_names(path: Path) -> dict[str, str]:
+    """The names that a package's `__init__` imports for type checkers alone, with the modules that they are of."""
+    block = next(
+        node
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    )
+    found = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom) and node.module
+        found |= {alias.asname or alias.name: node.module for alias in node.names}
+    return found
+
+
+def test_what_type_checkers_import_is_the_table_of_what_is_loaded_on_first_use() -> None:
+    typed = typed_names(SOURCE / "__init__.py")
+    table = {name: f"tellapart.{module}" for name, module in tellapart._WHERE.items()}
+    assert typed == table | {"metrics": "tellapart"}
+    assert set(tellapart.__all__) == {*typed, "__version__"}
+
+
+def test_every_metric_has_a_class_that_type_checkers_know() -> None:
+    from tellapart.metrics.registry import METRICS
+    from tellapart.metrics.streaming import class_name
+
+    typed = set(typed_names(SOURCE / "metrics" / "__init__.py"))
+    assert typed == {"StreamingMetric", *map(class_name, METRICS)} == set(tellapart.metrics.__all__)
+    assert typed <= set(dir(tellapart.metrics))
