@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from tellapart.metrics.pairs import image_score as image_score
     from tellapart.metrics.pairs import text_score as text_score
     from tellapart.metrics.registry import METRICS as METRICS
-    from tellapart.models.external import read_scores as read_scores
     from tellapart.models.find import find_model as find_model
-    from tellapart.models.store import EmbeddingStore as EmbeddingStore
+    from tellapart.models.memory.external import read_scores as read_scores
+    from tellapart.models.store.embedding_store import EmbeddingStore as EmbeddingStore
     from tellapart.records.result import Result as Result
     from tellapart.records.run_folder import read_result as read_result
     from tellapart.records.run_folder import read_samples as read_samples
