@@ -269,6 +269,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_table,
     "losses": elsewhere("loss_tables", "losses_table"),
     "loss-costs": elsewhere("loss_tables", "loss_costs_table"),
+    "presets": elsewhere("loss_tables", "presets_table"),
     "benchmarks": benchmarks_table,
     "baselines": baselines_table,
     "captions": captions_table,

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.catalog import LOSSES
+from tellapart.train.config import TrainConfig
 from tellapart.train.losses.loss import DualLoss, find_loss
+from tellapart.train.presets import list_presets, merge_preset
 
 HERE = Path(__file__).resolve().parent
 
@@ -21,11 +23,53 @@ def losses_table() -> str:
         loss = find_loss(name)
         summary, _, rest = inspect.cleandoc(loss.function.__doc__ or "").partition("\n")
         source = " ".join(rest.partition("Source: ")[2].partition("\n\n")[0].split()).removesuffix(".")
-        options = ", ".join(f"`{one.name} = {one.default!r}`" for one in (fields(loss.options) if loss.options else ()))
+        options = ", ".join(map(option, fields(loss.options) if loss.options else ()))
         needs = dual_needs(loss) if isinstance(loss, DualLoss) else fusion_needs(loss)
         what = summary.removeprefix("Return ").removesuffix(".")
         rows.append(f"| `{name}` | {what} | {needs} | {options or 'none'} | {source or 'ours'} |")
     return "\n".join(rows) + "\n"
+
+
+def option(one: Any) -> str:
+    """An option with its default, and its bounds where it is a number."""
+    bounds = f" ({one.metadata['bounds']})" if "bounds" in one.metadata else ""
+    return f"`{one.name} = {one.default!r}`{bounds}"
+
+
+def presets_table() -> str:
+    """Every preset with its source, and in a second table each value that is not as released."""
+    rows = ["| preset | loss | pairs | rate | epochs | weight decay | source |", "|---|---|--:|--:|--:|--:|---|"]
+    ours: dict[tuple[str, str], list[str]] = {}
+    for name, preset in list_presets().items():
+        values = TrainConfig(**merge_preset(preset.values, NEEDED | UNKNOWN.get(name, {})))
+        unknown = {key for table in UNKNOWN.get(name, {}).values() for key in table}
+        batch, optimiser = values.batch, values.optimiser
+        size = f"{batch.size:,}" if batch.accumulate == 1 else f"{batch.accumulate} x {batch.part}"
+        rate = f"{optimiser.learning_rate:g}".replace("e-0", "e-")
+        rows.append(
+            f"| `{name}` | {loss_cell(values)} | {'unknown' if 'size' in unknown else size} | {rate} | "
+            f"{'unknown' if 'epochs' in unknown else optimiser.epochs} | {optimiser.weight_decay:g} | {preset.source} |"
+        )
+        for entry in preset.ours.items():
+            ours.setdefault(entry, []).append(f"`{name}`")
+    rows += ["", "All values are as released but these, which are ours, because:", ""]
+    rows += ["| of | preset | ours, because |", "|---|---|---|"]
+    rows += [f"| {key} | {', '.join(presets)} | {reason} |" for (key, reason), presets in ours.items()]
+    return "\n".join(rows) + "\n"
+
+
+#: A configuration's own part, and the parts that a paper leaves to it.
+NEEDED: dict[str, Any] = {"name": "x", "model": "x", "data": {"train": ["x"]}}
+UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "batch": {"size": 2}}}
+
+
+def loss_cell(config: TrainConfig) -> str:
+    """The losses of a configuration with the options that it sets."""
+    cells = []
+    for term in (config.loss, *({"name": name, **own} for name, own in config.loss.get("also", {}).items())):
+        options = [f"{key} {value}" for key, value in term.items() if key not in {"name", "also"}]
+        cells.append(", ".join((f"`{term['name']}`", *options)))
+    return "; ".join(cells)
 
 
 def dual_needs(loss: Any) -> str:

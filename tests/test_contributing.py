@@ -93,3 +93,26 @@ batch = Batch(torch.eye(3), torch.eye(3), torch.tensor(0.0), torch.arange(3))
 print(find_loss("hinge")(batch)["total"].item())
 """
     assert float(python(package, "-c", program)) == 0.0
+    assert {"name": "hinge", "about": "Each image's own text beats every other text by a margin."} in tellapart(
+        package, "ls", "losses"
+    )
+
+
+@pytest.mark.slow
+def test_the_loss_brings_its_preset_and_the_bounds_of_its_options(package: Path) -> None:
+    path = package / "run.toml"
+    values = ('name = "run"', 'model = "x"', 'preset = "wide-hinge"', '[data]\ntrain = ["a"]', "[batch]\nsize = 2")
+    path.write_text("\n".join((*values, "[optimiser]\nsteps = 1")))
+    program = f"""
+from pathlib import Path
+from tellapart.train.config import loss_options, read_config
+config = read_config(Path({str(path)!r}))
+print(loss_options(config.loss).margin, config.optimiser.learning_rate)
+try:
+    loss_options({{"name": "hinge", "margin": -1.0}})
+except Exception as error:
+    print(error)
+"""
+    first, second = python(package, "-c", program).splitlines()
+    assert first == "0.5 1e-05"
+    assert "margin=-1.0" in second and "at least 0" in second

@@ -22,7 +22,7 @@ from tellapart.models.find import declared_prefix, find_prefix
 from tellapart.models.fusion.prefix import FusionPrefix
 from tellapart.models.huggingface.load import readings_of
 from tellapart.models.openclip.source import resolve
-from tellapart.train.presets import PRESETS
+from tellapart.train.presets import list_presets
 from tellapart_native.family import NativeFamily
 from tellapart_native.prefix import find_family
 
@@ -89,7 +89,7 @@ def test_a_systems_commands_are_known(system: Any) -> None:
             find_benchmark(benchmark.removeprefix("pairing:"))
         for path in re.findall(r"[\w/.-]+\.(?:toml|py)", line + system.note):
             assert (ROOT / path).is_file(), path
-    assert set(system.presets) <= set(PRESETS)
+    assert set(system.presets) <= set(list_presets())
     assert bool(system.golden) == (system.checked == "golden")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from training_sets import toml
 
 from tellapart.errors import DataError
 from tellapart.train.config import TrainConfig, loss_options, read_config
-from tellapart.train.presets import PRESETS, merge_preset
+from tellapart.train.presets import find_preset, list_presets, merge_preset
 
 
 def settings(folder: Path, preset: str, **more: Any) -> TrainConfig:
@@ -24,7 +25,7 @@ def settings(folder: Path, preset: str, **more: Any) -> TrainConfig:
 UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "batch": {"size": 8}}}
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", list_presets())
 def test_every_preset_needs_a_model_and_data_alone(tmp_path: Path, preset: str) -> None:
     if preset in UNKNOWN:
         with pytest.raises(DataError, match=r"give either epochs or steps|batch"):
@@ -101,9 +102,9 @@ def test_the_file_has_the_last_word(tmp_path: Path) -> None:
 
 
 def test_merging_changes_no_preset() -> None:
-    before = {name: dict(preset) for name, preset in PRESETS.items()}
-    merge_preset(PRESETS["negclip"], {"optimiser": {"steps": 1}, "batch": {"size": 2}, "seed": 9})
-    assert before == {name: dict(preset) for name, preset in PRESETS.items()}
+    before = copy.deepcopy(find_preset("negclip").values)
+    merge_preset(find_preset("negclip").values, {"optimiser": {"steps": 1}, "batch": {"size": 2}, "seed": 9})
+    assert before == find_preset("negclip").values
 
 
 def test_steps_and_epochs_together_are_still_refused(tmp_path: Path) -> None:

@@ -13,13 +13,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from tellapart.catalog import nearest
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
 from tellapart.train.losses.loss import Loss, find_loss
 from tellapart.train.losses.terms import LossTerm, loss_options, read_terms
-from tellapart.train.presets import PRESETS, merge_preset
+from tellapart.train.presets import find_preset, merge_preset
 
 __all__ = [
     "BatchConfig",
@@ -245,10 +244,10 @@ def read_config(path: Path) -> TrainConfig:
     values = read_toml(path)
     preset = values.get("preset")
     if preset is not None:
-        if preset not in PRESETS:
-            hint = nearest(str(preset), PRESETS) or ";"
-            raise DataError(f"{path}: no preset {preset!r}{hint} the presets are {', '.join(PRESETS)}")
-        values = merge_preset(PRESETS[preset], values)
+        try:
+            values = merge_preset(find_preset(str(preset)).values, values)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
     for key, field in TrainConfig.model_fields.items():
         kinds = (field.annotation, *get_args(field.annotation))
         table = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, _Table)), None)

@@ -7,61 +7,54 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from made_batches import IDS, batch
 from torch import Tensor
 
+from tellapart.catalog import LOSSES
 from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts
-from tellapart.train.losses.ce_clip import CeClip, ce_clip
-from tellapart.train.losses.clic import clic
-from tellapart.train.losses.cs_clip import cs_clip
-from tellapart.train.losses.cyclip import cyclip
+from tellapart.train.losses.ce_clip import CeClip
 from tellapart.train.losses.eqsim import eqsim
-from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
+from tellapart.train.losses.eqsim_itm import eqsim_itm
 from tellapart.train.losses.equations import VARIANTS, EqSim
-from tellapart.train.losses.fsc_clip import fsc_clip
-from tellapart.train.losses.fsc_global import fsc_global
-from tellapart.train.losses.hardneg import HardNeg, hardneg
+from tellapart.train.losses.hardneg import HardNeg
 from tellapart.train.losses.itc import itc
-from tellapart.train.losses.itm import itm
+from tellapart.train.losses.loss import DualLoss, FusionLoss, Loss, find_loss
 from tellapart.train.losses.matches import Matches, counterparts, hard_negatives
-from tellapart.train.losses.negbench import NegBench, negbench
-from tellapart.train.losses.negclip import negclip
-from tellapart.train.losses.ranking import ranking
-from tellapart.train.losses.siglip import siglip
-from tellapart.train.losses.tripletclip import tripletclip
-from tellapart.train.losses.trohn_img import trohn_img
+from tellapart.train.losses.negbench import NegBench
 
-DUAL = {
-    "itc": itc,
-    "siglip": siglip,
-    "negclip": negclip,
-    "trohn-img": trohn_img,
-    "tripletclip": tripletclip,
-    "ce-clip": lambda made: ce_clip(made, CeClip(bound=1.0)),
-    "cs-clip": cs_clip,
-    "clic": clic,
-    "fsc-clip": fsc_clip,
-    "fsc-global": fsc_global,
-    "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
-    "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
-    "cyclip": cyclip,
+#: Losses of the catalogue, and the options of those that would show little by their defaults.
+OPTIONS: dict[str, Any] = {
+    "ce-clip": CeClip(bound=1.0),
+    "negbench": NegBench(contrast=0.5, choice=0.5),
+    "hardneg": HardNeg(k=2),
+    "eqsim": EqSim(alpha=0.01, k=2),
+    "eqsim-itm": EqSim(alpha=0.001, k=1),
+    "eqsim-ranking": EqSim(alpha=0.001, variant="v2-all"),
+}
+
+
+def of_the_catalogue(kind: type[Loss]) -> dict[str, Callable[..., LossParts]]:
+    declared = {name: find_loss(name) for name in LOSSES}
+    return {name: partial(loss, options=OPTIONS.get(name)) for name, loss in declared.items() if isinstance(loss, kind)}
+
+
+DUAL = of_the_catalogue(DualLoss) | {
     "released": lambda made: eqsim(made, EqSim(alpha=0.001, k=4, as_released=True)),
-    **{v: lambda made, v=v: eqsim(made, EqSim(alpha=0.01, k=2, variant=v)) for v in VARIANTS},
+    **{f"eqsim {v}": lambda made, v=v: eqsim(made, EqSim(alpha=0.01, k=2, variant=v)) for v in VARIANTS},
     "block": lambda made: eqsim(made, EqSim(alpha=0.01, k=2, normalise="block")),
     "none": lambda made: eqsim(made, EqSim(alpha=0.001, k=2, normalise="none")),
 }
-FUSION = {
-    "itm": itm,
-    "ranking": ranking,
-    "eqsim-itm": lambda made: eqsim_itm(made, EqSim(alpha=0.001, k=1)),
-    "eqsim-ranking": lambda made: eqsim_ranking(made, EqSim(alpha=0.001, variant="v2-all")),
+FUSION = of_the_catalogue(FusionLoss) | {
     "eqsim-itm-released": lambda made: eqsim_itm(made, EqSim(alpha=0.001, as_released=True)),
 }
 ENCODED = ("images", "texts", "negative_texts", "positive_texts", "units", "patches", "words")

@@ -27,6 +27,7 @@ from tellapart.train.losses.hardneg import HardNeg
 from tellapart.train.losses.loss import declare
 from tellapart.train.losses.negbench import NegBench, negbench
 from tellapart.train.losses.negclip import negclip
+from tellapart.train.losses.options import LossOptions
 from tellapart.train.losses.siglip import siglip
 from tellapart.train.losses.tripletclip import tripletclip
 from tellapart.train.losses.trohn_img import trohn_img
@@ -103,25 +104,25 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda: EqSim(alpha=float("nan")), ModelError, r"EqSim\(alpha=nan, beta=0.5, k=8\)"),
-        (lambda: EqSim(beta=-1), ModelError, "alpha and beta must be at least 0, k at least 1"),
-        (lambda: EqSim(k=0), ModelError, "k=0"),
+        (lambda: EqSim(alpha=float("nan")), ModelError, r"EqSim\(alpha=nan\)"),
+        (lambda: EqSim(beta=-1), ModelError, "beta=-1.*at least 0"),
+        (lambda: EqSim(k=0), ModelError, "k=0.*at least 1"),
         (lambda: EqSim(variant="v2-al"), UnknownNameError, r"variant='v2-al'\) is unknown; did you mean 'v2-all'\?"),
         (lambda: EqSim(normalise="rows"), UnknownNameError, "use one of batch, block, none"),
         (lambda: EqSim(as_released=True, variant="v1-all"), ModelError, "leave both at their defaults"),
         (lambda: EqSim(as_released=True, normalise="none"), ModelError, "leave both at their defaults"),
         (lambda: EqSim(as_released=True, k=3), ModelError, "make it even"),
-        (lambda: FscClip(local=-1), ModelError, r"FscClip\(local=-1\): must be at least 0"),
-        (lambda: HardNeg(k=0), ModelError, "k must be at least 1"),
-        (lambda: HardNeg(weight=-1), ModelError, "weight at least 0"),
-        (lambda: CeClip(threshold=-1.0), ModelError, r"threshold=-1.0\): each is at least 0"),
+        (lambda: FscClip(local=-1), ModelError, r"FscClip\(local=-1\).* at least 0"),
+        (lambda: HardNeg(k=0), ModelError, "k=0.* at least 1"),
+        (lambda: HardNeg(weight=-1), ModelError, "weight=-1.* at least 0"),
+        (lambda: CeClip(threshold=-1.0), ModelError, r"threshold=-1.0\).* at least 0"),
         (lambda: CeClip(intra=-1.0), ModelError, r"CeClip\(intra=-1.0"),
-        (lambda: FscGlobal(gamma=0.5), ModelError, "gamma 0 or at least 1"),
-        (lambda: FscGlobal(smoothing=1.0), ModelError, "smoothing at least 0 and below 1"),
-        (lambda: NegBench(choice=-1.0), ModelError, "a weight is at least 0"),
-        (lambda: Clic(paraphrase=-1.0), ModelError, r"Clic\(contrast=0.5, choice=0.5, paraphrase=-1.0\)"),
+        (lambda: FscGlobal(gamma=0.5), ModelError, "gamma=0.5.* 0 or at least 1"),
+        (lambda: FscGlobal(smoothing=1.0), ModelError, "smoothing=1.0.* at least 0 and below 1"),
+        (lambda: NegBench(choice=-1.0), ModelError, "choice=-1.0.* at least 0"),
+        (lambda: Clic(paraphrase=-1.0), ModelError, r"Clic\(paraphrase=-1.0\)"),
         (lambda: CsClip(weight=-1.0), ModelError, r"CsClip\(weight=-1.0\)"),
-        (lambda: CyClip(within=-0.1), ModelError, r"CyClip\(cross=0.25, within=-0.1\): a weight is at least 0"),
+        (lambda: CyClip(within=-0.1), ModelError, r"CyClip\(within=-0.1\).* at least 0"),
     ],
 )
 def test_options_out_of_range_are_refused(make: Callable[[], Any], error: type[Exception], says: str) -> None:
@@ -137,6 +138,7 @@ def test_every_loss_of_the_catalogue_declares_its_function_and_options() -> None
         # What the declaration of a plain function finds by its parameters is what the file declares.
         result = declare(name, loss.function)
         assert (type(result), result.options) == (type(loss), loss.options)
+        assert result.options is None or issubclass(result.options, LossOptions)
     with pytest.raises(UnknownNameError, match=r"no loss 'eqsin'; did you mean 'eqsim'\? `tellapart ls losses`"):
         load("loss", "eqsin")
 

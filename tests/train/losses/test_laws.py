@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -13,43 +15,38 @@ from hypothesis import strategies as st
 from made_batches import batch, matches, reordered
 from torch import Tensor
 
+from tellapart.catalog import LOSSES
 from tellapart.train.losses.batch import Batch, LossParts
-from tellapart.train.losses.ce_clip import CeClip, ce_clip
+from tellapart.train.losses.ce_clip import CeClip
 from tellapart.train.losses.clic import clic
-from tellapart.train.losses.cs_clip import cs_clip
-from tellapart.train.losses.cyclip import cyclip
 from tellapart.train.losses.eqsim import eqsim
-from tellapart.train.losses.eqsim_itm import eqsim_itm, eqsim_ranking
+from tellapart.train.losses.eqsim_itm import eqsim_itm
 from tellapart.train.losses.equations import VARIANTS, EqSim
 from tellapart.train.losses.fsc_clip import fsc_clip
-from tellapart.train.losses.fsc_global import fsc_global
-from tellapart.train.losses.hardneg import HardNeg, hardneg
+from tellapart.train.losses.hardneg import HardNeg
 from tellapart.train.losses.itc import itc
-from tellapart.train.losses.itm import itm
-from tellapart.train.losses.matches import Matches, counterparts, hard_negatives
-from tellapart.train.losses.negbench import NegBench, negbench
-from tellapart.train.losses.negclip import negclip
-from tellapart.train.losses.ranking import ranking
-from tellapart.train.losses.siglip import siglip
-from tellapart.train.losses.tripletclip import tripletclip
-from tellapart.train.losses.trohn_img import trohn_img
+from tellapart.train.losses.loss import DualLoss, FusionLoss, Loss, find_loss
+from tellapart.train.losses.matches import counterparts, hard_negatives
+from tellapart.train.losses.negbench import NegBench
 
-Loss = Callable[[Batch], LossParts]
+#: Losses of the catalogue, and the options of those that would show little by their defaults.
+OPTIONS: dict[str, Any] = {
+    "ce-clip": CeClip(threshold=1.0),
+    "negbench": NegBench(contrast=0.5, choice=0.5),
+    "hardneg": HardNeg(k=2),
+    "eqsim": EqSim(alpha=0.01, k=2),
+    "eqsim-itm": EqSim(alpha=0.01, k=2),
+    "eqsim-ranking": EqSim(alpha=0.01, k=2, variant="v2-all"),
+}
 
-DUAL: dict[str, Loss] = {
-    "itc": itc,
-    "siglip": siglip,
-    "negclip": negclip,
-    "trohn-img": trohn_img,
-    "tripletclip": tripletclip,
-    "ce-clip": lambda made: ce_clip(made, CeClip(threshold=1.0)),
-    "cs-clip": cs_clip,
-    "clic": clic,
-    "fsc-clip": fsc_clip,
-    "fsc-global": fsc_global,
-    "negbench": lambda made: negbench(made, NegBench(contrast=0.5, choice=0.5)),
-    "hardneg": lambda made: hardneg(made, HardNeg(k=2)),
-    "cyclip": cyclip,
+
+def of_the_catalogue(kind: type[Loss]) -> dict[str, Callable[..., LossParts]]:
+    """Every loss of a kind, so that a new one has these laws at once."""
+    declared = {name: find_loss(name) for name in LOSSES}
+    return {name: partial(loss, options=OPTIONS.get(name)) for name, loss in declared.items() if isinstance(loss, kind)}
+
+
+DUAL = of_the_catalogue(DualLoss) | {
     "eqsim-released": lambda made: eqsim(made, EqSim(alpha=0.001, k=4, as_released=True)),
     **{
         f"{variant}-{normalise}": lambda made, v=variant, n=normalise: eqsim(
@@ -63,14 +60,13 @@ DUAL: dict[str, Loss] = {
 DRAWING = {"eqsim-released"}
 #: They read false captions or mates, which no batch makes needless.
 NEGATIVES_OF_THEIR_OWN = {
-    *("negclip", "trohn-img", "tripletclip", "ce-clip", "cs-clip", "fsc-clip", "fsc-global", "negbench", "clic")
+    name
+    for name in LOSSES
+    if isinstance(loss := find_loss(name), DualLoss)
+    and (loss.negative_captions or loss.negative_images == "mate" or loss.units)
 }
 
-FUSION: dict[str, Callable[[Matches], LossParts]] = {
-    "itm": itm,
-    "ranking": ranking,
-    "eqsim-itm": lambda made: eqsim_itm(made, EqSim(alpha=0.01, k=2)),
-    "eqsim-ranking": lambda made: eqsim_ranking(made, EqSim(alpha=0.01, k=2, variant="v2-all")),
+FUSION = of_the_catalogue(FusionLoss) | {
     "eqsim-itm-released": lambda made: eqsim_itm(made, EqSim(alpha=0.01, as_released=True)),
 }
 

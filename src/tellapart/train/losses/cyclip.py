@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts, sum_parts
 from tellapart.train.losses.itc import contrast, contrasts
 from tellapart.train.losses.loss import DualLoss
 from tellapart.train.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
+from tellapart.train.losses.options import LossOptions, number
 from tellapart.train.losses.ranks import mean_over_ranks
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["CYCLIP", "CyClip", "cyclip"]
 
 
 @dataclass(frozen=True, slots=True)
-class CyClip:
+class CyClip(LossOptions):
     """Options of `cyclip`.
 
     Attributes:
@@ -33,12 +33,8 @@ class CyClip:
     CyClip(cross=0.25, within=0.0)
     """
 
-    cross: float = 0.25
-    within: float = 0.25
-
-    def __post_init__(self) -> None:
-        if not (self.cross >= 0 and self.within >= 0):
-            raise ModelError(f"CyClip(cross={self.cross}, within={self.within}): a weight is at least 0")
+    cross: float = number(0.25)
+    within: float = number(0.25)
 
 
 _DEFAULT = CyClip()

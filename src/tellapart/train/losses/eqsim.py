@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.train.losses.batch import Batch, LossParts, sum_parts
 from tellapart.train.losses.draws import best, draw
+from tellapart.train.losses.eqsim_presets import EQSIM_F30K, EQSIM_FIBER_F30K
 from tellapart.train.losses.equations import VARIANTS, EqSim, Four, hinge, v1, v2_image, v2_text, where
 from tellapart.train.losses.itc import contrast, contrasts
 from tellapart.train.losses.loss import DualLoss
@@ -52,7 +53,7 @@ def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
     )
 
 
-EQSIM = DualLoss(eqsim, EqSim)
+EQSIM = DualLoss(eqsim, EqSim, presets={"eqsim-f30k": EQSIM_F30K, "eqsim-fiber-f30k": EQSIM_FIBER_F30K})
 
 
 def _sums(rows: MatrixRows, whole: Tensor, neighbours: Tensor | None, options: EqSim) -> Tensor:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tellapart.errors import ModelError
 from tellapart.train.losses.batch import LossParts, sum_parts, wide
 from tellapart.train.losses.draws import best
+from tellapart.train.losses.eqsim_presets import EQSIM_METER_F30K
 from tellapart.train.losses.equations import EqSim, Four, hinge, v1, v2_image, v2_text, where
 from tellapart.train.losses.itm import itm
 from tellapart.train.losses.loss import FusionLoss
@@ -63,7 +64,9 @@ def eqsim_ranking(matches: Matches, options: EqSim = _DEFAULT) -> LossParts:
     return sum_parts(rank=ranking(matches)["total"], **_regularisation(matches, options))
 
 
-EQSIM_RANKING = FusionLoss(eqsim_ranking, EqSim, negatives=15, counterparts=True)
+EQSIM_RANKING = FusionLoss(
+    eqsim_ranking, EqSim, negatives=15, counterparts=True, presets={"eqsim-meter-f30k": EQSIM_METER_F30K}
+)
 
 
 def _regularisation(matches: Matches, options: EqSim) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.catalog import nearest
 from tellapart.errors import ModelError, UnknownNameError
+from tellapart.train.losses.options import LossOptions, number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +36,7 @@ NORMALISATIONS = ("batch", "block", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class EqSim:
+class EqSim(LossOptions):
     """Options of the EqSim losses.
 
     Attributes:
@@ -60,19 +61,15 @@ class EqSim:
     'eqsim'
     """
 
-    alpha: float = 0.1
-    beta: float = 0.5
-    k: int = 8
+    alpha: float = number(0.1)
+    beta: float = number(0.5)
+    k: int = number(8, least=1)
     variant: str = "eqsim"
     normalise: str = "batch"
     as_released: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.alpha >= 0 and self.beta >= 0 and self.k >= 1):
-            raise ModelError(
-                f"EqSim(alpha={self.alpha}, beta={self.beta}, k={self.k}): "
-                "alpha and beta must be at least 0, k at least 1"
-            )
+        LossOptions.__post_init__(self)
         for field, value, known in (
             ("variant", self.variant, tuple(VARIANTS)),
             ("normalise", self.normalise, NORMALISATIONS),

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts, sum_parts, wide
-from tellapart.train.losses.fsc_global import FscGlobal, focal_choice, fsc_global
+from tellapart.train.losses.fsc_global import FSC_COCO, FSC_OURS, FscGlobal, focal_choice, fsc_global
 from tellapart.train.losses.loss import DualLoss
+from tellapart.train.losses.options import LossOptions, number
 from tellapart.train.losses.own_choices import own_choices
+from tellapart.train.losses.preset import Preset
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +20,7 @@ __all__ = ["FSC_CLIP", "FscClip", "fsc_clip", "local_logits"]
 
 
 @dataclass(frozen=True, slots=True)
-class FscClip:
+class FscClip(LossOptions):
     """Options of `fsc_clip`.
 
     Attributes:
@@ -28,21 +30,16 @@ class FscClip:
         smoothing: share of the label that is spread evenly over the image's captions, false ones as well.
 
     Raises:
-        ModelError: a weight is below 0, gamma neither 0 nor at least 1, or smoothing not in [0, 1).
+        ModelError: a number lies outside of its bounds.
 
     >>> FscClip(local=0.5)
     FscClip(weight=0.5, local=0.5, gamma=2.0, smoothing=0.02)
     """
 
-    weight: float = 0.5
-    local: float = 0.2
-    gamma: float = 2.0
-    smoothing: float = 0.02
-
-    def __post_init__(self) -> None:
-        if not self.local >= 0:
-            raise ModelError(f"FscClip(local={self.local}): must be at least 0")
-        self.whole()
+    weight: float = number(0.5)
+    local: float = number(0.2)
+    gamma: float = number(2.0, least=1.0, also=(0,))
+    smoothing: float = number(0.02, below=1.0)
 
     def whole(self) -> FscGlobal:
         """Return the options of the half that reads whole vectors."""
@@ -112,4 +109,10 @@ def local_logits(batch: Batch) -> Tensor:
     return logits.masked_fill(~batch.real_words, float("-inf")).logsumexp(-1)
 
 
-FSC_CLIP = DualLoss(fsc_clip, FscClip, negative_captions=3, local=True)
+_FSC_CLIP = Preset(
+    {**FSC_COCO, "loss": {"name": "fsc-clip", "weight": 0.5, "local": 0.2, "gamma": 2.0, "smoothing": 0.02}},
+    source="FSC-CLIP's command on COCO, ViT-B/32 (B/16 and L/14: local 0.5)",
+    ours=FSC_OURS,
+)
+
+FSC_CLIP = DualLoss(fsc_clip, FscClip, negative_captions=3, local=True, presets={"fsc-clip": _FSC_CLIP})

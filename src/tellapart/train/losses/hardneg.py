@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts, sum_parts
 from tellapart.train.losses.itc import contrast, contrasts
 from tellapart.train.losses.loss import DualLoss
 from tellapart.train.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
+from tellapart.train.losses.options import LossOptions, number
 from tellapart.train.losses.ranks import mean_over_ranks
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["HARDNEG", "HardNeg", "hardneg"]
 
 
 @dataclass(frozen=True, slots=True)
-class HardNeg:
+class HardNeg(LossOptions):
     """Options of `hardneg`.
 
     Attributes:
@@ -33,12 +33,8 @@ class HardNeg:
     HardNeg(k=4, weight=1.0)
     """
 
-    k: int = 8
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.k < 1 or not self.weight >= 0:
-            raise ModelError(f"HardNeg(k={self.k}, weight={self.weight}): k must be at least 1 and weight at least 0")
+    k: int = number(8, least=1)
+    weight: float = number(1.0)
 
 
 _DEFAULT = HardNeg()

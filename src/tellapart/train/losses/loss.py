@@ -1,15 +1,16 @@
-"""Losses as declarations: a function, its options, and the negatives that a training step must give it."""
+"""Losses as declarations: a function, its options, what a training step must give it, and its presets."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from tellapart.catalog import load, nearest
 from tellapart.errors import DataError
 from tellapart.train.losses.batch import LossParts
+from tellapart.train.losses.preset import Preset
 
 __all__ = ["DualLoss", "FusionLoss", "Loss", "declare", "find_loss"]
 
@@ -21,7 +22,8 @@ class Loss:
     Attributes:
         function: takes a `Batch` (`DualLoss`) or `Matches` (`FusionLoss`), then its options if it has any; returns
             scalar parts by name, and their sum as `total`.
-        options: the dataclass of its options, each with a default; None if it has none.
+        options: the dataclass of its options, each with a default (`LossOptions` has bounds, too); None if it has none.
+        presets: names of `preset` in a configuration, and their values.
 
     >>> find_loss("eqsim").read_options({"k": 4}, "[loss]").k
     4
@@ -29,6 +31,7 @@ class Loss:
 
     function: Callable[..., LossParts]
     options: type[Any] | None = None
+    presets: Mapping[str, Preset] = field(default_factory=dict, kw_only=True, compare=False)
 
     def __call__(self, inputs: Any, options: Any = None) -> LossParts:
         """Return the parts of the loss of a `Batch` or of `Matches`, with options or the defaults."""
@@ -41,7 +44,7 @@ class Loss:
             DataError: the loss has no such option, or a value has the wrong type.
             ModelError: a value is out of range.
         """
-        known = [] if self.options is None else [field.name for field in fields(self.options)]
+        known = [] if self.options is None else [one.name for one in fields(self.options)]
         for key in values:
             if key not in known:
                 listed = f"its options are {', '.join(known)}" if known else "it has none"

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts, sum_parts
 from tellapart.train.losses.itc import itc
 from tellapart.train.losses.loss import DualLoss
+from tellapart.train.losses.options import LossOptions, number
 from tellapart.train.losses.own_choices import own_choices
+from tellapart.train.losses.preset import Preset
 from tellapart.train.losses.ranks import share
 
 __all__ = ["NEGBENCH", "NegBench", "negbench"]
 
 
 @dataclass(frozen=True, slots=True)
-class NegBench:
+class NegBench(LossOptions):
     """Options of `negbench`.
 
     Attributes:
@@ -29,12 +30,8 @@ class NegBench:
     NegBench(contrast=0.99, choice=0.5)
     """
 
-    contrast: float = 0.99
-    choice: float = 0.01
-
-    def __post_init__(self) -> None:
-        if not (self.contrast >= 0 and self.choice >= 0):
-            raise ModelError(f"NegBench(contrast={self.contrast}, choice={self.choice}): a weight is at least 0")
+    contrast: float = number(0.99)
+    choice: float = number(0.01)
 
 
 _DEFAULT = NegBench()
@@ -66,4 +63,15 @@ def negbench(batch: Batch, options: NegBench = _DEFAULT) -> LossParts:
     return sum_parts(itc=options.contrast * contrast, choice=options.choice * choice)
 
 
-NEGBENCH = DualLoss(negbench, NegBench, negative_captions=3)
+#: CLIP from OpenAI's weights on CC12M-NegCap and CC12M-NegMCQ. Only the rate and the two weights are published.
+_NEGBENCH = Preset(
+    {
+        "loss": {"name": "negbench", "contrast": 0.99, "choice": 0.01},
+        "optimiser": {"learning_rate": 1e-8},
+        "data": {"negative_captions": 3},
+    },
+    source="NegBench; name `batch.size` and `optimiser.epochs` yourself, which are not published",
+    ours={"optimiser.weight_decay": "not published; the default of a configuration"},
+)
+
+NEGBENCH = DualLoss(negbench, NegBench, negative_captions=3, presets={"negbench": _NEGBENCH})

@@ -6,6 +6,8 @@ from tellapart.errors import ModelError
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.itc import itc
 from tellapart.train.losses.loss import DualLoss
+from tellapart.train.losses.negclip import BIVLC, BIVLC_OURS
+from tellapart.train.losses.preset import Preset
 
 __all__ = ["TROHN_IMG", "side_by_side", "trohn_img"]
 
@@ -27,7 +29,14 @@ def trohn_img(batch: Batch) -> LossParts:
     return itc(side_by_side(batch))
 
 
-TROHN_IMG = DualLoss(trohn_img, negative_images="mate")
+#: 200 pairs and their 200 counterparts, 400 by 400.
+_TROHN_IMG = Preset(
+    {**BIVLC, "loss": {"name": "trohn-img"}, "data": {"negative_captions": 0, "negative_images": "mate"}},
+    source="BiVLC, appendix",
+    ours=BIVLC_OURS,
+)
+
+TROHN_IMG = DualLoss(trohn_img, negative_images="mate", presets={"trohn-img": _TROHN_IMG})
 
 
 def side_by_side(batch: Batch) -> Batch:
