@@ -55,6 +55,8 @@ def number(
     >>> @dataclass(frozen=True)
     ... class Weight(LossOptions):
     ...     weight: float = number(0.5)
+    >>> Weight()
+    Weight(weight=0.5)
     >>> Weight(weight=-1.0)
     Traceback (most recent call last):
     tellapart.errors.ModelError: Weight(weight=-1.0): weight must be at least 0
