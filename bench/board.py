@@ -39,11 +39,11 @@ from sqlmodel import Session, select
 
 from tellapart.board.app import create_app
 from tellapart.board.entries import add_benchmark, add_model
+from tellapart.board.records import rank
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.submissions.database import Database
 from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score, Source, Vector
-from tellapart.board.tiering import rank
 from tellapart.board.vectors import pack
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item as Pair

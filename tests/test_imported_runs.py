@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tellapart.cli.main import app
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
-from tellapart.report.interchange.imported import import_results
+from tellapart.report.interchange.foreign import import_results
 from tellapart.report.show import write_run_report
 
 

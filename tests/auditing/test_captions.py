@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from facts import raises
-from tellapart.auditing.audit import Options, audit
-from tellapart.auditing.balance import tag_balance, tag_counts
+from tellapart.auditing.audit import Options, audit, tag_balance, tag_counts
 from tellapart.auditing.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
 from tellapart.auditing.duplicates import caption_duplicates
 from tellapart.data.pairset import PairSet

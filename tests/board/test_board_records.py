@@ -11,11 +11,10 @@ import pytest
 from sqlalchemy import event, text
 from sqlmodel import Session, select
 
-from tellapart.board.records import read_in
+from tellapart.board.records import rank, read_in
 from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import Store, database_url
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source, Vector
-from tellapart.board.tiering import rank
 from tellapart.board.vectors import pack, unpack
 from tellapart.board.views.leaderboard import by_tag, leaderboard
 from tellapart.board.views.overview import all_benchmarks

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.board.app import create_app
-from tellapart.board.legend import make_legend
 from tellapart.board.records import read_in
-from tellapart.board.rendering import environment, score
+from tellapart.board.rendering import environment, make_legend, score
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.views.view import Cell

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from tellapart.data.exif import orientation, turn_upright
-from tellapart.data.images import decode
+from tellapart.data.images import decode, orientation, turn_upright
 
 Encode = Callable[..., bytes]
 Noise = Callable[..., np.ndarray]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
-from tellapart.report.answers import MOST_EXAMPLES, examples
+from tellapart.report.page import MOST_EXAMPLES, examples
 from tellapart.report.sections import ReportRun, sections
 
 RUN = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})

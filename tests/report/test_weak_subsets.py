@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tellapart.report.conclusions import weak_subsets
 from tellapart.report.rivals import own_models
 from tellapart.report.sections import ReportRun, sections
-from tellapart.report.weak_subsets import weak_subsets
 
 
 def scores_with(right) -> np.ndarray:

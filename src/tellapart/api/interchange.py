@@ -22,8 +22,8 @@ from tellapart.models.fusion.region_import import import_regions as take_regions
 from tellapart.records.result import Result
 from tellapart.records.run_folder import read_result, write_text_file
 from tellapart.report.benchmark_agreement import Agreeing
+from tellapart.report.interchange.foreign import import_results as read_files
 from tellapart.report.interchange.formats import convert as write_as
-from tellapart.report.interchange.imported import import_results as read_files
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
 from tellapart.report.plots.agreement import read_agreement

@@ -17,9 +17,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
-from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_images
+from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable
-from tellapart.benchmarks.set_images import IMAGE_COLUMN, images_of_set
 from tellapart.benchmarks.set_rows import TABLE_ROW, Row, files_of, read_rows
 from tellapart.data.annotations import expect_count, make_item
 from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet, read_gold
@@ -32,7 +32,26 @@ from tellapart.data.task_records import RetrievalSet
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, quote
 
-__all__ = ["SetFile", "read_set_file", "set_benchmark"]
+__all__ = ["IMAGE_COLUMN", "SetFile", "images_of_set", "read_set_file", "set_benchmark"]
+
+#: What an image that is a cell of a parquet table begins with: `@image_0`.
+IMAGE_COLUMN = "@"
+
+
+def images_of_set(name: str, place: Locations, folders: Sequence[str], archive: str | None) -> Callable[[str], bytes]:
+    """Return the reader of a set's images; one of `file#x,y,width,height` is that part of the file's image.
+
+    Args:
+        name: the benchmark's.
+        place: where the user keeps files.
+        folders: in which images usually lie.
+        archive: the zip archive that holds them, if one does and it is there.
+    """
+    folder = place.folder(name) or Path()
+    if archive and place.named_images(name) is None and (packed := find_files(folder, archive)):
+        return crop_images(ZipImages(packed[0]))
+    return crop_images(FolderImages(place.pictures(name, *folders), outside=place.outside))
+
 
 #: What `cluster` may be instead of a template.
 LINKED = "linked images"

@@ -20,7 +20,7 @@ from tellapart.report.conclusions import Conclusion, answer_lines
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import is_imported, percent, plain, points, thousands
 from tellapart.report.page import make_page
-from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
+from tellapart.report.paper_tables.paper_table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
 from tellapart.report.terminal import console, print_lines, table

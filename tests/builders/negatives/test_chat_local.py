@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tellapart.builders.negatives.chat import ChatOptions, Message
+from tellapart.builders.negatives.chat import ChatOptions, Message, open_chat
 from tellapart.builders.negatives.instructions import conversation
-from tellapart.builders.negatives.open_chat import open_chat
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import ModelError

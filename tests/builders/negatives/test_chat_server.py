@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message
-from tellapart.builders.negatives.open_chat import open_chat
+from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message, open_chat
 from tellapart.errors import ModelError
 from tellapart.models.api import connection
 from tellapart.models.api.connection import HOST, KEY

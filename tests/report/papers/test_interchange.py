@@ -18,9 +18,8 @@ from tellapart.cli.import_results import import_command
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.result import Result
 from tellapart.records.run_folder import read_result
-from tellapart.report.interchange.foreign import read_foreign
+from tellapart.report.interchange.foreign import import_results, read_foreign
 from tellapart.report.interchange.formats import convert
-from tellapart.report.interchange.imported import import_results
 from tellapart.report.measured import gather, outcomes_of, samples_of
 from tellapart.report.numbers import is_imported
 from tellapart.report.paper_tables.layouts import lay_out

@@ -12,10 +12,9 @@ from pydantic import Field, JsonValue, model_validator
 
 from tellapart.builders.builder import Candidate, Made, Rejected
 from tellapart.builders.negatives.answers import RewriteReply, check, parse
-from tellapart.builders.negatives.chat import Chat, ChatOptions
+from tellapart.builders.negatives.chat import Chat, ChatOptions, open_chat
 from tellapart.builders.negatives.false_captions import FalseCaptionBuilder, FalseCaptionOptions
 from tellapart.builders.negatives.instructions import conversation
-from tellapart.builders.negatives.open_chat import open_chat
 
 __all__ = ["LanguageNegatives", "LanguageNegativesOptions"]
 

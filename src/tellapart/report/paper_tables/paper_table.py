@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from tellapart.records.result import Value
+from tellapart.benchmarks.benchmark import ALL
+from tellapart.benchmarks.benchmark import PaperTable as RowOf
+from tellapart.errors import MetricError
+from tellapart.records.result import BenchmarkResult, Value
 
-__all__ = ["PaperTable", "TableCell", "TableColumn", "TableRow", "mark_best", "stack_groups"]
+__all__ = [
+    "PaperTable",
+    "TableCell",
+    "TableColumn",
+    "TableRow",
+    "groups_of",
+    "mark_best",
+    "numbers_of",
+    "paper_row",
+    "stack_groups",
+]
+
+
+def groups_of(record: BenchmarkResult, tag: str) -> dict[str, dict[str, Value]]:
+    """Return a record's metrics over all items and over each value of a tag."""
+    return {ALL: record.metrics} | {value: group.metrics for value, group in record.by.get(tag, {}).items()}
+
+
+def numbers_of(groups: Mapping[str, Mapping[str, Value]]) -> dict[str, dict[str, float]]:
+    """Return the numbers alone."""
+    return {value: {name: one.value for name, one in metrics.items()} for value, metrics in groups.items()}
+
+
+def paper_row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:
+    """Return a model's row, column -> percent; None where a subset or a metric is missing: then it means nothing."""
+    try:
+        return row_of(numbers)
+    except (MetricError, KeyError):
+        return None
+
 
 #: A table with more columns than this does not fit a page; its groups are set under each other.
 _MOST_COLUMNS = 18

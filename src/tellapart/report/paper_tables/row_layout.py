@@ -14,8 +14,7 @@ from tellapart.records.result import BenchmarkResult, Value
 from tellapart.records.systems import System
 from tellapart.report.measured import first_metrics, outcomes_of, samples_of
 from tellapart.report.numbers import is_imported, ties_right
-from tellapart.report.paper_tables.paper_row import groups_of, numbers_of, paper_row
-from tellapart.report.paper_tables.paper_table import TableCell, TableColumn
+from tellapart.report.paper_tables.paper_table import TableCell, TableColumn, groups_of, numbers_of, paper_row
 from tellapart.stats.tiers import tiers
 
 __all__ = ["AUTHORS_RULE", "RowLayout", "mark_tiers", "paper_layout", "plain_layout", "with_authors_rule"]
