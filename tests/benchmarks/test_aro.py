@@ -45,7 +45,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "file", "tags"),
     [
         ("aro-relation", "visual_genome_relation", {"relation": "in"}),
-        ("aro-attribution", "visual_genome_attribution", {}),
+        ("aro-attribution", "visual_genome_attribution", {"attributes": "red_big"}),
     ],
 )
 def test_the_model_sees_the_box_alone(

@@ -241,6 +241,14 @@ def test_mvps_answer_is_a_place_and_its_pair_two_films(tmp_path: Path, at: At) -
     assert (measured["a_acc_official"], measured["g_acc_official"]) == (0.5, 0)
 
 
+def test_the_three_kubric_folders_of_eqben_mini_are_one_subset(tmp_path: Path, at: At) -> None:
+    folders = ("eqbenkubric_cnt", "eqbenkubric_loc", "eqbenkubric_attr", "eqbensd")
+    rows = [{f"{side}{n}": f"{folder}/{n}.png" for n in (0, 1) for side in ("image", "caption")} for folder in folders]
+    (tmp_path / "all_select.json").write_text(json.dumps(rows))
+    pairs = at("eqben-mini", tmp_path).records()
+    assert Counter(item.tags["subset"] for item in pairs.items) == {"eqbenkubric": 3, "eqbensd": 1}
+
+
 def test_half_truths_third_caption_makes_an_order(tmp_path: Path, at: At) -> None:
     made("half-truths-order-coco-qwen", tmp_path)
     one = at("half-truths-order-coco-qwen", tmp_path)

@@ -87,16 +87,16 @@ def test_aros_own_rule_stands_under_the_strict_one(make_run) -> None:
     run = make_run(benchmark="aro-coco-order", shape=(1, 5), n=50, tags=(), scores=scores)
     text = printed(result_table([run.result], "aro-coco-order"))
     assert f"{strict:.2f}" in row(text, "plain")
-    assert row(text, "  ties right, as its authors count").split("count")[1].split() == [f"{original:.2f}"]
+    assert row(text, "  ties as its authors count").split("count")[1].split() == [f"{original:.2f}"]
     other = make_run(benchmark="mine", shape=(1, 5), n=50, tags=(), scores=scores)
-    assert "ties right" not in printed(result_table([other.result], "mine"))
+    assert "authors" not in printed(result_table([other.result], "mine"))
 
 
 def test_aros_own_rule_is_not_shown_without_ties_nor_where_it_is_the_strict_one(make_run) -> None:
     clean = make_run(benchmark="aro-coco-order", shape=(1, 5), n=50, tags=(), scores=orders(equal=0))
-    assert "ties right" not in printed(result_table([clean.result], "aro-coco-order"))
+    assert "authors" not in printed(result_table([clean.result], "aro-coco-order"))
     relation = make_run(benchmark="aro-relation", shape=(1, 2), n=50, tags=(), scores=np.zeros((50, 1, 2), np.float32))
-    assert "ties right" not in printed(result_table([relation.result], "aro-relation"))
+    assert "authors" not in printed(result_table([relation.result], "aro-relation"))
 
 
 def test_breakdown_labels_macro_and_micro(make_run) -> None:

@@ -2,7 +2,9 @@
 
 - `aro-relation`, `aro-attribution`: `visual_genome_relation.json` and `visual_genome_attribution.json` of its
   repository, lists of `{image_path, true_caption, false_caption, bbox_x, bbox_y, bbox_w, bbox_h, ...}`. As there, the
-  model sees the box alone, cut out of the image. Tag: `relation`; the pairs of attributes are more than a table holds.
+  model sees the box alone, cut out of the image. Tags: `relation`, `attributes`; both are more than a table holds.
+  `macro_choice_score` is the original's number: the mean over relations without 157 that are symmetric, or over pairs
+  of attributes that have 25 items.
 - `aro-coco-order`, `aro-flickr-order`: the original draws its four permutations of each caption anew, with the
   language tools that are installed. A number needs fixed ones: save the original's as `coco_order.json` or
   `flickr30k_order.json`, a list of `{image, caption_options: [the caption, four permutations]}`.
@@ -87,9 +89,17 @@ def _box_fields(row: Mapping[str, Any], where: str, tag: str) -> dict[str, Any]:
     return {
         "images": (crop_reference(image, *box),),  # type: ignore[arg-type]
         "texts": (string(row, "true_caption", where), string(row, "false_caption", where)),
-        "tags": {"relation": string(row, tag, where)} if tag else {},
+        "tags": {"relation": string(row, tag, where)} if tag else _attributes(row, where),
         "cluster": image,
     }
+
+
+def _attributes(row: Mapping[str, Any], where: str) -> dict[str, str]:
+    """Return the pair of attributes, by which the authors average."""
+    pair = row.get("attributes")
+    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(one, str) and one for one in pair):
+        raise DataError(f"{where}: field 'attributes': expected two attributes, got {quote(pair)}")
+    return {"attributes": "_".join(pair)}
 
 
 def _order_fields(row: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -118,7 +128,9 @@ def _benchmark(name: str, title: str, items: int, file: str, licence: str, image
         cluster="the image",
         ties="a tie is "
         + ("right (argmax, the true caption first)" if order else "wrong (argmax, the true caption second)"),
-        tie_is_right=order,
+        tie_rule="right" if order else "wrong",
+        authors="" if order else name,
+        official=() if order else ("choice_score", "macro_choice_score"),
         load=partial(_load, name=name, file=file, tag=tag),
     )
 

@@ -14,6 +14,7 @@ from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError
+from tellapart.metrics.ties import TieRule
 
 __all__ = ["ALL", "Benchmark", "PaperTable"]
 
@@ -46,8 +47,8 @@ class Benchmark:
         domain: `in-domain` or `out-of-domain`, where the paper tells the two apart.
         rival: the benchmark of the other domain, whose difference to this one is the generalisation gap.
         ties: what the benchmark's own code makes of a tie; here a tie is never right.
-        tie_is_right: its own code counts an item whose true entry shares the first place as right; tables then show
-            that number, too.
+        tie_rule: how its own code breaks a tie; where that is not always wrong, tables show its number, too.
+        authors: the numbers of its authors that no metric of an item is, by a name of `tellapart.tasks.authors`.
         mined_by: patterns of the names of models that chose its items where they failed; its authors leave them out.
         known: of pairs: what is known of the items without any file, for scores that were made elsewhere.
         paper: tag, and function of its values' metrics, that give the row of the paper's table: column -> percent.
@@ -80,7 +81,8 @@ class Benchmark:
     domain: str = ""
     rival: str = ""
     ties: str = "a tie is wrong"
-    tie_is_right: bool = False
+    tie_rule: TieRule = "wrong"
+    authors: str = ""
     mined_by: tuple[str, ...] = ()
     known: Callable[[], Outline] | None = None
     paper: tuple[str, PaperTable] | None = None

@@ -31,6 +31,7 @@ from tellapart.data.rows import read_toml
 from tellapart.data.task_records import RetrievalSet
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, quote
+from tellapart.metrics.ties import TieRule
 
 __all__ = ["IMAGE_COLUMN", "SetFile", "images_of_set", "read_set_file", "set_benchmark"]
 
@@ -122,9 +123,11 @@ class SetFile(_Table):
         images: the images that are needed, in words.
         folders: names of the folders in which images usually lie, beside the annotations.
         archive: the zip archive that holds them instead.
+        ties, tie_rule, authors: as in `Benchmark`.
         mined_by: as `Benchmark.mined_by`.
         corrected: id of a question -> its right answer, where the published one is known to be wrong.
         reader: how its authors read answers to questions, where they do it otherwise: a name of `READERS`.
+        renamed: value of an item's tag -> what it is called here; parts that the authors take as one get one name.
         where: only rows with these values, or one of several, are read; in a table below, only those make its item.
     """
 
@@ -150,10 +153,13 @@ class SetFile(_Table):
     archive: str | None = None
     clusters: str = "the item"
     ties: str = "not stated"
+    tie_rule: TieRule = "wrong"
+    authors: str = ""
     hub: HubTable | None = None
     mined_by: tuple[str, ...] = ()
     corrected: dict[str, str] = Field(default_factory=dict)
     reader: Literal["", "mvp"] = ""
+    renamed: dict[str, str] = Field(default_factory=dict)
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
     item: list[ItemTable] = Field(default_factory=list)
     question: list[QuestionTable] = Field(default_factory=list)
@@ -206,6 +212,8 @@ def set_benchmark(declared: SetFile) -> Benchmark:
         images=declared.images,
         cluster=declared.clusters,
         ties=declared.ties,
+        tie_rule=declared.tie_rule,
+        authors=declared.authors,
         usual=tuple(declared.folders),
         mined_by=declared.mined_by,
         hub=None if hub is None else Hub(hub.repo, hub.revision, tuple(hub.files), hub.gated),
@@ -245,7 +253,7 @@ def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | 
                 continue
             one: Item | BinaryQuestion
             if isinstance(table, ItemTable):
-                one = _item(table, row, where, kinds)
+                one = _item(table, row, where, kinds, declared.renamed)
             else:
                 one = _question(table, row, where, kinds)
             if one.id in lines:
@@ -318,8 +326,9 @@ def _chosen(wanted: Mapping[str, str | list[str]], row: object, where: str) -> b
     return all(fill(template, row, where) in _listed(values) for template, values in wanted.items())
 
 
-def _item(table: ItemTable, row: Any, where: str, kinds: Kinds) -> Item:
+def _item(table: ItemTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]) -> Item:
     cluster = "" if table.cluster in (None, LINKED) else fill(str(table.cluster), row, where, kinds)
+    tags = {tag: fill(template, row, where, kinds) for tag, template in table.tags.items()}
     return make_item(
         where,
         id=fill(table.id, row, where, kinds),
@@ -327,7 +336,7 @@ def _item(table: ItemTable, row: Any, where: str, kinds: Kinds) -> Item:
         texts=fill_all(table.texts, row, where, kinds),
         true=_true(table.true, row, where, kinds),
         cluster=cluster,
-        tags={tag: fill(template, row, where, kinds) for tag, template in table.tags.items()},
+        tags={tag: renamed.get(value, value) for tag, value in tags.items()},
     )
 
 

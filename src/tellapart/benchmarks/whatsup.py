@@ -73,6 +73,7 @@ WHATSUP_A, WHATSUP_B = (
         images=f"its own, in {folder}/",
         cluster="the two things",
         ties="a tie is right (argmax, the true caption first)",
+        tie_rule="right",
         load=partial(_load, name=name, folder=folder, items=items),
     )
     for name, where, items, folder in (

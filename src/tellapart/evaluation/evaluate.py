@@ -23,6 +23,7 @@ from tellapart.models.protocols import Model, NoteTaker
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Sample
+from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.registry import find_task
 from tellapart.tasks.task import Runner, Session, Task, Units
 
@@ -225,7 +226,8 @@ def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed
     started = time.monotonic()
     task, benchmark = ready.task, ready.benchmark
     measured = task.measure(ready.records, predictions)
-    table = tabulate_units(measured, seed=seed)
+    # The authors' own units are made of these again: their samples are not written.
+    table = tabulate_units(add_authors_numbers(benchmark, measured, task.kind_of(predictions)), seed=seed)
     tied = [one.ties for units in measured for one in units.values]
     fields: dict[str, Any] = {
         "tied_items": max((int(each.sum()) for each in tied), default=0),
@@ -294,4 +296,5 @@ def _samples(units: Units) -> Iterator[Sample]:
             gold=unit.gold,
             outcomes=dict(zip(outcomes, values, strict=True)),
             tied=tuple(tied.get(row, ())),
+            true=unit.true,
         )

@@ -5,9 +5,10 @@ No model and no image is needed: a run folder's samples can be measured again at
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from tellapart.benchmarks.find import set_name
+from tellapart.benchmarks.find import declared_benchmark, set_name
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
@@ -15,6 +16,7 @@ from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.metrics.tabulate import Tabulated
 from tellapart.models.scoring.score import Scored
 from tellapart.records.run_folder import file_name, read_result, read_samples
+from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 from tellapart.tasks.registry import TASKS
 
@@ -60,4 +62,11 @@ def remeasure(folder: Path, benchmark: str) -> Tabulated:
     # Samples hold what is true in the first places.
     truths = (tuple(range(record.true)),) * len(ids) if record.true > 1 else ()
     listed = ListedPairs(Outline(ids, record.shape, clusters, tags, truths))
-    return tabulate_units(TASKS[record.task].measure(listed, Scored(scores)), seed=result.run.seed)
+    measured = TASKS[record.task].measure(listed, Scored(scores))
+    declared = declared_benchmark(benchmark)
+    if declared is not None:
+        (of_items,) = measured
+        shown = zip(of_items.units, samples, strict=True)
+        units = tuple(replace(unit, images=one.images, texts=one.texts, true=one.true) for unit, one in shown)
+        measured = add_authors_numbers(declared, [replace(of_items, units=units)], record.kind)
+    return tabulate_units(measured, seed=result.run.seed)

@@ -77,6 +77,8 @@ class PerItem:
         binary: every value is 0 or 1.
         reduce: takes means of components `(..., component)` to the metric `(...)`.
         deviation: 0 is best and the spread matters (equivariance); not a score that should be high.
+        official: the values as the benchmark's authors count ties; None where they count them as wrong, too.
+        groups: the group of each item, where the number is the unweighted mean over groups; None: over items.
 
     >>> one = PerItem(name="accuracy", strict=np.array([1.0, 0.0]), chance=0.5, binary=True)
     >>> one.ties
@@ -90,6 +92,8 @@ class PerItem:
     binary: bool = False
     reduce: Reduce | None = None
     deviation: bool = False
+    official: NDArray[np.float64] | None = None
+    groups: Sequence[str] | None = None
 
     @property
     def ties(self) -> NDArray[np.bool_]:

@@ -57,11 +57,21 @@ def tabulate(
     >>> round(table.metrics["accuracy"].value, 3), table.by["type"]["swap"].metrics["accuracy"].value
     (0.667, 0.5)
     """
+    grouped, metrics = (
+        [one for one in metrics if one.groups is not None],
+        [one for one in metrics if one.groups is None],
+    )
     groups = by_tag(tags, MOST_VALUES)
     items = np.unique(np.array(clusters), return_inverse=True)[1]  # numbers: names are slow to compare, again and again
     over = partial(_over_items, metrics, items, seed=seed)
+    macro_alone: dict[str, Value] = {}
+    for one in grouped:
+        masks = by_tag([{one.name: group} for group in one.groups or ()])[one.name]
+        macro_alone |= _over_values([one], items, "its groups", masks, seed=seed)
+    if not metrics:
+        return Tabulated(metrics=macro_alone, by={}, macro={})
     return Tabulated(
-        metrics=over(np.ones(len(clusters), dtype=bool)),
+        metrics=over(np.ones(len(clusters), dtype=bool)) | macro_alone,
         by={
             tag: {value: Metrics(metrics=over(mask)) for value, mask in group.items()} for tag, group in groups.items()
         },
@@ -127,6 +137,7 @@ def _value(
         effective=effective_items(one.strict[mask], clusters[mask]) if one_mean else None,
         ties=int(one.ties[mask].sum()),
         tie_neutral=None if one.neutral is None else mean_of(one.neutral),
+        official=None if one.official is None or not one.ties[mask].any() else mean_of(one.official),
         chance=one.chance,
         average=average,
         sd=spread.sd if spread else None,

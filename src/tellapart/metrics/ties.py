@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import permutations
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["tie_neutral_by_enumeration", "tied_comparisons"]
+__all__ = ["TieRule", "break_ties", "tie_neutral_by_enumeration", "tied_comparisons"]
+
+TieRule = Literal["wrong", "right", "first", "last"]
+"""How a benchmark's own code breaks a tie: a tie is `wrong`, it is `right` (the true entry comes first), or the `first`
+or the `last` of the tied in the order of the file comes first (`argmax` takes the first)."""
 
 _MOST_ENTRIES = 6  # 720 orders; beyond it a metric must bring its closed form
 _ROWS_AT_ONCE = 1 << 18  # bounds the memory of the enumeration, whatever the number of items
@@ -67,6 +72,36 @@ def tie_neutral_by_enumeration(
         # Right-or-wrong values sum exactly, so 4 of 24 is the same float64 as 1/6.
         result[rows] = outcome.sum(axis=1) / len(orders)
     return result
+
+
+def break_ties(scores: ArrayLike, rule: TieRule, true: int = 1) -> NDArray[np.float32]:
+    """Return numbers in the order of each item's scores, ties broken by a rule: float32 `(item, image, text)`.
+
+    A metric of them is what the benchmark's own code gives. Only for metrics that depend on the order of an item's
+    scores and not on their size; with the rule `wrong` ties stay.
+
+    Args:
+        scores: `(item, image, text)`; in the order of the file for `first` and `last`, what is true first for `right`.
+        rule: which of tied entries of a row or a column comes first.
+        true: how many texts of one image are true.
+
+    >>> break_ties([[[0.5, 0.5]], [[0.2, 0.5]]], "right").tolist(), break_ties([[[0.5, 0.5]]], "last").tolist()
+    ([[[1.0, 0.0]], [[1.0, 3.0]]], [[[0.0, 1.0]]])
+    """
+    values = np.asarray(scores, dtype=np.float32)
+    n, images, texts = values.shape
+    flat = values.reshape(n, images * texts)
+    ordered = np.sort(flat, axis=1)
+    # An entry's level: how many of its item's scores lie below it.
+    level = np.stack([(ordered < column[:, None]).sum(axis=1) for column in flat.T], axis=1).reshape(values.shape)
+    if rule == "wrong":
+        return level.astype(np.float32)
+    image, text = np.indices((images, texts))
+    if rule == "right":
+        favour = (image == text) if true == 1 else text < true
+    else:
+        favour = image + text if rule == "last" else -(image + text)
+    return np.asarray((images + texts) * level + favour, dtype=np.float32)
 
 
 def tied_comparisons(scores: ArrayLike, true: int = 1) -> NDArray[np.int64]:

@@ -57,6 +57,7 @@ class Value(Record):
             the values cannot show it, for other means than one over items, and in older records.
         ties: items in which a tie touched the metric.
         tie_neutral: the mean if ties were broken at random, exactly in expectation.
+        official: the mean as the benchmark's authors count ties, where there are some and they count them otherwise.
         chance: the value of a constant model, ties broken at random; None if it is not defined.
         average: the units of the mean.
         sd, mean_absolute: the spread of per-item values, for metrics other than accuracies.
@@ -75,6 +76,7 @@ class Value(Record):
     effective: float | None = None
     ties: int = 0
     tie_neutral: float | None = None
+    official: float | None = None
     chance: float | None = None
     average: str
     sd: float | None = None
@@ -267,6 +269,7 @@ class Sample(Record):
         outcomes: metric -> the item's value under the strict rule.
         tied: the metrics that a tie touched.
         images: references as the pair set has them; empty if scores came from elsewhere.
+        true: the places of what is true in the file, where that is not the first: scores and texts have it first.
     """
 
     id: str
@@ -280,3 +283,4 @@ class Sample(Record):
     gold: str = ""
     outcomes: dict[str, float]
     tied: tuple[str, ...] = ()
+    true: tuple[int, ...] = ()

@@ -203,7 +203,8 @@ def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> Sa
     Raises:
         RunError: it cannot be written.
     """
-    text = "".join(sample.model_dump_json() + "\n" for sample in samples)
+    # Most sets have what is true in the first place of all items.
+    text = "".join(one.model_dump_json(exclude=None if one.true else {"true"}) + "\n" for one in samples)
     write_text_file(samples_path(folder, benchmark), text)
     return _describe(text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tellapart.metrics.ties import TieRule
 from tellapart.records.result import IMPORTED, BenchmarkResult, Value
 
 __all__ = [
@@ -12,12 +13,12 @@ __all__ = [
     "is_deviation",
     "is_imported",
     "items_text",
+    "official_number",
     "percent",
     "plain",
     "points",
     "score",
     "thousands",
-    "ties_right",
     "worth_text",
 ]
 
@@ -97,13 +98,20 @@ def worth_text(values: Iterable[Value]) -> str:
     return f"as good as {low}" if low == high else f"as good as {low} to {high}"
 
 
-def ties_right(value: Value) -> float:
-    """Return a share of right items as it is if every tie counts as right: what `argmax` gives, the true entry first.
+def official_number(value: Value | None, rule: TieRule) -> float | None:
+    """Return a share of right items as the benchmark's authors count ties; None where that is our own, or not known.
 
-    >>> ties_right(Value(value=0.25, ties=2, method="wilson", n=8, clusters=8, average="micro: items"))
-    0.5
+    Records of earlier versions hold no such number; where a tie is right it follows from theirs.
+
+    >>> tied = Value(value=0.25, ties=2, method="wilson", n=8, clusters=8, average="micro: items")
+    >>> official_number(tied, "right"), official_number(tied.model_copy(update={"official": 0.375}), "first")
+    (0.5, 0.375)
     """
-    return (value.value * value.n + value.ties) / value.n
+    if value is None or not value.ties or rule == "wrong":
+        return None
+    if value.official is None and rule == "right":
+        return (value.value * value.n + value.ties) / value.n
+    return value.official
 
 
 def is_deviation(value: Value) -> bool:

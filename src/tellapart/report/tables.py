@@ -13,11 +13,11 @@ from tellapart.report.numbers import (
     is_deviation,
     is_imported,
     items_text,
+    official_number,
     percent,
     plain,
     score,
     thousands,
-    ties_right,
 )
 from tellapart.report.sections import shared_headline, worth_of
 from tellapart.report.terminal import table
@@ -52,7 +52,7 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     """Return the first look: models as rows, the headline metrics as columns, chance as the last row.
 
     A model in which a tie touched a headline metric gets a second row: the tie-neutral values; and a third, the
-    benchmark's own number, where its authors count a tie as right.
+    benchmark's own number, where its authors count a tie otherwise.
 
     Args:
         results: the models' records.
@@ -66,15 +66,17 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     first = records[0][1]
     names = shared_headline([first]) if names is None else names
     declared = declared_benchmark(benchmark)
+    rule = "wrong" if declared is None else declared.tie_rule
     rows = _table(_title(benchmark, records), ["model", *names])
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
         _add(rows, [model, *("" if value is None else score(value) for value in values)])
         if any(value is not None and value.ties for value in values):
             _add(rows, ["  ties broken at random", *(_tie_cell(value) for value in values)], style="dim")
-            if declared is not None and declared.tie_is_right:
-                right = ("" if value is None or not value.ties else percent(ties_right(value)) for value in values)
-                _add(rows, ["  ties right, as its authors count", *right], style="dim")
+            official = [official_number(value, rule) for value in values]
+            if any(number is not None for number in official):
+                cells = ("" if number is None else percent(number) for number in official)
+                _add(rows, ["  ties as its authors count", *cells], style="dim")
     rows.add_section()
     _add(rows, ["chance", *(_chance_cell(first.metrics.get(name)) for name in names)], style="dim")
     return rows

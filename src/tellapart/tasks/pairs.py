@@ -120,6 +120,7 @@ def _units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.fl
             images=items[row].images if items else (),
             texts=items[row].texts if items else (),
             scores=scores[row],
+            true=outline.truths[row] if outline.truths else (),
         )
 
 

@@ -45,6 +45,7 @@ class Unit:
         scores: of every image with every text, `[image][text]`, float32; empty where the task has none.
         output: what the model put out for it, as JSON holds it; None where that is not one thing.
         gold: what would have been right, in words; empty for pairs.
+        true: of pairs: the places of what is true in the file, where that is not the first.
 
     >>> Unit(id="0", cluster="0").tags
     {}
@@ -58,6 +59,7 @@ class Unit:
     scores: Any = ()
     output: Any = None
     gold: str = ""
+    true: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Texts alone: are two captions that mean the same closer to each other than to the false one?
 
-Of a set whose items have two true texts and a false one. READ's rule (`tot`) compares from both sides: the similarity
-of the two true texts beats that of the first with the false one and that of the second with it. The rule in
-SugarCrepe++'s own words (`tot_one_sided`) compares from the first alone. A tie is never right.
+Of a set whose items have two true texts and a false one. The rule of SugarCrepe++'s authors (`tot`, in 17 of their 19
+scripts, and READ's) compares from both sides: the similarity of the two true texts beats that of the first with the
+false one and that of the second with it. The words of their README (`tot_one_sided`) compare from the first alone. A
+tie is never right.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def tot(scores: ArrayLike) -> NDArray[np.float64]:
         MetricError: the items are not 1x3.
         ScoreError: no item, or a score that is not finite.
 
-    Source: READ-CLIP (NeurIPS 2025), its evaluation of SugarCrepe++.
+    Source: SugarCrepe++ (Dumpala et al. 2024), `correct_text` of its VLMs/test_*.py; READ-CLIP (NeurIPS 2025) has it,
+    too.
 
     >>> tot([[[0.9, 0.1, 0.8]], [[0.9, 0.1, 0.9]]])
     array([1., 0.])
@@ -68,7 +70,10 @@ def tot_one_sided(scores: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(s[:, 0] > s[:, 1], dtype=np.float64)
 
 
-_SOURCES = {tot: "READ-CLIP (NeurIPS 2025), TOT", tot_one_sided: "SugarCrepe++ (Dumpala et al. 2024), README"}
+_SOURCES = {
+    tot: "SugarCrepe++ (Dumpala et al. 2024), its VLMs/test_*.py; READ-CLIP (NeurIPS 2025)",
+    tot_one_sided: "SugarCrepe++ (Dumpala et al. 2024), README",
+}
 _TITLES = {
     tot: "two true texts are closer to each other than either to the false one",
     tot_one_sided: "the first true text is closer to the second than to the false one",

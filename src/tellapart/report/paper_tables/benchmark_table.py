@@ -24,7 +24,7 @@ __all__ = ["BOLD", "DAGGER", "IMPORTED_BESIDE", "benchmark_table", "can_be_teste
 BOLD = "bold: the best of its column, if it is above chance"
 DAGGER = "dagger: not told apart from the best by these items (Holm over all pairs of models, 5%)"
 IMPORTED_BESIDE = "imported: measured by another tool, whose ties count otherwise; not tested against the others"
-ARGMAX = "argmax: as the benchmark's authors count, a tie with the true entry is right"
+AUTHORS_TIES = "authors: ties as the benchmark's own code counts them"
 
 
 def benchmark_table(
@@ -53,7 +53,7 @@ def benchmark_table(
         cells = mark_tiers(layout, own, benchmark, cells, seed)
     rows = [TableRow(name_on(run, benchmark), row) for run, row in zip(own, cells, strict=True)]
     notes = [BOLD, *([DAGGER] if testable else []), *([IMPORTED_BESIDE] if any(map(is_imported, records)) else [])]
-    notes += [ARGMAX] if any(column.name.endswith(AUTHORS_RULE) for column in layout.columns) else []
+    notes += [AUTHORS_TIES] if any(column.name.endswith(AUTHORS_RULE) for column in layout.columns) else []
     counts = [max(value.ties for value in record.metrics.values()) for record in records]
     tied = [f"{run.label} {thousands(count)}" for run, count in zip(own, counts, strict=True) if count]
     notes += [f"items with ties, which are never right: {', '.join(tied)}"] if tied else []

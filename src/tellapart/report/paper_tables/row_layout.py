@@ -13,7 +13,7 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.records.systems import System
 from tellapart.report.measured import first_metrics, outcomes_of, samples_of
-from tellapart.report.numbers import is_imported, ties_right
+from tellapart.report.numbers import is_imported, official_number
 from tellapart.report.paper_tables.paper_table import TableCell, TableColumn, groups_of, numbers_of, paper_row
 from tellapart.stats.tiers import tiers
 
@@ -23,7 +23,7 @@ __all__ = ["AUTHORS_RULE", "RowLayout", "mark_tiers", "paper_layout", "plain_lay
 _Source = tuple[str, str]
 
 #: What follows a metric's name where it is counted as the benchmark's authors do.
-AUTHORS_RULE = " (argmax)"
+AUTHORS_RULE = " (authors)"
 
 _RECALLS = {
     (f"{side} retrieval{captions}", f"R@{k}"): f"{name}{rule}_recall@{k}"
@@ -81,15 +81,20 @@ class RowLayout:
 
 
 def with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResult:
-    """Add to a record what the benchmark's authors print, where they count a tie as right."""
+    """Add to a record what the benchmark's authors print, where they do not count every tie as wrong."""
     declared = declared_benchmark(benchmark)
-    if declared is None or not declared.tie_is_right or is_imported(record):
+    if declared is None or declared.tie_rule == "wrong" or is_imported(record):
         return record
+    names = [name for name in record.metrics if name in first_metrics([record])]
+    numbers = {name: official_number(record.metrics[name], declared.tie_rule) for name in names}
+    if any(numbers[name] is None and record.metrics[name].ties for name in names):
+        return record  # of an earlier version, which did not keep them
     # Its interval would need the items, so it has none.
     added = {
-        name + AUTHORS_RULE: value.model_copy(update={"value": ties_right(value), "low": None, "high": None})
-        for name, value in record.metrics.items()
-        if name in first_metrics([record])
+        name + AUTHORS_RULE: record.metrics[name].model_copy(
+            update={"value": record.metrics[name].value if number is None else number, "low": None, "high": None}
+        )
+        for name, number in numbers.items()
     }
     return record.model_copy(update={"metrics": record.metrics | added})
 

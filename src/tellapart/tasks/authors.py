@@ -1,0 +1,244 @@
+"""The numbers of a benchmark's authors that our metrics of items are not: their ties, their averages, their units.
+
+A benchmark declares them (`tie_rule` and `authors` of `Benchmark`). They stand beside our numbers under names of their
+own, and never in their place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.scores import ScoreKind
+from tellapart.metrics.choice import choice_score
+from tellapart.metrics.metric import ANY_KIND, Metric
+from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.registry import METRICS
+from tellapart.metrics.ties import TieRule, break_ties, tie_neutral_by_enumeration
+from tellapart.tasks.task import Unit, Units
+
+__all__ = ["AUTHORS", "AUTHORS_METRICS", "add_authors_numbers", "count_ties", "rank_accuracy"]
+
+MACRO, RANK, DECISIONS, ACCEPTED, REJECTED = AUTHORS_METRICS = (
+    Metric(
+        name="macro_choice_score",
+        title="`choice_score` of each relation that is not symmetric (or pair of attributes with 25 items), averaged",
+        source="ARO (Yuksekgonul et al. 2023), its notebook for VG-Relation and VG-Attribution",
+        chance_level=1 / 2,
+    ),
+    Metric(
+        name="rank_acc",
+        title="of an image's four captions, those in the right half when all four are ranked",
+        source="BLA (Chen et al. 2023), evaluation_models/clip/utils.py",
+        chance_level=1 / 2,
+    ),
+    Metric(
+        name="decision_acc",
+        title="mean of `accepted_images` and `rejected_images`",
+        source="SVO-Probes (Hendricks and Nematzadeh 2021), its notebook",
+        chance_level=1 / 2,
+    ),
+    Metric(
+        name="accepted_images",
+        title="images that show the sentence, and are accepted at probability 1/2",
+        source="SVO-Probes, its notebook",
+        chance_level=1 / 2,
+    ),
+    Metric(
+        name="rejected_images",
+        title="images that do not show the sentence, and are rejected at probability 1/2",
+        source="SVO-Probes, its notebook",
+        chance_level=1 / 2,
+    ),
+)
+
+#: Items of a pair of attributes below which ARO leaves the pair out.
+_FEWEST = 25
+
+
+def add_authors_numbers(benchmark: Benchmark, measured: Sequence[Units], kind: ScoreKind | None) -> Sequence[Units]:
+    """Add to measured pairs what the benchmark's authors count.
+
+    Args:
+        benchmark: declares which rule and which numbers.
+        measured: as the task measured it.
+        kind: of the scores.
+
+    >>> from tellapart.benchmarks.find import find_benchmark
+    >>> unit = Unit(id="0", cluster="0", scores=[[0.5, 0.5]])
+    >>> right = PerItem(name="choice_score", strict=np.zeros(1), neutral=np.full(1, 0.5), chance=0.5, binary=True)
+    >>> [units] = add_authors_numbers(find_benchmark("whatsup-coco-one"), [Units("item", (unit,), (right,))], "logit")
+    >>> units.values[0].official
+    array([1.])
+    """
+    if benchmark.task != "pairs":
+        return measured
+    (of_items,) = measured
+    if benchmark.tie_rule != "wrong":
+        of_items = count_ties(of_items, benchmark.tie_rule)
+    count = AUTHORS.get(benchmark.authors)
+    return (of_items, *(count(of_items.units, kind) if count else ()))
+
+
+def count_ties(measured: Units, rule: TieRule) -> Units:
+    """Add to each metric of scores its values as a tie counts by a rule.
+
+    >>> units = (Unit(id="0", cluster="0", scores=[[0.5, 0.5]], true=(1,)),)
+    >>> right = PerItem(name="choice_score", strict=np.zeros(1), neutral=np.full(1, 0.5))
+    >>> [count_ties(Units("item", units, (right,)), rule).values[0].official.tolist() for rule in ("first", "last")]
+    [[0.0], [1.0]]
+    """
+    values = np.array([unit.scores for unit in measured.units], dtype=np.float32)
+    if any(unit.true for unit in measured.units) and rule != "right":
+        values = _truth_first(break_ties(_as_published(values, measured.units), rule), measured.units)
+    else:
+        values = break_ties(values, rule, len(measured.units[0].true) or 1)
+    return replace(measured, values=tuple(_with_official(one, values) for one in measured.values))
+
+
+def _with_official(one: PerItem, broken: NDArray[np.float32]) -> PerItem:
+    metric = METRICS.get(one.name)
+    # Deviations and comparisons with 1/2 are of scores as they are.
+    if metric is None or one.neutral is None or metric.kinds != ANY_KIND:
+        return one
+    return replace(one, official=metric.per_item(broken))
+
+
+def _places(units: Sequence[Unit], size: int) -> NDArray[np.int64]:
+    """Return the place in the file of each entry, what is true first, int `(item, entry)`."""
+    return np.array([[*one.true, *(k for k in range(size) if k not in one.true)] for one in units])
+
+
+def _as_published(values: NDArray[np.float32], units: Sequence[Unit]) -> NDArray[np.float32]:
+    """Return scores of items with one image or one text in the order of the file."""
+    n, images, texts = values.shape
+    published = np.empty((n, images * texts), np.float32)
+    np.put_along_axis(published, _places(units, images * texts), values.reshape(n, -1), axis=1)
+    return published.reshape(values.shape)
+
+
+def _truth_first(values: NDArray[np.float32], units: Sequence[Unit]) -> NDArray[np.float32]:
+    n, images, texts = values.shape
+    first = np.take_along_axis(values.reshape(n, -1), _places(units, images * texts), axis=1)
+    return first.reshape(values.shape)
+
+
+def _average_relations(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
+    """Average over the relations that ARO's notebook keeps: not those that its authors call symmetric."""
+    return _average_groups([one for one in units if one.tags.get("relation") not in _symmetric()], "relation")
+
+
+def _average_attributes(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
+    """Average over the pairs of attributes that have 25 items or more."""
+    counted = Counter(one.tags.get("attributes") for one in units)
+    return _average_groups([one for one in units if counted[one.tags.get("attributes")] >= _FEWEST], "attributes")
+
+
+def _average_groups(units: Sequence[Unit], tag: str) -> tuple[Units, ...]:
+    kept = tuple(one for one in units if tag in one.tags)
+    if not kept:
+        return ()
+    scores = np.array([one.scores for one in kept], dtype=np.float32)
+    value = _value(
+        MACRO, choice_score(scores), METRICS["choice_score"].tie_neutral(scores), [one.tags[tag] for one in kept]
+    )
+    return (Units(f"item with {tag} that are averaged", kept, (value,)),)
+
+
+@cache
+def _symmetric() -> frozenset[str]:
+    """Return the 157 relations that ARO's notebook leaves out: with their two things exchanged they may hold, too."""
+    return frozenset(files(__package__).joinpath("aro_symmetric.txt").read_text(encoding="utf-8").split("\n")[:-1])
+
+
+def rank_accuracy(scores: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the share of four captions that stand in the right half when all are ranked: float64 `(image,)`.
+
+    Args:
+        scores: float32 `(image, 1, 4)`: two true captions, then two false ones. A tie with the other half is wrong.
+
+    >>> rank_accuracy(np.float32([[[4, 3, 2, 1]], [[4, 1, 3, 2]], [[2, 2, 2, 2]]]))
+    array([1. , 0.5, 0. ])
+    """
+    flat = scores[:, 0, :]
+    above = (flat[:, None, :] >= flat[:, :, None]).sum(axis=2) - 1  # others that are not below
+    below = (flat[:, None, :] <= flat[:, :, None]).sum(axis=2) - 1
+    return np.asarray(np.concatenate([above[:, :2] < 2, below[:, 2:] < 2], axis=1).mean(axis=1))
+
+
+def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
+    """Rank the four captions of an image that are two items here, as BLA's authors do."""
+    groups: dict[str, list[Unit]] = {}
+    for one in units:
+        groups.setdefault(one.id.rpartition("/")[0], []).append(one)
+    pairs = {id_: own for id_, own in groups.items() if len(own) == 2}
+    if not pairs:
+        return ()
+    both = np.array(
+        [[one.scores[0] for one in own] for own in pairs.values()], dtype=np.float32
+    )  # (image, pair, caption)
+    scores = np.swapaxes(both, 1, 2).reshape(len(pairs), 1, 4)
+    value = PerItem(
+        name=RANK.name,
+        strict=rank_accuracy(scores),
+        neutral=tie_neutral_by_enumeration(rank_accuracy, scores),
+        chance=RANK.chance(),
+    )
+    ranked = tuple(
+        Unit(id=id_, cluster=own[0].cluster, tags=own[0].tags, images=own[0].images, texts=own[0].texts + own[1].texts)
+        for id_, own in pairs.items()
+    )
+    return (Units("image with four captions", ranked, (value,)),)
+
+
+def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units, ...]:
+    """Count each sentence with an image once, accepted or rejected alone, as SVO-Probes' authors do."""
+    if kind != "probability":
+        return ()
+    decided: dict[tuple[bool, str, str], tuple[float, Unit]] = {}
+    for one in units:
+        flags = [one.tags.get(name, "").lower() == "true" for name in ("subject", "verb", "object")]
+        if sum(flags) != 1:  # its authors leave out rows in which several parts differ, or none
+            continue
+        for place, image in enumerate(one.images or (f"{one.id}/0", f"{one.id}/1")):
+            sentence = " ".join((one.texts or (one.cluster,))[0].lower().split())
+            alone = replace(one, id=f"{one.id}/{place}", images=(image,), scores=())
+            decided.setdefault((place == 0, sentence, image), (one.scores[place][0], alone))
+    shown = np.array([key[0] for key in decided], dtype=np.bool_)
+    if shown.all() or not shown.any():
+        return ()
+    scores = np.array([score for score, _ in decided.values()], dtype=np.float32)
+    each = tuple(unit for _, unit in decided.values())
+    right = np.where(shown, scores > 0.5, scores < 0.5).astype(np.float64)
+    neutral = np.where(scores == 0.5, 0.5, right)
+    sides = ["accepted" if one else "rejected" for one in shown.tolist()]
+    measured = [Units("sentence with an image", each, (_value(DECISIONS, right, neutral, sides),))]
+    for metric, mask in ((ACCEPTED, shown), (REJECTED, np.logical_not(shown))):
+        kept = tuple(each[row] for row in np.flatnonzero(mask))
+        measured.append(Units(metric.name.replace("_", " "), kept, (_value(metric, right[mask], neutral[mask]),)))
+    return tuple(measured)
+
+
+def _value(
+    metric: Metric, strict: NDArray[np.float64], neutral: NDArray[np.float64], groups: Sequence[str] | None = None
+) -> PerItem:
+    return PerItem(name=metric.name, strict=strict, neutral=neutral, chance=metric.chance(), binary=True, groups=groups)
+
+
+AUTHORS: Mapping[str, Callable[[Sequence[Unit], ScoreKind | None], tuple[Units, ...]]] = MappingProxyType(
+    {
+        "aro-relation": _average_relations,
+        "aro-attribution": _average_attributes,
+        "bla": _rank_captions,
+        "svo-probes": _decide_images,
+    }
+)
+"""`Benchmark.authors` -> what counts it."""

@@ -1,0 +1,191 @@
+"""The numbers of benchmarks' authors: as their own code counts, on scores with ties, and beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.catalog import BENCHMARKS
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.data.scores import Scores
+from tellapart.evaluation.evaluate import Prepared, evaluate_predictions
+from tellapart.evaluation.measure import remeasure
+from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.metrics.ties import break_ties
+from tellapart.models.scoring.score import Scored
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.records.result import ModelRecord, Result, RunRecord
+from tellapart.records.run_folder import write_result, write_samples
+from tellapart.tasks.authors import AUTHORS, add_authors_numbers, rank_accuracy
+from tellapart.tasks.pairs import PAIRS, measure_pairs
+from tellapart.tasks.task import Session
+
+N = 400
+
+
+def tied_scores(shape: tuple[int, int], seed: int = 0) -> np.ndarray:
+    """Scores of a few levels, so that most items hold ties."""
+    return np.random.default_rng(seed).integers(0, 3, (N, *shape)).astype(np.float32) / 4
+
+
+def pairs(shape: tuple[int, int], truths: Any = None, ids: Any = None, **fields: Any) -> PairSet:
+    """Items of a shape; `truths` are the places of what is true."""
+    images, texts = shape
+    return PairSet("p", tuple(
+        Item(
+            id=str(k) if ids is None else ids[k],
+            images=tuple(f"{k}_{i}.png" for i in range(images)),
+            texts=tuple(f"text {t} of {k}" for t in range(texts)),
+            true=() if truths is None else (int(truths[k]),),
+            **{name: values[k] for name, values in fields.items()},
+        ) for k in range(N)
+    ), Path())  # fmt: skip
+
+
+def measured(name: str, records: PairSet, scores: np.ndarray, kind: Any = "similarity") -> Any:
+    predictions = Scored(Scores([item.id for item in records.items], scores, kind))
+    return tabulate_units(add_authors_numbers(find_benchmark(name), measure_pairs(records, predictions), kind)).metrics
+
+
+@pytest.mark.parametrize("name", ["negbench-coco", "spec-count-i2t", "spec-count-t2i"])
+def test_argmax_takes_the_first_of_the_tied_in_the_order_of_the_file(name: str) -> None:
+    shape = find_benchmark(name).shape
+    assert shape is not None
+    scores, size = tied_scores(shape), shape[0] * shape[1]
+    labels = np.random.default_rng(1).integers(0, size, N)
+    found = measured(name, pairs(shape, labels), scores)["choice_score"]
+    assert found.official == (scores.reshape(N, -1).argmax(axis=1) == labels).mean()
+    assert found.value < found.official < found.value + found.ties / N and found.ties > 100
+
+
+@pytest.mark.parametrize(("name", "first"), [("crepe-atom", True), ("whatsup-vg-one", True), ("aro-relation", False)])
+def test_a_true_caption_that_comes_first_wins_a_tie_and_one_that_comes_second_loses_it(name: str, first: bool) -> None:
+    shape = find_benchmark(name).shape
+    assert shape is not None
+    scores = tied_scores(shape)
+    found = measured(name, pairs(shape), scores)["choice_score"]
+    assert found.official == ((scores[:, 0].argmax(axis=1) == 0).mean() if first else None)
+    assert find_benchmark(name).tie_rule == ("right" if first else "wrong")
+
+
+def test_whatsups_three_numbers_count_a_tie_as_right() -> None:
+    scores = tied_scores((4, 4))
+    found = measured("whatsup-a", pairs((4, 4)), scores)
+    right = np.diagonal(scores, axis1=1, axis2=2) >= scores.max(axis=2)
+    assert found["individual_score"].official == pytest.approx(right.mean())
+    pairs_right = np.stack([right[:, :2].all(axis=1), right[:, 2:].all(axis=1)])
+    assert found["pair_score"].official == pytest.approx(pairs_right.mean())
+    assert found["set_score"].official == right.all(axis=1).mean() > found["set_score"].value
+
+
+def test_mmvps_tie_is_wrong_for_the_first_statement_and_right_for_the_second() -> None:
+    scores = tied_scores((2, 2))
+    # As the original: image 1 where its share of the two is above one half, else image 2.
+    share = np.exp(scores[:, 0]) / np.exp(scores).sum(axis=1)
+    chosen = np.where(share > 0.5, 0, 1)
+    found = measured("mmvp-vlm", pairs((2, 2)), scores)
+    assert found["image_score"].official == ((chosen[:, 0] == 0) & (chosen[:, 1] == 1)).mean()
+    assert found["image_score"].official > found["image_score"].value
+    assert found["v1"].official is None  # it compares nothing
+
+
+def test_no_tie_no_official_number() -> None:
+    scores = np.random.default_rng(0).permuted(np.tile(np.float32(range(4)), (N, 1)), axis=1)[:, None, :]
+    assert measured("negbench-coco", pairs((1, 4), np.zeros(N)), scores)["choice_score"].official is None
+
+
+@pytest.mark.parametrize("rule", ["right", "first", "last"])
+def test_broken_ties_leave_the_order_of_other_scores(rule: Any) -> None:
+    scores = tied_scores((3, 3))
+    broken = break_ties(scores, rule)
+    for axis in (1, 2):
+        less = np.expand_dims(scores, axis) < np.expand_dims(scores, axis + 1)
+        assert (np.expand_dims(broken, axis) < np.expand_dims(broken, axis + 1))[less].all()
+
+
+def test_at_most_three_benchmarks_of_pairs_do_not_state_their_rule() -> None:
+    declared = [find_benchmark(name) for name in BENCHMARKS]
+    assert [one.name for one in declared if one.shape and "not stated" in one.ties] == []
+    assert {one.authors for one in declared if one.authors} == {*AUTHORS}
+
+
+def test_an_official_number_is_measured_again_from_the_run_folder(tmp_path: Path) -> None:
+    one = replace(find_benchmark("negbench-coco"), items=0)
+    records = pairs((1, 4), np.arange(N) % 4)
+    scored = Scored(Scores([item.id for item in records.items], tied_scores((1, 4)), "similarity"))
+    session = Session(
+        pictures=lambda reference: b"", store=EmbeddingStore(None), hashes={f"{k}_0.png": str(k) for k in range(N)}
+    )
+    ready = Prepared(one, PAIRS, records, N, session, "")
+    done = evaluate_predictions(ready, scored, origin="")
+    file = write_samples(tmp_path, one.name, done.samples)
+    run = RunRecord(started="2026-11-25T07:00:00+00:00", seed=0, versions={}, command="run")
+    result = done.result.model_copy(update={"samples": file})
+    write_result(tmp_path, Result(run=run, model=ModelRecord(name="m"), benchmarks={one.name: result}))
+    again = remeasure(tmp_path, one.name).metrics["choice_score"]
+    assert again == done.result.metrics["choice_score"] and again.official is not None
+
+
+def test_aros_average_leaves_out_symmetric_relations() -> None:
+    relations = ["near", "on", "wearing", "holding"]
+    tags = [{"relation": relations[min(k // 50, 3)]} for k in range(N)]
+    scores = tied_scores((1, 2))
+    found = measured("aro-relation", pairs((1, 2), tags=tags), scores)["macro_choice_score"]
+    right = scores[:, 0, 0] > scores[:, 0, 1]
+    assert found.value == pytest.approx(np.mean([right[50:100].mean(), right[100:150].mean(), right[150:].mean()]))
+    assert (found.n, found.chance) == (N - 50, 0.5) and found.average.startswith("macro: 3 values")
+
+
+def test_aros_average_over_attributes_leaves_out_pairs_with_fewer_than_25_items() -> None:
+    tags = [{"attributes": "red_blue" if k < 24 else "wet_dry" if k < 49 else "old_new"} for k in range(N)]
+    scores = tied_scores((1, 2))
+    found = measured("aro-attribution", pairs((1, 2), tags=tags), scores)["macro_choice_score"]
+    right = scores[:, 0, 0] > scores[:, 0, 1]
+    assert found.value == pytest.approx((right[24:49].mean() + right[49:].mean()) / 2) and found.n == N - 24
+
+
+def test_blas_rank_is_of_four_captions_and_not_of_two_pairs() -> None:
+    scores = tied_scores((1, 2), 3) + np.random.default_rng(4).random((N, 1, 2)).astype(np.float32)
+    ids = [f"{k // 2}/0/{k % 2 + 1}" for k in range(N)]
+    found = measured("bla-coordination", pairs((1, 2), ids=ids), scores)["rank_acc"]
+    expected = []
+    for first, second in zip(scores[0::2, 0], scores[1::2, 0], strict=True):
+        four = [first[0], second[0], first[1], second[1]]  # the true ones, then the false ones
+        top = sorted(range(4), key=lambda place, of=four: -of[place])[:2]
+        expected.append(sum((place < 2) == (place in top) for place in range(4)) / 4)
+    assert (found.value, found.n, found.chance) == (pytest.approx(np.mean(expected)), N // 2, 0.5)
+
+
+def test_a_constant_ranking_is_at_chance_with_ties_broken_at_random() -> None:
+    records = pairs((1, 2), ids=[f"{k // 2}/0/{k % 2 + 1}" for k in range(N)])
+    found = measured("bla-coordination", records, np.ones((N, 1, 2), np.float32))
+    assert (found["rank_acc"].value, found["rank_acc"].tie_neutral, found["rank_acc"].ties) == (0, 0.5, N // 2)
+    assert rank_accuracy(np.float32([[[3, 1, 1, 0]]])).tolist() == [0.5]
+
+
+def test_svos_decisions_are_of_each_sentence_with_an_image_once() -> None:
+    parts = ("subject", "verb", "object")
+    flags = [{name: str(name == parts[k % 3]) for name in parts} for k in range(N)]
+    flags[0] = dict.fromkeys(flags[0], "True")  # several parts differ: the authors leave it out
+    records = pairs((2, 1), tags=flags)
+    # Rows 1 and 2 are of one sentence and one positive image.
+    items = list(records.items)
+    same = {"texts": (f" {items[1].texts[0].upper()}",), "images": (items[1].images[0], "new.png")}
+    items[2] = items[2].model_copy(update=same)
+    scores = np.random.default_rng(0).random((N, 2, 1)).astype(np.float32)
+    scores[2, 0] = scores[1, 0]
+    scores[5, 0] = 0.5
+    found = measured("svo-probes", PairSet("p", tuple(items), Path()), scores, "probability")
+    positive = np.delete(scores[1:, 0, 0], 1) > 0.5
+    negative = scores[1:, 1, 0] < 0.5
+    assert (found["accepted_images"].value, found["accepted_images"].n) == (pytest.approx(positive.mean()), N - 2)
+    assert (found["rejected_images"].value, found["rejected_images"].n) == (pytest.approx(negative.mean()), N - 1)
+    assert found["decision_acc"].value == pytest.approx((positive.mean() + negative.mean()) / 2)
+    assert (found["decision_acc"].ties, found["decision_acc"].chance) == (1, 0.5)
+    assert "decision_acc" not in measured("svo-probes", records, scores)  # a similarity decides nothing
