@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from facts import check_facts, raises
+
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "ci" / "advisories.py"
 
@@ -77,7 +79,7 @@ def test_a_floor_below_a_fix_fails_and_says_what_to_write(
     status, said, wrong = check(advisories, tmp_path, capsys, lowered, ADVISORY)
     assert status == 1
     assert "CVE-2026-24747 is fixed in 2.10 (PyTorch); write torch>=2.10 into pyproject.toml" in wrong
-    assert "1 advisories, 0 of them not reached, over 4 dependencies: 1 floors too low" in said
+    check_facts(said, "1", "0", "4", "1")
 
 
 @pytest.mark.parametrize("floor", ["torch>=2.10", "torch>=2.10.1,<3", "torch==2.13.0", "torch~=2.11"])
@@ -109,7 +111,7 @@ def test_what_is_not_reached_is_counted_and_not_checked(
     listed = ADVISORY.replace("2.10", "99") + 'unreached = "never called"\n'
     status, said, _ = check(advisories, tmp_path, capsys, PYPROJECT, listed)
     assert status == 0
-    assert "1 advisories, 1 of them not reached" in said
+    check_facts(said, "1", "1")
 
 
 def test_an_advisory_of_a_package_that_nothing_needs_is_said(
@@ -124,15 +126,17 @@ def test_an_advisory_of_a_package_that_nothing_needs_is_said(
 @pytest.mark.parametrize(
     ("listed", "said"),
     [
-        (ADVISORY.replace("fixed =", "fixd ="), r"entry 1 \(CVE-2026-24747\): 'fixed'"),
-        (ADVISORY.replace("2.10", "soon"), r"entry 1 \(CVE-2026-24747\): Invalid version: 'soon'"),
-        (ADVISORY + 'why = "?"\n', r"entry 1 \(CVE-2026-24747\): .*unexpected keyword argument 'why'"),
-        (ADVISORY + ADVISORY, "CVE-2026-24747 of torch stands there twice"),
+        (ADVISORY.replace("fixed =", "fixd ="), ("1", "CVE-2026-24747", "'fixed'")),
+        (ADVISORY.replace("2.10", "soon"), ("1", "CVE-2026-24747", "'soon'")),
+        (ADVISORY + 'why = "?"\n', ("1", "CVE-2026-24747", "'why'")),
+        (ADVISORY + ADVISORY, ("CVE-2026-24747", "torch", "twice")),
     ],
 )
-def test_a_broken_list_is_refused(advisories: ModuleType, tmp_path: Path, listed: str, said: str) -> None:
+def test_a_broken_list_is_refused(
+    advisories: ModuleType, tmp_path: Path, listed: str, said: str | tuple[str, ...]
+) -> None:
     (tmp_path / "list.toml").write_text(listed)
-    with pytest.raises(ValueError, match=said):
+    with raises(ValueError, said):
         advisories.read_advisories(tmp_path / "list.toml")
 
 

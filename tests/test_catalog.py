@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import (
     BENCHMARKS,
@@ -60,16 +61,16 @@ def test_names_lists_the_built_in_ones_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "says"),
     [
-        ("benchmark", "winogrund", r"no benchmark 'winogrund'; did you mean 'winoground'\? `tellapart ls benchmarks`"),
-        ("model", "bag_of_words", r"no model 'bag_of_words'; did you mean 'bag-of-words'\? `tellapart ls models`"),
-        ("model", "Constant", r"no model 'Constant'; did you mean 'constant'\? `tellapart ls models` lists them all$"),
-        ("model", "zzz", r"no model 'zzz'; `tellapart ls models` lists them all$"),
-        ("model", "", r"no model ''; `tellapart ls models` lists them all$"),
-        ("benchmark", "oracle", r"no benchmark 'oracle'; `tellapart ls benchmarks`"),
+        ("benchmark", "winogrund", ("benchmark", "'winogrund'", "'winoground'")),
+        ("model", "bag_of_words", ("model", "'bag_of_words'", "'bag-of-words'")),
+        ("model", "Constant", ("model", "'Constant'", "'constant'", "all")),
+        ("model", "zzz", ("model", "'zzz'", "all")),
+        ("model", "", ("model", "all", "models")),
+        ("benchmark", "oracle", ("benchmark", "'oracle'")),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_nearest_one(kind: str, name: str, says: str) -> None:
-    with pytest.raises(UnknownNameError, match=f"^{says}"):
+def test_a_wrong_name_is_answered_with_the_nearest_one(kind: str, name: str, says: str | tuple[str, ...]) -> None:
+    with raises(UnknownNameError, says):
         load(kind, name)
 
 

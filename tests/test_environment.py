@@ -14,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from facts import raises
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = (ROOT / "ci" / "lock.txt").read_text(encoding="utf-8")
@@ -180,7 +182,7 @@ def test_where_uv_fails_pip_goes_on(machine: Machine, capsys: pytest.CaptureFixt
 def test_where_pip_fails_too_there_is_an_error(machine: Machine) -> None:
     machine.put("uv", fails="True")
     machine.with_pip(fails="True")
-    with pytest.raises(SystemExit, match="1"):
+    with raises(SystemExit, "1"):
         environment.install(machine.home, "board")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tellapart.errors
+from facts import raises
 from tellapart.errors import MissingDependencyError, TellapartError, first_line, first_sentence, require
 
 ROOT = Path(__file__).parents[1]
@@ -54,10 +55,7 @@ def test_a_module_that_is_there_is_returned() -> None:
 
 @pytest.mark.parametrize("module", ["a_module_nobody_has", "a_module_nobody_has.inner", "json.a_module_nobody_has"])
 def test_a_missing_module_is_answered_with_the_line_that_installs_it(module: str) -> None:
-    with pytest.raises(
-        MissingDependencyError,
-        match=rf'^{module} is needed here and is not installed; run: pip install "tellapart\[render\]"$',
-    ) as caught:
+    with raises(MissingDependencyError, module, 'pip install "tellapart[render]"', "run") as caught:
         require(module, extra="render")
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
 
@@ -70,7 +68,7 @@ def test_a_module_that_is_there_but_broken_is_not_called_missing(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="another_module_nobody_has"):
         require("broken_by_import", extra="train")
-    with pytest.raises(RuntimeError, match="operator nms does not exist"):
+    with raises(RuntimeError, "operator"):
         require("broken_by_itself", extra="train")
 
 

@@ -81,7 +81,7 @@ def test_without_a_fingerprint_nothing_is_kept_and_a_warning_says_so(made_set: A
         return strength * float(np.asarray(image).mean())
 
     name, out = f"folder:{made_set(n=2)}", tmp_path / "r"
-    with pytest.warns(TellapartWarning, match=r"weighed has no fingerprint.*computed anew each time.*`fingerprint`"):
+    with pytest.warns(TellapartWarning, match="weighed.*`fingerprint`"):
         first = ta.evaluate(weighed, name, out=out).items().scores
     strength = 2.0  # the source is the same, and the scores are not
     with pytest.warns(TellapartWarning):
@@ -134,7 +134,7 @@ def test_an_object_with_the_methods_alone_is_a_model(made_set: Any) -> None:
         def similarity(self, images: Any, texts: Any) -> Any:
             return (images[:, None] * texts[None]).sum(axis=2)
 
-    with pytest.warns(TellapartWarning, match="Colours has no fingerprint"):
+    with pytest.warns(TellapartWarning, match="Colours.*fingerprint"):
         run = ta.evaluate(Colours(), f"folder:{made_set(n=3)}")
     assert run.models == ["Colours"]
     with pytest.warns(TellapartWarning):  # the class itself is called
@@ -346,5 +346,5 @@ def test_a_module_of_the_metrics_room_is_imported_without_the_interface() -> Non
 
 
 def test_the_metrics_room_names_its_classes() -> None:
-    with pytest.raises(AttributeError, match="has no 'GroupScor'; its classes are TextScore, ImageScore, GroupScore"):
+    with raises(AttributeError, "'GroupScor'", "TextScore, ImageScore, GroupScore"):
         ta.metrics.GroupScor  # noqa: B018

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
+from facts import raises
 from tellapart.auditing.detectors import DetectorSettings, Origins, detect, origins
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
@@ -106,7 +107,7 @@ def test_heads_fitted_on_another_set_judge_this_one(tinted: Any) -> None:
 
 def test_what_is_measured_is_not_trained_on(tinted: Any) -> None:
     here = tinted("here", n=8, seed=1)
-    with pytest.raises(DataError, match="no entries of both kinds that the measured set does not hold"):
+    with raises(DataError, "entries"):
         origins(here, Means(), store=EmbeddingStore(None), trained_on=tinted("again", n=8, seed=1))
     both = tinted("both", n=30, seed=3)
     alone = origins(here, Means(), store=EmbeddingStore(None), trained_on=both)
@@ -177,28 +178,28 @@ def test_entries_without_a_difference_tie_and_are_half_told() -> None:
 @pytest.mark.parametrize(
     ("features", "labels", "penalty", "said"),
     [
-        (np.zeros(3), np.array([0, 1, 1]), 1.0, r"features \(3,\) and labels \(3,\): give \(entry, dimensions\)"),
-        (np.zeros((2, 1)), np.array([0]), 1.0, r"features \(2, 1\) and labels \(1,\)"),
-        (np.array([[0.0], [np.nan]]), np.array([0, 1]), 1.0, "features that are not finite"),
-        (np.zeros((2, 1)), np.array([1, 1]), 1.0, r"labels are \[1\]: give entries of both classes"),
-        (np.zeros((2, 1)), np.array([0, 1]), 0.0, "penalty 0: give a number above 0"),
+        (np.zeros(3), np.array([0, 1, 1]), 1.0, ("(3,)", "(3,)", "(entry, dimensions)")),
+        (np.zeros((2, 1)), np.array([0]), 1.0, ("(2, 1)", "(1,)")),
+        (np.array([[0.0], [np.nan]]), np.array([0, 1]), 1.0, ("finite", "features")),
+        (np.zeros((2, 1)), np.array([1, 1]), 1.0, ("[1]", "labels")),
+        (np.zeros((2, 1)), np.array([0, 1]), 0.0, ("0", "0")),
     ],
 )
-def test_what_no_head_can_be_fitted_on_is_refused(features: Any, labels: Any, penalty: float, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_what_no_head_can_be_fitted_on_is_refused(
+    features: Any, labels: Any, penalty: float, said: str | tuple[str, ...]
+) -> None:
+    with raises(DataError, said):
         fit_head(features, labels, penalty=penalty)
 
 
 def test_sets_and_models_that_no_detector_plays_are_refused(tinted: Any, made_set: Callable[..., Path]) -> None:
     single = read_pair_set(made_set("single", shape=(1, 2)))
     pairs = tinted(n=6)
-    with pytest.raises(
-        DataError, match="has items of 1 image and 2 texts; a detector plays sets of 2 images and 2 texts"
-    ):
+    with raises(DataError, "1", "2", "2", "2"):
         detect(pairs, Means(), store=EmbeddingStore(None), trained_on=single)
-    with pytest.raises(ModelError, match="constant has no vectors of images and texts apart; name a dual encoder"):
+    with raises(ModelError, "vectors", "images"):
         detect(pairs, Constant(), store=EmbeddingStore(None))
-    with pytest.raises(DataError, match="9 folds of 6 clusters: give at least 2 folds and as many clusters"):
+    with raises(DataError, "9", "6", "2"):
         detect(pairs, Means(), store=EmbeddingStore(None), settings=DetectorSettings(folds=9))
-    with pytest.raises(DataError, match="the head was fitted on features of 2 dimensions and is given 3"):
+    with raises(DataError, "2", "3"):
         fit_head(np.eye(2), np.array([0, 1])).probabilities(np.zeros((1, 3)))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.benchmarks import aro
 from tellapart.benchmarks.aro import original_choice
 from tellapart.benchmarks.benchmark import Benchmark
@@ -87,21 +88,21 @@ def test_a_caption_stands_among_four_permutations(at: At, tmp_path: Path, name: 
 @pytest.mark.parametrize(
     ("file", "rows", "said"),
     [
-        ("visual_genome_relation", [boxed(0) | {"bbox_w": 2.5}], "row 0: fields bbox_x, .* whole numbers of pixels"),
-        ("visual_genome_relation", [boxed(0) | {"relation_name": None}], "field 'relation_name': expected"),
-        ("visual_genome_relation", [boxed(0)], "holds 1 items where the published benchmark has 3"),
-        ("visual_genome_relation", ["a"], "row 0: expected an object"),
+        ("visual_genome_relation", [boxed(0) | {"bbox_w": 2.5}], ("0", "bbox_x")),
+        ("visual_genome_relation", [boxed(0) | {"relation_name": None}], ("'relation_name'", "expected")),
+        ("visual_genome_relation", [boxed(0)], ("1", "benchmark", "3")),
+        ("visual_genome_relation", ["a"], ("0", "object", "row")),
     ],
 )
-def test_a_wrong_row_is_named(at: At, tmp_path: Path, file: str, rows: list[Any], said: str) -> None:
+def test_a_wrong_row_is_named(at: At, tmp_path: Path, file: str, rows: list[Any], said: str | tuple[str, ...]) -> None:
     (tmp_path / f"{file}.json").write_text(json.dumps(rows))
-    with pytest.raises(DataError, match=said):
+    with raises(DataError, said):
         at("aro-relation", tmp_path).records()
 
 
 def test_an_item_without_four_permutations_is_refused(at: At, tmp_path: Path) -> None:
     (tmp_path / "coco_order.json").write_text(json.dumps([{"image": "7.jpg", "caption_options": ["a", "b"]}]))
-    with pytest.raises(DataError, match="row 0: field 'caption_options': expected the caption and four permutations"):
+    with raises(DataError, "0", "'caption_options'"):
         at("aro-coco-order", tmp_path).records()
 
 
@@ -122,5 +123,5 @@ def test_without_ties_both_rules_agree(name: str, texts: int) -> None:
     ("name", "shape"), [("aro-relation", (1, 1, 5)), ("aro-coco-order", (1, 5)), ("demo", (1, 1, 2))]
 )
 def test_scores_of_another_shape_are_refused(name: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ScoreError, match="no scores of an ARO benchmark have shape"):
+    with raises(ScoreError, "ARO", "benchmark", "scores"):
         original_choice(name, np.zeros(shape))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
 from tellapart.catalog import BENCHMARKS
 from tellapart.errors import DataError, UnknownNameError
@@ -27,7 +28,7 @@ def test_a_built_in_benchmark_declares_itself(name: str) -> None:
 def test_what_is_known_without_files_agrees_with_the_declaration(name: str) -> None:
     benchmark = find_benchmark(name)
     if benchmark.files and benchmark.known is None:
-        with pytest.raises(DataError, match=rf"{name} needs .*, and no --data was given"):
+        with raises(DataError, name, "--data"):
             benchmark.outline()
         return
     outline = benchmark.outline()
@@ -39,9 +40,7 @@ def test_what_is_known_without_files_agrees_with_the_declaration(name: str) -> N
 
 def test_winoground_carries_no_pairs_and_says_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tellapart.benchmarks.hub._token", lambda: None)
-    with pytest.raises(
-        DataError, match=r"gated .see https://huggingface.co/datasets/facebook/winoground.*--scores FILE"
-    ):
+    with raises(DataError, "https://huggingface.co/datasets/facebook/winoground", "--scores", "FILE"):
         load_pairs("winoground")
 
 
@@ -72,13 +71,13 @@ def test_a_home_folder_is_found(made_set: Callable[..., Path], tmp_path: Path, m
 @pytest.mark.parametrize(
     ("name", "error", "said"),
     [
-        ("folder:", DataError, "folder: names no folder; write folder:PATH"),
-        ("folder:no such", DataError, "no folder 'no such'; a pair set is a folder with"),
-        ("Winoground", UnknownNameError, "no benchmark 'Winoground'; did you mean 'winoground'"),
+        ("folder:", DataError, ("folder:PATH", "folder")),
+        ("folder:no such", DataError, ("'no such'", "folder")),
+        ("Winoground", UnknownNameError, ("benchmark", "'Winoground'", "'winoground'")),
     ],
 )
-def test_a_name_that_is_none_is_refused(name: str, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_a_name_that_is_none_is_refused(name: str, error: type[Exception], said: str | tuple[str, ...]) -> None:
+    with raises(error, said):
         find_benchmark(name)
 
 
@@ -87,7 +86,7 @@ def test_a_folder_with_a_wrong_line_names_it(made_set: Callable[..., Path]) -> N
     lines = (folder / "pairs.jsonl").read_text().splitlines()
     item = json.loads(lines[1]) | {"text": ["x"]}
     (folder / "pairs.jsonl").write_text("\n".join([lines[0], json.dumps(item)]) + "\n")
-    with pytest.raises(DataError, match=r"pairs.jsonl:2: unknown key 'text'; did you mean 'texts'"):
+    with raises(DataError, "pairs.jsonl:2", "'text'", "'texts'"):
         find_benchmark(f"folder:{folder}")
 
 

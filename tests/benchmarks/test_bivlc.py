@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.benchmarks.find import find_benchmark
@@ -122,9 +123,7 @@ def test_what_is_known_without_files_is_what_the_files_say(at: At, published: Pu
 
 def test_a_table_of_captions_has_no_images_and_says_so(at: At, published: Published) -> None:
     pairs = at("bivlc", published("bivlc")).records()
-    with pytest.raises(
-        DataError, match=r"item 0: field 'images\[0\]'.*is a table of captions; the images are in test-"
-    ):
+    with raises(DataError, "0", "'images[0]'"):
         pairs.read_bytes(pairs.items[0].images[0])
 
 
@@ -135,8 +134,7 @@ def test_a_table_in_another_order_or_cut_short_is_refused(
     lines = (published("bivlc") / "BiVLC_ViT-B-32.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     rows = list(np.random.default_rng(0).permutation(lines[1:])) if change == "shuffled" else lines[1:-7]
     (tmp_path / "BiVLC_x.csv").write_text("".join([lines[0], *rows]), encoding="utf-8")
-    said = "not in the published order" if change == "shuffled" else "holds 2,926 items where .* has 2,933"
-    with pytest.raises(DataError, match=said):
+    with raises(DataError, "published order" if change == "shuffled" else ("2,926", "2,933")):
         at("bivlc", tmp_path).records()
 
 
@@ -168,12 +166,14 @@ def test_a_detector_at_exactly_one_half_calls_it_natural() -> None:
 @pytest.mark.parametrize(
     ("text", "image", "said"),
     [
-        ([[0.5]], [[0.5, 0.5]], r"of text: expected \(item, 2\); got shape \(1, 1\)"),
-        ([[0.5, 1.5]], [[0.5, 0.5]], r"of text: some are not in \[0, 1\]"),
-        ([[0.5, 0.5]], [[0.5, float("nan")]], r"of image: some are not in \[0, 1\]"),
-        ([[0.5, 0.5]], [[0.5, 0.5]] * 2, "1 items of captions and 2 of images"),
+        ([[0.5]], [[0.5, 0.5]], ("(item, 2)", "(1, 1)")),
+        ([[0.5, 1.5]], [[0.5, 0.5]], ("[0, 1]", "text")),
+        ([[0.5, 0.5]], [[0.5, float("nan")]], ("[0, 1]", "image")),
+        ([[0.5, 0.5]], [[0.5, 0.5]] * 2, ("1", "2", "items")),
     ],
 )
-def test_what_are_no_probabilities_of_pairs_is_refused(text: object, image: object, said: str) -> None:
-    with pytest.raises(ScoreError, match=said):
+def test_what_are_no_probabilities_of_pairs_is_refused(
+    text: object, image: object, said: str | tuple[str, ...]
+) -> None:
+    with raises(ScoreError, said):
         detector_outcomes(text, image)  # type: ignore[arg-type]

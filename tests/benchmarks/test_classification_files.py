@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.cifar import CifarFile, read_cifar
 from tellapart.benchmarks.classification import read_demo_objects
@@ -78,27 +79,27 @@ def test_cifar_as_folders_of_classes_is_read_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "0 bytes are no whole number of records of 3,073; it is cut off, or not the binary version"),
-        (bytes(3072), "3,072 bytes are no whole number of records of 3,073"),
-        (bytes([10]) + bytes(3072), "record 0 is of class 10; there are 10, from 0"),
+        (b"", ("0", "bytes", "3,073")),
+        (bytes(3072), ("3,072", "bytes", "3,073")),
+        (bytes([10]) + bytes(3072), ("0", "10", "10", "0")),
     ],
 )
-def test_a_damaged_cifar_file_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
+def test_a_damaged_cifar_file_is_refused(data: bytes, said: str | tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "test_batch.bin").write_bytes(data)
-    with pytest.raises(DataError, match=said):
+    with raises(DataError, said):
         bench("cifar10", tmp_path).records()
 
 
 def test_pickles_of_the_python_version_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "test_batch").write_bytes(pickle.dumps({b"labels": [0], b"data": np.zeros((1, 3072), np.uint8)}))
-    with pytest.raises(DataError, match=r"cifar10 needs test_batch\.bin"):
+    with raises(DataError, "cifar10", "test_batch.bin"):
         bench("cifar10", tmp_path).records()
 
 
 @pytest.mark.parametrize("reference", ["test_batch.bin#1", "test_batch.bin#-1", "other.bin#0", "test_batch.bin"])
 def test_a_picture_that_is_not_in_the_file_is_named(reference: str, tmp_path: Path) -> None:
     cifar(tmp_path / "test_batch.bin", [[0]])
-    with pytest.raises(DataError, match=f"no image {reference!r}"):
+    with raises(DataError, f"{reference!r}", "image"):
         CifarFile(tmp_path / "test_batch.bin")(reference)
 
 
@@ -134,29 +135,29 @@ def test_a_folder_a_class_is_a_benchmark_with_the_folders_names(pets: Path) -> N
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("classes.txt", "big_cat\tlion\n", "leaves out 1 of 2 classes: dog"),
-        ("classes.txt", "dog\ta\ndog\tb\n", "classes.txt:2: 'dog' is repeated"),
-        ("classes.txt", "\ncow\ta cow\n", "classes.txt:2: 'cow' is no class here"),
-        ("classes.txt", "dog\n", "classes.txt:1: expected a folder's name, a tab and the class's name; got 'dog'"),
-        ("classes.txt", b"\xff", "classes.txt: cannot be read"),
-        ("classes.txt", "dog\tpet\nbig_cat\tpet\n", "two classes are called 'pet'"),
-        ("templates.txt", "a photo\n", "templates.txt: template 1 must hold"),
-        ("templates.txt", "\n", "templates.txt: no template"),
+        ("classes.txt", "big_cat\tlion\n", ("1", "2", "dog")),
+        ("classes.txt", "dog\ta\ndog\tb\n", ("classes.txt:2", "'dog'")),
+        ("classes.txt", "\ncow\ta cow\n", ("classes.txt:2", "'cow'")),
+        ("classes.txt", "dog\n", ("classes.txt:1", "'dog'")),
+        ("classes.txt", b"\xff", "classes.txt"),
+        ("classes.txt", "dog\tpet\nbig_cat\tpet\n", "'pet'"),
+        ("templates.txt", "a photo\n", ("templates.txt", "1")),
+        ("templates.txt", "\n", ("templates.txt", "template")),
     ],
 )
 def test_a_list_that_does_not_fit_is_refused_with_its_line(
-    file: str, content: str | bytes, said: str, pets: Path
+    file: str, content: str | bytes, said: str | tuple[str, ...], pets: Path
 ) -> None:
     (pets / file).write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(DataError, match=said):
+    with raises(DataError, said):
         bench(f"classes:{pets}")
 
 
 def test_a_folder_without_images_or_without_classes_is_refused(pets: Path) -> None:
     (pets / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no image \(.*\.webp\) in empty"):
+    with raises(DataError, "image", "empty"):
         bench(f"classes:{pets}")
-    with pytest.raises(DataError, match="holds 1 folders; two or more are needed, one a class"):
+    with raises(DataError, "1", "folders"):
         bench(f"classes:{pets / 'big_cat'}")
 
 
@@ -181,7 +182,7 @@ def test_food_is_the_list_of_its_test_part(tmp_path: Path) -> None:
     ]
     assert bench("food101", tmp_path).read_image()("images/waffles/7.jpg")
     (tmp_path / "meta" / "test.txt").write_text("waffles\n")
-    with pytest.raises(DataError, match=r"expected lines such as apple_pie/1011328; got 'waffles'"):
+    with raises(DataError, "apple_pie/1011328", "'waffles'"):
         bench("food101", tmp_path).records()
 
 
@@ -209,7 +210,7 @@ def test_imagenet_takes_own_names_first(imagenet: Path) -> None:
 @pytest.mark.slow
 def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-    with pytest.raises(DataError, match=r"holds 3 of ImageNet's 1,000 folders; name them in classes.txt"):
+    with raises(DataError, "3", "ImageNet", "1,000", "classes.txt"):
         bench("imagenet", imagenet).records()
     # CLIP calls the folders at 657 and 744 "missile", those at 836 and 837 "sunglasses"; the names of the others do not
     # matter.
@@ -245,10 +246,10 @@ def test_the_embedded_classes_are_what_the_captions_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("classes:", "classes: names no folder; write classes:DIR"), ("classes:gone", "holds 0 folders")]
+    ("name", "said"), [("classes:", ("classes:DIR", "folder")), ("classes:gone", ("0", "folders"))]
 )
-def test_a_prefix_without_a_folder_says_what_to_write(name: str, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_a_prefix_without_a_folder_says_what_to_write(name: str, said: str | tuple[str, ...]) -> None:
+    with raises(DataError, said):
         find_benchmark(name)
 
 

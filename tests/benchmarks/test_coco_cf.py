@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.coco_cf import split_leaks
 from tellapart.errors import DataError
@@ -59,7 +60,7 @@ def test_images_are_read_from_the_archive_as_it_is(
         archive.writestr("images/158956_0_img_0.jpg", draw(3, kind="JPEG"))
     pairs = at(NAME, tmp_path).records()
     assert pairs.read_bytes("158956_0_img_0.jpg") == draw(3, kind="JPEG")
-    with pytest.raises(DataError, match=r"no image 'images/158956_0_img_1.jpg' in .*images.zip"):
+    with raises(DataError, "'images/158956_0_img_1.jpg'", "images.zip"):
         pairs.read_bytes("158956_0_img_1.jpg")
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "158956_0_img_1.jpg").write_bytes(draw(4, kind="JPEG"))
@@ -71,7 +72,7 @@ def test_a_damaged_archive_is_an_error_of_the_data(at: At, published: Published,
     (tmp_path / "examples.jsonl").write_bytes((published("coco_counterfactuals") / "metadata.jsonl").read_bytes())
     (tmp_path / "images.zip").write_bytes(b"PK\x03\x04 cut short")
     pairs = at(NAME, tmp_path).records()
-    with pytest.raises(DataError, match=r"examples.jsonl:1: field 'images\[0\]': .*images.zip cannot be read"):
+    with raises(DataError, "examples.jsonl:1", "'images[0]'", "images.zip"):
         pairs.read_bytes("158956_0_img_0.jpg")
 
 
@@ -79,11 +80,11 @@ def test_a_damaged_archive_is_an_error_of_the_data(at: At, published: Published,
 def test_a_file_that_was_cut_between_two_lines_is_refused(at: At, published: Published, tmp_path: Path) -> None:
     lines = (published("coco_counterfactuals") / "metadata.jsonl").read_text().splitlines()
     (tmp_path / "metadata.jsonl").write_text("\n".join(lines[:-1]))
-    with pytest.raises(DataError, match=r"holds 17,409 items where the published benchmark has 17,410"):
+    with raises(DataError, "17,409", "benchmark", "17,410"):
         at(NAME, tmp_path).records()
     (tmp_path / "metadata.jsonl").write_text("\n".join([*lines[:-1], lines[0]]))
-    with pytest.raises(DataError, match=r"'158956_0' is in the file already"):
+    with raises(DataError, "'158956_0'"):
         at(NAME, tmp_path).records()
     (tmp_path / "metadata.jsonl").write_text(json.dumps(json.loads(lines[0]) | {"image_1": None}))
-    with pytest.raises(DataError, match=r"metadata.jsonl:1: field 'image_1': expected text, got None"):
+    with raises(DataError, "metadata.jsonl:1", "'image_1'", "None"):
         at(NAME, tmp_path).records()

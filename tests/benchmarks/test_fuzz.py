@@ -34,6 +34,7 @@ from annotation_formats import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.benchmarks import aro, bivlc, coco_cf, eqben, sugarcrepe, valse, winoground
 from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.errors import DataError, ScoreError
@@ -279,23 +280,23 @@ def test_a_detectors_probabilities_are_such_or_are_one_error(kind: str, one: Any
 @pytest.mark.parametrize(
     ("kind", "place", "value", "message"),
     [
-        ("winoground", (1, "id"), None, r"jsonl:2: field 'id': expected a number from 0 to 3, got None"),
-        ("winoground", (1, "id"), 0, r"jsonl:2: field 'id': '0' is in the file already"),
-        ("winoground", (1, "tag"), ["Noun"], r"jsonl:2: field 'tag': expected text or a number, got \['Noun'\]"),
-        ("coco-counterfactuals", (1, "id"), "0_0", r"jsonl:2: field 'id': '0_0' is in the file already"),
-        ("eqben, flat", (1, "private_info", "name"), [], r"row 1: field 'private_info': expected a dataset of"),
-        ("vlue, retrieval", (1, "caption"), ["a 1", " "], r"row 1: field 'caption\[1\]': string should match"),
-        ("gebplus", ("abcdefghijk", 1, "label"), " ", r"row 1: field 'label': string should match"),
-        ("gpt-4v", ("2", "filename"), " ", r"item '2': field 'filename': string should match"),
+        ("winoground", (1, "id"), None, ("jsonl:2", "'id'", "0", "3", "None")),
+        ("winoground", (1, "id"), 0, ("jsonl:2", "'id'", "'0'")),
+        ("winoground", (1, "tag"), ["Noun"], ("jsonl:2", "'tag'", "['Noun']")),
+        ("coco-counterfactuals", (1, "id"), "0_0", ("jsonl:2", "'id'", "'0_0'")),
+        ("eqben, flat", (1, "private_info", "name"), [], ("1", "'private_info'")),
+        ("vlue, retrieval", (1, "caption"), ["a 1", " "], ("1", "'caption[1]'")),
+        ("gebplus", ("abcdefghijk", 1, "label"), " ", ("1", "'label'")),
+        ("gpt-4v", ("2", "filename"), " ", ("'2'", "'filename'")),
     ],
 )
 def test_what_the_fuzz_has_found_is_named(
-    tmp_path: Path, kind: str, place: tuple[Any, ...], value: Any, message: str
+    tmp_path: Path, kind: str, place: tuple[Any, ...], value: Any, message: str | tuple[str, ...]
 ) -> None:
     form = FORMATS[kind]
     path = form.write(tmp_path)
     path.write_bytes(encoded(form.file, changed(form.content, place, value)))
-    with pytest.raises(DataError, match=message):
+    with raises(DataError, message):
         form.load(path)
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from facts import check_facts, raises
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.data.moments import MomentSet
 from tellapart.errors import DataError
@@ -122,27 +123,29 @@ def test_a_perfect_model_is_held_back_only_by_the_frames() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"boundary_id": "xxxxxxxxxxx_0A"}, "row 0: field 'boundary_id': 'xxxxxxxxxxx_0A' is not of this video"),
-        ({"timestamp": -1.0}, "row 0: field 'timestamp': input should be greater than or equal to 0"),
-        ({"timestamp": "3.5"}, "row 0: field 'timestamp': .*got '3.5'"),
+        ({"boundary_id": "xxxxxxxxxxx_0A"}, ("0", "'boundary_id'", "'xxxxxxxxxxx_0A'")),
+        ({"timestamp": -1.0}, ("0", "'timestamp'", "input", "0")),
+        ({"timestamp": "3.5"}, ("0", "'timestamp'", "'3.5'")),
         (
             {"timestamp": 9.9},
-            "field 'timestamp': 9.9 does not lie between the boundaries before and after it, 0.0 and 9.5",
+            ("'timestamp'", "9.9", "0.0", "9.5"),
         ),
-        ({"subject": ""}, "row 0: field 'subject': is empty"),
-        ({"subject": "a woman"}, "row 0: field 'caption': .* is not made of subject, before and after"),
-        ({"extra": 1}, "row 0: field 'extra': is unknown"),
+        ({"subject": ""}, ("0", "'subject'")),
+        ({"subject": "a woman"}, ("0", "'caption'")),
+        ({"extra": 1}, ("0", "'extra'")),
     ],
 )
-def test_a_bad_row_is_named_with_its_field(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=rf"val\.json: video '{VIDEO}': .*{message}|val\.json: .*{message}"):
+def test_a_bad_row_is_named_with_its_field(
+    tmp_path: Path, change: dict[str, Any], message: str | tuple[str, ...]
+) -> None:
+    with raises(DataError, "val.json", message):
         read_moments(write(tmp_path, {VIDEO: [row() | change]}))
 
 
 def test_a_video_without_rows_and_an_id_that_repeats_raise(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=f"video '{VIDEO}': expected a list of boundaries"):
+    with raises(DataError, f"'{VIDEO}'", "video"):
         read_moments(write(tmp_path, {VIDEO: []}))
-    with pytest.raises(DataError, match=f"row 1: field 'boundary_id': {VIDEO}_0A is repeated"):
+    with raises(DataError, "1", "'boundary_id'", f"{VIDEO}_0A"):
         read_moments(write(tmp_path, {VIDEO: [row(), row(time=4.0)]}))
 
 
@@ -163,7 +166,7 @@ def test_a_mutated_file_is_read_or_is_one_error_that_names_the_row(
     try:
         read_moments(write(tmp_path, {VIDEO: rows}))
     except DataError as error:
-        assert f"val.json: video '{VIDEO}': row 1: field '" in str(error)
+        check_facts(str(error), "val.json", f"'{VIDEO}'", "1")
 
 
 def test_the_order_of_rows_and_videos_changes_no_query(tmp_path: Path) -> None:
@@ -183,5 +186,5 @@ def test_a_file_that_is_cut_off_anywhere_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "val.json"
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with pytest.raises(DataError, match=r"val\.json: is not valid JSON"):
+        with raises(DataError, "val.json", "JSON"):
             read_moments(path)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.bivlc import BLOCKS
 from tellapart.benchmarks.find import find_benchmark, load_pairs
@@ -106,11 +107,7 @@ def test_a_gated_set_that_is_cached_needs_no_token(winoground: Benchmark, monkey
 
 
 def test_a_gated_set_without_a_token_is_an_error_with_the_page() -> None:
-    with pytest.raises(
-        DataError,
-        match=r"facebook/winoground is gated .see https://huggingface.co/datasets/facebook/winoground., and there is "
-        r"no token",
-    ):
+    with raises(DataError, "facebook/winoground", "https://huggingface.co/datasets/facebook/winoground", "token"):
         find_benchmark("winoground").expect()
 
 
@@ -118,16 +115,13 @@ def test_a_set_that_the_cache_lacks_is_an_error_without_a_network() -> None:
     benchmark = find_benchmark("bivlc")
     benchmark.expect()  # it could be fetched
     assert benchmark.records_here() is None
-    with pytest.raises(
-        DataError,
-        match=r"imirandam/BiVLC at 6c99042f10a8 is not in the hub's cache, and .* name their folder with --data",
-    ):
+    with raises(DataError, "imirandam/BiVLC", "6c99042f10a8", "--data"):
         benchmark.records()
 
 
 def test_without_the_hubs_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
-    with pytest.raises(MissingDependencyError, match=r'pip install "tellapart\[hub\]"'):
+    with raises(MissingDependencyError, 'pip install "tellapart[hub]"', "install"):
         load_pairs("bivlc")
 
 
@@ -181,12 +175,12 @@ def test_damaged_parquet_is_an_error_of_the_data(tmp_path: Path, winoground: Ben
     pytest.importorskip("pyarrow")
     path = next(tmp_path.rglob("*.parquet"))
     (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(DataError, match=r"cut.parquet cannot be read as parquet .*; is it complete\?"):
+    with raises(DataError, "cut.parquet", "parquet", "complete"):
         tables([tmp_path / "cut.parquet"])
-    with pytest.raises(DataError, match=r"has no column 'picture'; it has id, image_0"):
+    with raises(DataError, "'picture'", "id", "image_0"):
         ParquetTable([path], images=("picture",))
     for reference in ("400/image_0", "0/caption_0", "0", "x/image_0"):
-        with pytest.raises(DataError, match=r"is no row and column of images of this table; it has image_0, image_1"):
+        with raises(DataError, "image_0", "image_1"):
             tables([path])(reference)
 
 
@@ -194,7 +188,7 @@ def test_a_cell_without_an_image_is_named(tmp_path: Path, parquet: Write, draw: 
     rows = winoground_rows(draw)[:2]
     rows[1]["image_0"] = None
     parquet(tmp_path / "a.parquet", rows, 2)
-    with pytest.raises(DataError, match=r"a.parquet: row 1: column 'image_0' holds no image"):
+    with raises(DataError, "a.parquet", "1", "'image_0'"):
         tables([tmp_path / "a.parquet"])("1/image_0")
 
 
@@ -224,9 +218,7 @@ def test_a_token_without_access_is_an_error_with_the_page(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("tellapart.benchmarks.hub._token", lambda: "hf_token")
     monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
-    with pytest.raises(
-        DataError, match=r"is gated .see https://.*/facebook/winoground., and your token gives no access"
-    ):
+    with raises(DataError, "https://", "/facebook/winoground", "token"):
         load_pairs("winoground")
 
 

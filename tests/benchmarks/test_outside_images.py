@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations
@@ -66,9 +67,7 @@ def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmar
     write: Write, photos: Path, draw: Callable[..., bytes]
 ) -> None:
     folder = write(lambda number: f"{number}.png")
-    with pytest.raises(
-        DataError, match=r"pairs.jsonl:1: field 'images\[0\]': no image '0.png' in .*mine; name the fol.*--images"
-    ):
+    with raises(DataError, "pairs.jsonl:1", "'images[0]'", "'0.png'", "--images"):
         load_pairs(f"folder:{folder}")
     for images in (photos / "val", photos):  # in it, or one folder deeper
         assert load_pairs(f"folder:{folder}", Locations(images=images)).read_bytes("3.png") == draw(3, size=16)
@@ -108,11 +107,9 @@ def test_where_images_lie_changes_no_number_and_no_fingerprint(
 
 
 def test_images_outside_are_refused_by_an_error_that_names_the_option(outside: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"pairs.jsonl:1: field 'images\[0\]': .* leaves the pair set's folder.*--outside-im"
-    ):
+    with raises(DataError, "pairs.jsonl:1", "'images[0]'", "--outside-images"):
         load_pairs(f"folder:{outside}")
-    with pytest.raises(DataError, match="--outside-images"):
+    with raises(DataError, "--outside-images"):
         load_pairs(f"folder:{outside}", Locations(images=outside))
 
 
@@ -123,9 +120,9 @@ def test_images_outside_are_read_if_that_is_allowed(outside: Path, draw: Callabl
 
 def test_what_is_allowed_for_images_is_a_picture_still(write: Write, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
-    for reference, said in (("../secret.txt", "is not an image this reads"), ("https://a/b.png", "is an address")):
+    for reference, said in (("../secret.txt", ("image", ".webp")), ("https://a/b.png", "address")):
         folder = write(lambda _number, reference=reference: reference)
-        with pytest.raises(DataError, match=said):
+        with raises(DataError, said):
             load_pairs(f"folder:{folder}", Locations(outside=True))
 
 
@@ -198,6 +195,6 @@ def test_rows_of_a_datasets_folder_without_a_suffix_are_found_under_images(
 def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(tmp_path: Path, photos: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a.png").symlink_to(photos / "val" / "0.png")
-    with pytest.raises(DataError, match=r"'a.png' leaves the pair set's folder through a link; .*--outside-images"):
+    with raises(DataError, "'a.png'", "--outside-images"):
         FolderImages(tmp_path / "images")("a.png")
     assert FolderImages(tmp_path / "images", outside=True).find("a.png") == photos / "val" / "0.png"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_images, crop_reference
 from tellapart.benchmarks.locations import Locations, find_files
@@ -30,7 +31,7 @@ def test_a_folder_of_the_benchmarks_name_comes_before_the_folder_itself(tmp_path
 
 @pytest.mark.parametrize("option", ["data", "images"])
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path, option: str) -> None:
-    with pytest.raises(DataError, match=rf"--{option} .*gone: there is no such folder"):
+    with raises(DataError, f"--{option}", "folder"):
         Locations(**{option: tmp_path / "gone"})
 
 
@@ -52,9 +53,7 @@ def test_what_is_missing_is_named_and_where_it_was_looked_for(tmp_path: Path) ->
     touch(tmp_path / "add_att.json")
     benchmark = find_benchmark("sugarcrepe", Locations(tmp_path))
     assert "add_att.json" not in benchmark.missing()
-    with pytest.raises(
-        DataError, match=r"sugarcrepe needs add_obj.json, .* lacks them: get the files from https://github"
-    ):
+    with raises(DataError, "sugarcrepe", "add_obj.json", "https://github"):
         benchmark.records()
 
 
@@ -64,7 +63,7 @@ def test_an_image_is_found_one_folder_deeper_and_under_another_suffix(
     touch(tmp_path / "coco" / "1.jpg", tmp_path / "2.png")
     assert FolderImages(tmp_path)("1.jpg") == b"x"
     assert FolderImages(tmp_path, suffixes=(".jpg",))("1.png") == b"x"
-    with pytest.raises(DataError, match=r"no image '1.png'"):
+    with raises(DataError, "'1.png'", "image"):
         FolderImages(tmp_path)("1.png")
 
 
@@ -78,21 +77,21 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     touch(tmp_path / "secret.png")
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "a.png").symlink_to(tmp_path / "secret.png")
-    with pytest.raises(DataError, match="leaves the pair set's folder through a link"):
+    with raises(DataError, "pair", "folder"):
         FolderImages(tmp_path / "set")("a.png")
 
 
 def test_an_archives_image_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.png", bytes(64_000_001))
-    with pytest.raises(DataError, match=r"a.png in .*images.zip unpacks to more than 64,000,000 bytes"):
+    with raises(DataError, "a.png", "images.zip", "64,000,000", "bytes"):
         ZipImages(tmp_path / "images.zip")("a.png")
 
 
 @pytest.mark.parametrize("size", [(0, 5), (100_000, 100_000)])
 def test_a_crop_of_no_sensible_size_is_refused(draw: Callable[..., bytes], size: tuple[int, int]) -> None:
     read = crop_images(lambda _reference: draw(0))
-    with pytest.raises(DataError, match=r"a.png#0,0,.*: a crop of \d+ by \d+ pixels"):
+    with raises(DataError, "a.png#0,0,", "pixels"):
         read(crop_reference("a.png", 0, 0, *size))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import check_facts, raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import names
@@ -61,9 +62,8 @@ def test_a_file_of_as_many_other_rows_is_said_and_can_be_refused(
     rows[7]["label"] = "True" if rows[7]["label"] == "False" else "False"
     (tmp_path / "nlvr2_vlue_test.json").write_text(json.dumps(rows))
     benchmark = at("vlue-nlvr2", tmp_path)
-    said = "these files hold 5,662 records, as many as vlue-nlvr2 as published, but other ones"
-    assert prepare_listed(benchmark).unlike == said
-    with pytest.raises(DataError, match=f"{said}; fetch them anew, or leave out --strict"):
+    check_facts(prepare_listed(benchmark).unlike, "5,662", "vlue-nlvr2", "published")
+    with raises(DataError, "5,662", "vlue-nlvr2", "--strict"):
         prepare_listed(benchmark, strict=True)
 
 

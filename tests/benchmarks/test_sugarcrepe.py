@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.sugarcrepe import SUBSETS, same_words
 from tellapart.data.scores import Scores
@@ -93,7 +94,7 @@ def test_images_are_read_from_the_folder_that_is_named(
     images.mkdir()
     pairs = at("sugarcrepe", older[0], images).records()
     reference = pairs.items[0].images[0]
-    with pytest.raises(DataError, match=rf"no image '{reference}' in .*elsewhere; name the folder .* with --images"):
+    with raises(DataError, f"'{reference}'", "--images"):
         pairs.pixels(reference)
     (images / reference).write_bytes(draw(1, kind="JPEG"))
     assert pairs.pixels(reference).shape == (4, 4, 3)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.sugarcrepe_answers import read_answers, read_both_orders
 from tellapart.errors import DataError
 from tellapart.metrics.order_bias import order_bias
@@ -81,26 +82,24 @@ def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ({"0": item(correct=False)}, "item '0': field 'correct': False contradicts the answer 'a red cup'"),
-        ({"0": item(), "accuracy": 0.9}, "field 'accuracy': 0.9, but the items give 1.0000"),
-        ({"0": item(), "accuracy": "1.0"}, "field 'accuracy': '1.0', but"),
-        ({"0": item(), "accurracy": 1.0}, "item 'accurracy': expected an object"),
-        ({"accuracy": 1.0}, "holds no items"),
-        ({"0": {**item(), "answer": "(1)"}}, "item '0': field 'answer'"),
-        ({"0": item(caption=None)}, "item '0': field 'caption': .*got None"),
-        ([item()], "expected an object of rows by key, got a list"),
+        ({"0": item(correct=False)}, ("'0'", "'correct'", "False", "'a red cup'")),
+        ({"0": item(), "accuracy": 0.9}, ("'accuracy'", "0.9", "1.0000")),
+        ({"0": item(), "accuracy": "1.0"}, ("'accuracy'", "'1.0'")),
+        ({"0": item(), "accurracy": 1.0}, ("'accurracy'", "object")),
+        ({"accuracy": 1.0}, "items"),
+        ({"0": {**item(), "answer": "(1)"}}, ("'0'", "'answer'")),
+        ({"0": item(caption=None)}, ("'0'", "'caption'", "None")),
+        ([item()], ("object", "rows", "key")),
     ],
 )
-def test_a_bad_file_raises(tmp_path: Path, found: Any, message: str) -> None:
-    with pytest.raises(DataError, match=r"gpt4v-add_att\.json: .*" + message):
+def test_a_bad_file_raises(tmp_path: Path, found: Any, message: str | tuple[str, ...]) -> None:
+    with raises(DataError, "gpt4v-add_att.json", message):
         read_answers(write(tmp_path, found))
 
 
 def test_files_that_do_not_ask_the_same_raise(tmp_path: Path) -> None:
     first = write(tmp_path, {"0": item()}, "first.json")
-    with pytest.raises(DataError, match="item '3' is in one of them only"):
+    with raises(DataError, "'3'"):
         read_both_orders(first, write(tmp_path, {"0": item(), "3": item()}, "second.json"))
-    with pytest.raises(
-        DataError, match=r"second\.json: item '0': its image or captions are not those of .*first\.json"
-    ):
+    with raises(DataError, "second.json", "'0'", "first.json"):
         read_both_orders(first, write(tmp_path, {"0": item(filename="b.jpg")}, "second.json"))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.valse import INSTRUMENTS
 from tellapart.data.scores import Scores
@@ -74,22 +75,22 @@ def test_a_list_of_foils_counts_by_its_first(at: At, changed: Callable[..., Path
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("mturk", None, r"coreference-hard.json: item '.*': field 'mturk.caption': expected a number of annotators"),
-        ("image_file", 7, r"field 'image_file': expected text, got 7"),
-        ("foil", "", r"field 'foil': expected text, got ''"),
+        ("mturk", None, ("coreference-hard.json", "'mturk.caption'")),
+        ("image_file", 7, ("'image_file'", "7")),
+        ("foil", "", ("'foil'", "text")),
     ],
 )
 def test_a_wrong_field_is_named_with_its_file_and_item(
-    at: At, changed: Callable[..., Path], field: str, value: object, said: str
+    at: At, changed: Callable[..., Path], field: str, value: object, said: str | tuple[str, ...]
 ) -> None:
     folder = changed(lambda rows: [row.update({field: value}) for row in rows.values()])
-    with pytest.raises(DataError, match=said):
+    with raises(DataError, said):
         at("valse", folder).records()
 
 
 def test_another_number_of_agreeing_annotators_is_another_version(at: At, changed: Callable[..., Path]) -> None:
     folder = changed(lambda rows: [row["mturk"].update(caption=3) for row in rows.values()])
-    with pytest.raises(DataError, match=r"holds 141 items that two annotators agree on where .* has 104"):
+    with raises(DataError, "141", "104", "items"):
         at("valse", folder).records()
 
 

@@ -14,6 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from facts import raises
 from tellapart.cli.serve import board_app, serve_command
 from tellapart.errors import RunError
 
@@ -48,7 +49,7 @@ def test_serve_shows_the_runs_without_any_configuration(write_run, tmp_path: Pat
 def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RunError, match=rf"cannot serve at 127.0.0.1:{port}: .*; name another --host or --port"):
+        with raises(RunError, f"127.0.0.1:{port}", "--host", "--port"):
             CliRunner().invoke(serve_app, ["--port", str(port), "--runs", str(tmp_path)], catch_exceptions=False)
 
 
@@ -75,7 +76,7 @@ def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="is not a folder; `tellapart run --out"):
+    with raises(RunError, "--out", "folder"):
         CliRunner().invoke(
             board_app, ["export", "--runs", str(tmp_path / "gone"), "--out", str(tmp_path)], catch_exceptions=False
         )

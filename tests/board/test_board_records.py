@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import event, text
 from sqlmodel import Session, select
 
+from facts import raises
 from tellapart.board.records import rank, read_in
 from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import Store, database_url
@@ -323,32 +324,32 @@ def test_a_watch_reads_a_run_that_came_later(write_run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("source = 3", "field 'source'"),
-        ('source = "a"\n[[models]]\nname = "b"\nlatency = -1.0', "field 'models\\[0\\].latency'"),
-        ('source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan', "field 'models\\[0\\].scores.x.y'"),
-        ('source = "a"\nmodel = []', "field 'model"),
-        ("source =", "is not TOML"),
+        ("source = 3", "'source'"),
+        ('source = "a"\n[[models]]\nname = "b"\nlatency = -1.0', "'models[0].latency'"),
+        ('source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan', "'models[0].scores.x.y'"),
+        ('source = "a"\nmodel = []', ("'models'", "missing")),
+        ("source =", "TOML"),
     ],
 )
-def test_a_file_of_numbers_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_of_numbers_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
     path = tmp_path / "records.toml"
     path.write_text(text)
-    with pytest.raises(DataError, match=message):
+    with raises(DataError, message):
         read_imported(path)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[bord]", "no table 'bord'"),
-        ("[board]\ntitel = 'a'", "unknown key 'titel'; did you mean 'title'"),
-        ("[board", "is not TOML"),
+        ("[bord]", "'bord'"),
+        ("[board]\ntitel = 'a'", ("'titel'", "'title'")),
+        ("[board", "TOML"),
     ],
 )
-def test_a_board_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_board_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
     path = tmp_path / "board.toml"
     path.write_text(text)
-    with pytest.raises(DataError, match=message):
+    with raises(DataError, message):
         read_settings(path)
 
 
@@ -361,7 +362,7 @@ def test_paths_in_a_board_file_are_relative_to_it(tmp_path: Path) -> None:
 
 
 def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"cannot be opened: .*look at --database"):
+    with raises(StoreError, "--database"):
         Store(f"sqlite:///{tmp_path}/no/such/folder/board.sqlite")
 
 

@@ -17,6 +17,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.board import store as store_module
 from tellapart.board.app import create_app
 from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware
@@ -78,7 +79,7 @@ def test_an_error_is_told_to_all_who_wait_and_the_next_reader_tries_again() -> N
         raise UnknownNameError("no such page")
 
     def ask(_: int) -> None:
-        with pytest.raises(UnknownNameError, match="no such page"):
+        with raises(UnknownNameError, "page"):
             pages.get(1, "a", fail)
 
     together(ask)

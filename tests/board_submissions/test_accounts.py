@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.errors import StoreError
@@ -177,17 +178,17 @@ def test_users_that_cannot_be_are_refused(made: Any, name: str, role: str, statu
 
 
 def test_days_of_a_token_are_checked(made: Any) -> None:
-    with pytest.raises(RefusedError, match="good for up to 3660 days; got 0"):
+    with raises(RefusedError, "3660", "0"):
         made.service.accounts.issue("ann", days=0, by="test")
 
 
 def test_a_file_that_is_no_database_of_this_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.sqlite").write_bytes(b"no database" * 100)
-    with pytest.raises(StoreError, match="cannot be used as the board's database"):
+    with raises(StoreError, "database"):
         Database(tmp_path / "a.sqlite")
     Database(tmp_path / "b.sqlite")
     with sqlite3.connect(tmp_path / "b.sqlite") as rows:
         rows.execute("PRAGMA user_version = 9")
     rows.close()
-    with pytest.raises(StoreError, match="has version 9, and this tellapart reads 2"):
+    with raises(StoreError, "9", "tellapart reads", "2"):
         Database(tmp_path / "b.sqlite")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from facts import raises
 from tellapart.board.submissions.forms import form_bytes, pack, unpack
 from tellapart.data.scores import Scores
 from tellapart.errors import ScoreError
@@ -49,7 +50,7 @@ def test_scores_come_out_as_they_went_in_and_are_as_long_as_is_known_before(valu
     found = unpack(form, "pairs", len(values), shape)
     assert (found.kind, found.values.tobytes()) == (kind, values.tobytes())
     for items, other in ((len(values) + 1, shape), (len(values), (shape[0], shape[1] + 1)), (len(values), None)):
-        with pytest.raises(ScoreError, match=r"what was read is not in the form of 'pairs' with \d rows"):
+        with raises(ScoreError, "'pairs'", "rows"):
             unpack(form, "pairs", items, other)
 
 
@@ -79,7 +80,7 @@ def test_predictions_come_out_as_they_went_in(task: str, data: st.DataObject) ->
     )
     if texts.isprintable():
         assert len(form) <= form_bytes(task, len(rows), shape, len(texts.encode()))
-    with pytest.raises(ScoreError, match="what was read is not in the form of"):
+    with raises(ScoreError, "form"):
         unpack(form, task, len(rows) + 1, shape)
 
 
@@ -102,5 +103,5 @@ def test_a_row_that_no_reader_gives_is_refused_in_words_that_do_not_repeat_it(ta
 
 
 def test_half_a_character_is_refused_where_it_is_read() -> None:
-    with pytest.raises(ScoreError, match="a prediction holds what is no character; send texts of Unicode"):
+    with raises(ScoreError, "Unicode", "texts"):
         pack([json.loads(r'"\ud800"')], "vqa")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from facts import check_facts, raises
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
 from tellapart.board.submissions.prepared import prepare, published_metrics, read_truth
 from tellapart.board.submissions.refused import RefusedError
@@ -46,52 +47,56 @@ def test_folders_are_relative_to_the_board_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[[hidden", "is not TOML"),
-        (GOOD + "dayly = 3\n", "field 'hidden\\[0\\].dayly': is unknown"),
-        (GOOD.replace("clocks", "Big Clocks", 1), "field 'hidden\\[0\\].name': string should match"),
-        (GOOD + "step = 0.03\n", "a step of 0.03 does not divide 1"),
-        (GOOD + "public_share = 1.0\n", "field 'hidden\\[0\\].public_share'"),
-        (GOOD + "closes = 2027-01-01T00:00:00\n", "field 'hidden\\[0\\].closes': input should have timezone info"),
-        (GOOD.replace("pairs", "source"), "field 'hidden\\[0\\].source': is unknown"),
+        ("[[hidden", "TOML"),
+        (GOOD + "dayly = 3\n", "'hidden[0].dayly'"),
+        (GOOD.replace("clocks", "Big Clocks", 1), "'hidden[0].name'"),
+        (GOOD + "step = 0.03\n", ("0.03", "1")),
+        (GOOD + "public_share = 1.0\n", "'hidden[0].public_share'"),
+        (GOOD + "closes = 2027-01-01T00:00:00\n", ("'hidden[0].closes'", "input")),
+        (GOOD.replace("pairs", "source"), "'hidden[0].source'"),
         (
             '[[hidden]]\nname = "clocks"\n',
-            "field 'hidden\\[0\\]': .*either `pairs`, a pair set's folder, or `benchmark`",
+            ("'hidden[0]'", "pair"),
         ),
-        (GOOD + 'benchmark = "demo"\n', "field 'hidden\\[0\\]': .*either `pairs`"),
-        (GOOD + 'images = "photos"\n', "`data` and `images` are of a `benchmark`"),
-        (GOOD + 'protocol = "predictions"\n', "protocol 'predictions': of this benchmark scores or answers are taken"),
-        (NAMED.format("vlue-nlvr2") + 'protocol = "scores"\n', "of this benchmark predictions are taken"),
-        (NAMED.format("vlue-nlvr3"), "no benchmark 'vlue-nlvr3'; did you mean 'vlue-nlvr2'"),
-        (NAMED.format("pairing:demo"), "'pairing:demo' is not of the catalogue"),
-        (NAMED.format("coco-captions"), "the task 'captions' of coco-captions cannot be hidden"),
-        (GOOD + GOOD, "two hidden benchmarks are called 'clocks'"),
-        ("[submissions]\nstat = 's'\n" + GOOD, "field 'submissions.state': is missing"),
+        (GOOD + 'benchmark = "demo"\n', "'hidden[0]'"),
+        (GOOD + 'images = "photos"\n', "data"),
+        (GOOD + 'protocol = "predictions"\n', ("'predictions'", "benchmark")),
+        (NAMED.format("vlue-nlvr2") + 'protocol = "scores"\n', ("benchmark", "predictions")),
+        (NAMED.format("vlue-nlvr3"), ("benchmark", "'vlue-nlvr3'", "'vlue-nlvr2'")),
+        (NAMED.format("pairing:demo"), "'pairing:demo'"),
+        (NAMED.format("coco-captions"), ("task", "'captions'", "coco-captions")),
+        (GOOD + GOOD, ("'clocks'", "benchmarks")),
+        ("[submissions]\nstat = 's'\n" + GOOD, ("'submissions.state'", "missing")),
     ],
 )
-def test_a_board_file_that_is_not_right_is_refused_by_its_field(tmp_path: Path, text: str, why: str) -> None:
-    with pytest.raises(DataError, match=why):
+def test_a_board_file_that_is_not_right_is_refused_by_its_field(
+    tmp_path: Path, text: str, why: str | tuple[str, ...]
+) -> None:
+    with raises(DataError, why):
         read_hidden(board_file(tmp_path, text))
 
 
 def test_limits_that_would_tell_too_much_are_refused_with_what_would_do() -> None:
     benchmark = HiddenBenchmark(name="clocks", pairs=Path("clocks"), total=100)
-    with pytest.raises(DataError, match="set a total of 75, fewer") as caught:
+    with raises(DataError, "75", "total") as caught:
         check_limits(benchmark, 3000, (2, 2), 3)
-    assert "100 files with 3 numbers each, rounded to 0.01, give up to 1997 bits away" in str(caught.value)
+    check_facts(str(caught.value), "100", "3", "0.01", "1997")
     check_limits(benchmark.model_copy(update={"total": 75}), 3000, (2, 2), 3)
 
 
 @pytest.mark.parametrize(
     ("settings", "shape", "why"),
     [
-        ({"metrics": ("v1",)}, (2, 2), "'v1' cannot be published; use of group_score, "),
-        ({"metrics": ("p_c",)}, (1, 2), "'p_c' cannot be published"),
-        ({}, (3, 2), "no metric is defined for 3 images"),
-        ({"protocol": "answers"}, (1, 2), "answers are asked of 2x2 items"),
+        ({"metrics": ("v1",)}, (2, 2), ("'v1'", "group_score")),
+        ({"metrics": ("p_c",)}, (1, 2), "'p_c'"),
+        ({}, (3, 2), ("metric", "3", "images")),
+        ({"protocol": "answers"}, (1, 2), ("2x2", "answers", "items")),
     ],
 )
-def test_metrics_that_cannot_be_told_are_refused(settings: dict[str, Any], shape: tuple[int, int], why: str) -> None:
-    with pytest.raises(DataError, match=why):
+def test_metrics_that_cannot_be_told_are_refused(
+    settings: dict[str, Any], shape: tuple[int, int], why: str | tuple[str, ...]
+) -> None:
+    with raises(DataError, why):
         published_metrics(HiddenBenchmark(name="clocks", pairs=Path("clocks"), **settings), shape)
 
 
@@ -99,7 +104,7 @@ def test_a_set_too_small_for_two_splits_is_refused_and_leaves_nothing(
     tmp_path: Path, made_set: Callable[..., Path]
 ) -> None:
     benchmark = HiddenBenchmark(name="clocks", pairs=made_set(n=6, clusters=1))
-    with pytest.raises(DataError, match=r"6 items, .*, give [06] public ones; both splits need some"):
+    with raises(DataError, "6", "items"):
         prepare(benchmark, tmp_path / "hidden", b"key")
     assert not (tmp_path / "hidden").exists() or not list((tmp_path / "hidden").iterdir())
 
@@ -107,7 +112,7 @@ def test_a_set_too_small_for_two_splits_is_refused_and_leaves_nothing(
 def test_an_image_that_cannot_be_decoded_leaves_no_task_file(tmp_path: Path, made_set: Callable[..., Path]) -> None:
     pairs = made_set(n=6)
     (pairs / "images" / "3_0.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"3_0\.png"):
+    with raises(DataError, "3_0.png"):
         prepare(HiddenBenchmark(name="clocks", pairs=pairs, largest_share=100), tmp_path / "hidden", b"key")
     assert list((tmp_path / "hidden").iterdir()) == []
 
@@ -118,21 +123,23 @@ def test_an_image_that_cannot_be_decoded_leaves_no_task_file(tmp_path: Path, mad
 )
 def test_a_truth_that_was_damaged_is_no_truth(tmp_path: Path, found: str) -> None:
     (tmp_path / "truth.json").write_text(found)
-    with pytest.raises(DataError, match="is not the truth of a hidden benchmark"):
+    with raises(DataError, "benchmark", "truth"):
         read_truth(tmp_path / "truth.json")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("texts", [[0, 2], [1, 0]], "the order of item 'a' is none of its texts and images"),
-        ("images", [[0], [0]], "the order of item 'a' is none of its texts and images"),
-        ("public", [True], "it does not tell of 2 items which are public"),
-        ("public", [True, 1], "it does not tell of 2 items which are public"),
-        ("items", [{"id": "a", "images": ["0.png"], "texts": ["x"], "extra": 1}], "field 'extra': is unknown"),
+        ("texts", [[0, 2], [1, 0]], ("'a'", "texts")),
+        ("images", [[0], [0]], ("'a'", "texts")),
+        ("public", [True], ("2", "items")),
+        ("public", [True, 1], ("2", "items")),
+        ("items", [{"id": "a", "images": ["0.png"], "texts": ["x"], "extra": 1}], "'extra'"),
     ],
 )
-def test_a_truth_that_does_not_fit_together_is_one_line(tmp_path: Path, name: str, value: object, said: str) -> None:
+def test_a_truth_that_does_not_fit_together_is_one_line(
+    tmp_path: Path, name: str, value: object, said: str | tuple[str, ...]
+) -> None:
     items = [{"id": id_, "images": ["0.png", "1.png"], "texts": ["x", "y"]} for id_ in "ab"]
     orders = [[0, 1], [1, 0]]
     truth = {"items": items, "texts": orders, "images": orders, "public": [True, False], "sources": {}}
@@ -140,9 +147,9 @@ def test_a_truth_that_does_not_fit_together_is_one_line(tmp_path: Path, name: st
     path.write_text(json.dumps(truth))
     assert len(read_truth(path).public) == 2
     path.write_text(json.dumps(truth | {name: value}))
-    with pytest.raises(DataError, match=r"truth\.json is not the truth of a hidden benchmark") as raised:
+    with raises(DataError, "truth.json", "benchmark") as raised:
         read_truth(path)
-    assert said in str(raised.value)
+    check_facts(str(raised.value), said)
     assert "\n" not in str(raised.value)
 
 
@@ -151,7 +158,7 @@ def test_a_secret_that_was_damaged_stops_the_server(tmp_path: Path) -> None:
     assert settings is not None
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "secret").write_bytes(b"short")
-    with pytest.raises(StoreError, match="is not the secret that this server made"):
+    with raises(StoreError, "secret", "server"):
         Submissions(settings)
 
 
@@ -168,9 +175,9 @@ def test_the_command_line_makes_the_first_admin_and_further_tokens(
     assert settings is not None
     accounts = Submissions(settings).accounts
     assert [accounts.of_token(token).role for token in tokens] == ["admin", "admin"]
-    with pytest.raises(RefusedError, match="role 'king': use one of reader, submitter, admin"):
+    with raises(RefusedError, "'king'"):
         user_command("eve", board, role="king", days=1)
-    with pytest.raises(DataError, match=r"has no hidden benchmarks; add a table \[\[hidden\]\]"):
+    with raises(DataError, "[[hidden]]", "benchmarks"):
         user_command("eve", board_file(tmp_path, ""), role="admin", days=1)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.builders.builder import Failed, Made, Rejected
 from tellapart.builders.executor import Lost, ProcessExecutor
 from tellapart.builders.journal import Journal
@@ -40,7 +41,7 @@ def test_every_kind_of_outcome_comes_back(tmp_path: Path) -> None:
         assert journal.outcome("c") == outcomes["c"]
         assert journal.decided_ids() == {"a", "b"}
         assert dict(journal.images({"images/a.png"})) == {"images/a.png": b"\0\xff"}
-        with pytest.raises(RunError, match="no outcome of 'd'"):
+        with raises(RunError, "'d'"):
             journal.outcome("d")
         with pytest.raises(KeyError, match="other"):
             journal.images({"images/a.png"})["other.png"]
@@ -48,9 +49,9 @@ def test_every_kind_of_outcome_comes_back(tmp_path: Path) -> None:
 
 def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RunError, match=r"file/journal cannot be written \(File exists\); name another --out"):
+    with raises(RunError, "file/journal", "File", "--out"):
         Journal(tmp_path / "file" / "journal", "1")
-    with pytest.raises(RunError, match=r"cannot be written \(Is a directory\); name another --out"):
+    with raises(RunError, "--out", "directory"):
         Journal(tmp_path, "1")
 
 
@@ -61,9 +62,7 @@ def test_another_recipe_may_have_the_journal_only_as_long_as_nothing_is_decided(
             journal.record("a", Failed("OSError: x"))
     with Journal(tmp_path / "journal", "3") as journal:
         journal.record("a", Rejected("step", "reason"))
-    with pytest.raises(
-        RunError, match=r"journal was begun with another recipe, other inputs or another version \(3, now 4\)"
-    ):
+    with raises(RunError, "3", "4", "journal"):
         Journal(tmp_path / "journal", "4")
 
 
@@ -71,7 +70,7 @@ def test_items_may_share_an_image_but_not_a_name_for_two(tmp_path: Path) -> None
     with Journal(tmp_path / "journal", "1") as journal:
         journal.record("a", made("a", "images/x.png", b"one"))
         journal.record("b", made("b", "images/x.png", b"one"))
-        with pytest.raises(DataError, match=r"item 'c': another item has another image under 'images/x\.png'"):
+        with raises(DataError, "'c'", "'images/x.png'"):
             journal.record("c", made("c", "images/x.png", b"two"))
 
 
@@ -80,9 +79,7 @@ def test_a_full_disk_is_an_error_and_what_was_committed_stays(tmp_path: Path) ->
         journal.record("a", Rejected("step", "reason"))
         journal.commit()
         journal._file.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(
-            RunError, match=r"cannot be written .*full.*; its content is kept: make room, and run it again to go on"
-        ):
+        with raises(RunError, "full", "kept"):
             journal.record("b", made("b", "b.png", b"0" * 100_000))
     with Journal(tmp_path / "journal", "1") as journal:
         assert journal.decided_ids() == {"a"}
@@ -192,10 +189,10 @@ def test_damage_that_comes_while_a_set_is_written_is_an_error_that_names_the_fil
     with Journal(tmp_path / "journal", "1") as journal:
         journal.record("a", made("a", "a.png", b"one"))
         journal._file.execute("UPDATE image SET data = x'00'")
-        with pytest.raises(RunError, match=r"journal is damaged \(the image 'a\.png'\); run it again, or delete it"):
+        with raises(RunError, "'a.png'", "journal"):
             journal.images({"a.png"})["a.png"]
         journal._file.execute("UPDATE outcome SET told = '{}'")
-        with pytest.raises(RunError, match=r"journal is damaged \(the outcome of 'a'\); run it again, or delete it"):
+        with raises(RunError, "'a'", "journal"):
             journal.outcome("a")
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.builders.attempt import WorkerPlan, attempt, sources_of
 from tellapart.builders.builder import Candidate
 from tellapart.builders.pipeline import build
@@ -63,15 +64,15 @@ def test_an_address_where_nothing_answers_is_an_error_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and deaf
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(RunError, match=rf"no Ray cluster answers at '{address}' \(.*refused\); start one with"):
+        with raises(RunError, "Ray", f"'{address}'"):
             next(RayExecutor(address).perform(abs, [1]))
-    with pytest.raises(RunError, match="'nowhere' is no address of a Ray cluster: local, auto or HOST:PORT"):
+    with raises(RunError, "'nowhere'", "Ray", "HOST:PORT"):
         next(RayExecutor("nowhere").perform(abs, [1]))
 
 
 def test_without_ray_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingDependencyError, match=r'run: pip install "tellapart\[ray\]"'):
+    with raises(MissingDependencyError, 'pip install "tellapart[ray]"', "run"):
         next(RayExecutor("local").perform(abs, [1]))
 
 
@@ -81,10 +82,10 @@ def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site: Pat
     read = read_recipe_file(path)
     sources = dict(sources_of(open_builder(read, tmp_path)))
     for wrong, says in (
-        ({"tellapart": "0"}, r"tellapart is \S+ here and 0 where the build was started; it must be the same"),
-        ({"file captions.csv": "9f86" * 16}, r"file captions\.csv is none here and 9f869f869f86\.\.\. where"),
-        ({"model painter": "2"}, "model painter is 1 here and 2 where"),
+        ({"tellapart": "0"}, ("tellapart is", "0")),
+        ({"file captions.csv": "9f86" * 16}, ("captions.csv", "9f869f869f86")),
+        ({"model painter": "2"}, ("model", "1", "2")),
     ):
         told = tuple(sorted((sources | wrong).items()))
-        with pytest.raises(RunError, match=says):
+        with raises(RunError, says):
             attempt(Candidate("square-000", 0), WorkerPlan(read.model_dump_json(), tmp_path, "0123", told))

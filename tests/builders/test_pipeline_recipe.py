@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.builders.builder import Made
 from tellapart.builders.item_filters import ItemFilter
 from tellapart.builders.pipeline import build
@@ -42,73 +43,75 @@ def test_the_recipes_in_the_documents_are_right(name: str) -> None:
         (
             RIGHT.replace("builder", "bilder"),
             DataError,
-            r"recipe.toml: unknown key 'bilder'; did you mean 'builder'\? the keys",
+            ("recipe.toml", "'bilder'", "'builder'"),
         ),
         (
             RIGHT.replace("captions =", "caption ="),
             DataError,
-            r"\[options\]: unknown key 'caption'; did you mean 'captions'\?",
+            ("[options]", "'caption'", "'captions'"),
         ),
-        (RIGHT.replace("negatives", "negative"), UnknownNameError, "no builder 'negative'; did you mean 'negatives'"),
+        (RIGHT.replace("negatives", "negative"), UnknownNameError, ("builder", "'negative'", "'negatives'")),
         (
             RIGHT.replace("negatives", "zebra"),
             UnknownNameError,
-            "no builder 'zebra'; `tellapart ls builders` lists them all",
+            ("builder", "'zebra'", "all"),
         ),
-        (RIGHT.replace('name = "few"\n', ""), DataError, "recipe.toml: key 'name': is missing$"),
-        (RIGHT.replace('"few"', '"a/b"'), DataError, "key 'name': string should match pattern .*, got 'a/b'"),
-        (f"seed = -1\n{RIGHT}", DataError, "key 'seed': input should be greater than or equal to 0, got -1"),
-        (f"{RIGHT}kinds = []\n", DataError, r"\[options\]: key 'kinds': is empty"),
+        (RIGHT.replace('name = "few"\n', ""), DataError, ("recipe.toml", "'name'")),
+        (RIGHT.replace('"few"', '"a/b"'), DataError, ("'name'", "'a/b'")),
+        (f"seed = -1\n{RIGHT}", DataError, ("'seed'", "input", "0", "-1")),
+        (f"{RIGHT}kinds = []\n", DataError, ("[options]", "'kinds'")),
         (
             f'{RIGHT}kinds = ["swap"]\n',
             DataError,
-            r"\[options\]: key 'kinds\[0\]': input should be 'replace_obj'.*, got 'swap'",
+            ("[options]", "'kinds[0]'", "input", "'replace_obj'", "'swap'"),
         ),
         (
             f'{RIGHT}[[filters]]\nname = "word"\n',
             UnknownNameError,
-            r"filters\[0\]: no filter 'word'; did you mean 'words'\?",
+            ("filters[0]", "filter", "'word'", "'words'"),
         ),
         (
             f"{RIGHT}[[filters]]\nmaximum = 3\n",
             DataError,
-            r"filters\[0\]: key 'name' is missing; the filters are words,",
+            ("filters[0]", "'name'", "words"),
         ),
         (
             f'{RIGHT}[[filters]]\nname = "words"\nmax = 3\n',
             DataError,
-            r"filters\[0\]: unknown key 'max'; did you mean 'maximum'",
+            ("filters[0]", "'max'", "'maximum'"),
         ),
         (
             f'{RIGHT}[[selections]]\nname = "distinkt"\n',
             UnknownNameError,
-            r"selections\[0\]: no selection 'distinkt'; did you mean 'distinct'\? the selections are distinct,",
+            ("selections[0]", "selection", "'distinkt'", "'distinct'", "distinct"),
         ),
         (
             f'{RIGHT}[[selections]]\nname = "per_cluster"\n',
             DataError,
-            r"selections\[0\]: key 'maximum': is missing",
+            ("selections[0]", "'maximum'"),
         ),
-        ("name = \n", DataError, "recipe.toml: is not TOML: Invalid value"),
+        ("name = \n", DataError, ("recipe.toml", "TOML", "Invalid")),
         (
             'name = "few"\nbuilder = "scenes"\n[options]\nrenderer = "blender"\nblender_python = "./evil"\n',
             DataError,
-            r"\[options\]: key 'blender_python' names a program, and a recipe may name none: set TELLAPART_BLENDER",
+            ("[options]", "'blender_python'", "TELLAPART_BLENDER_PYTHON"),
         ),
         (
             SERVED + 'key_variable = "AWS_SECRET_ACCESS_KEY"\n',
             DataError,
-            r"\[options\]: key 'model.key_variable' names an environment variable, .*: set TELLAPART_API_KEY to",
+            ("[options]", "'model.key_variable'", "TELLAPART_API_KEY"),
         ),
         (
             SERVED + 'api_key = "sk-1"\n',
             DataError,
-            r"\[options\]: key 'model.api_key' is a secret, and a recipe may hold none: set TELLAPART_API_KEY",
+            ("[options]", "'model.api_key'", "TELLAPART_API_KEY"),
         ),
     ],
 )
-def test_a_wrong_recipe_says_what_is_wrong(tmp_path: Path, wrong: str, error: type[TellapartError], says: str) -> None:
-    with pytest.raises(error, match=says):
+def test_a_wrong_recipe_says_what_is_wrong(
+    tmp_path: Path, wrong: str, error: type[TellapartError], says: str | tuple[str, ...]
+) -> None:
+    with raises(error, says):
         read_recipe_file(written(tmp_path, wrong))
 
 
@@ -132,7 +135,7 @@ def test_the_fingerprint_is_of_all_that_decides_the_set_and_of_nothing_else() ->
 
 
 def test_options_that_no_file_was_read_for_are_checked_too() -> None:
-    with pytest.raises(DataError, match=r"few: \[options\]: unknown key 'image'; did you mean 'images'"):
+    with raises(DataError, "[options]", "'image'", "'images'"):
         open_builder(RecipeFile(name="few", builder="negatives", options={"image": "."}), Path())
 
 
@@ -168,6 +171,6 @@ def test_a_program_beside_the_recipe_is_not_run(tmp_path: Path, workers: int) ->
         'name = "few"\nbuilder = "scenes"\n'
         f'[options]\nrenderer = "blender"\nblender_python = "{program}"\n[options.items]\ncounting = 1\n',
     )
-    with pytest.raises(DataError, match="names a program, and a recipe may name none"):
+    with raises(DataError, "program", "recipe"):
         build(recipe, tmp_path / "set", workers=workers)
     assert not ran.exists()

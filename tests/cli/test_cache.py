@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from facts import raises
 from tellapart.cli.cache import cache_app
 from tellapart.errors import StoreError
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -80,9 +81,9 @@ def test_prune_of_all_leaves_the_answers_of_servers(folder: Path) -> None:
 
 
 def test_prune_says_what_it_cannot_do(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="say what to delete"):
+    with raises(StoreError, "delete"):
         call("prune", "--cache", folder)
-    with pytest.raises(StoreError, match="nothing of model 'three'; there are hf:one, two-fingerpr"):
+    with raises(StoreError, "model", "'three'"):
         call("prune", "--cache", folder, "-m", "three")
-    with pytest.raises(StoreError, match="holds no embedding store"):
+    with raises(StoreError, "embedding"):
         call("prune", "--cache", tmp_path / "elsewhere", "-m", "three")

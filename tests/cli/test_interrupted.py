@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from facts import check_facts
+
 ITEMS, BATCH = 8, 4
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -72,7 +74,7 @@ def test_a_run_without_a_finished_result_keeps_its_embeddings(
     said = interrupt(start(*line), batches=3)
     kept = f"embeddings and scores that were computed are kept in {tmp_path}/cache/"
     assert said.startswith(f"interrupted; {kept}")
-    assert ". Go on with: tellapart run -m slow" in said
+    check_facts(said, "Go", "tellapart run")
 
 
 @pytest.mark.slow

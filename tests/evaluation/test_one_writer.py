@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.benchmarks.find import load_pairs
 from tellapart.errors import RunError
 from tellapart.evaluation.resume import take_up
@@ -54,12 +55,8 @@ def measure(folder: Path, *models: str) -> None:
 @pytest.mark.slow
 def test_a_folder_that_another_process_writes_is_refused_with_its_id(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    with another_process(out) as process:
-        message = (
-            rf"process {process.pid} is writing its run into .*run; wait until it has ended, or name another --out"
-        )
-        with pytest.raises(RunError, match=message):
-            measure(out, "oracle")
+    with another_process(out) as process, raises(RunError, process.pid, out, "--out"):
+        measure(out, "oracle")
     measure(out, "oracle")
     assert read_result(out).model.name == "oracle"
 
@@ -70,12 +67,12 @@ def test_a_score_file_waits_for_nobody_either(tmp_path: Path) -> None:
     places = [(item.id, i, t) for item in load_pairs("demo").items for i in range(2) for t in range(2)]
     rows = [f'{{"label": "{name}_c{t}_i{i}", "score": {i == t:d}}}' for name, i, t in places]
     scores.write_text("\n".join(rows))
-    with another_process(tmp_path / "run"), pytest.raises(RunError, match=r"process \d+ is writing its run into"):
+    with another_process(tmp_path / "run"), raises(RunError, "run", "writing"):
         run_scores({"demo": scores}, tmp_path / "run")
 
 
 def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path: Path) -> None:
-    with another_process(beside(tmp_path / "run", "random")), pytest.raises(RunError, match="is writing its run into"):
+    with another_process(beside(tmp_path / "run", "random")), raises(RunError, "writing", "run"):
         measure(tmp_path / "run", "oracle", "random")
 
 
@@ -94,7 +91,7 @@ def test_one_process_takes_a_folder_up_twice_in_turn_but_not_at_once(tmp_path: P
         with take_up(tmp_path / "run", MODEL, RECORD) as result:
             assert result.model == MODEL
             with (
-                pytest.raises(RunError, match=f"process {os.getpid()} is writing its run into"),
+                raises(RunError, os.getpid(), "run"),
                 take_up(tmp_path / "run", MODEL, RECORD),
             ):
                 pass

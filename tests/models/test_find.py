@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.catalog import PREFIXES, names
 from tellapart.catalog import load as load_from_catalog
 from tellapart.errors import MissingDependencyError, ModelError, UnknownNameError
@@ -59,7 +60,7 @@ def test_a_folder_of_transformers_needs_no_prefix(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
-    with pytest.raises(UnknownNameError, match="mine is a folder, and no model's; a model is a folder of transformers"):
+    with raises(UnknownNameError, "model", "model", "folder"):
         find_model("mine")
     (tmp_path / "mine" / "config.json").write_text("{}")
     find_model("mine")
@@ -118,13 +119,13 @@ def test_a_file_without_a_prefix_is_answered_with_what_it_is(
 
 @pytest.mark.parametrize("name", ["gone.pt", "runs/gone.safetensors"])
 def test_a_file_of_weights_that_is_not_there_is_not_looked_for_on_the_hub(name: str) -> None:
-    with pytest.raises(UnknownNameError, match=f"there is no file {name}"):
+    with raises(UnknownNameError, name, "file"):
         find_model(name)
 
 
 @pytest.mark.parametrize("prefix", ["onnx:", "open_clip:", "hf-hub:", "local-dir:", "hf:"])
 def test_a_prefix_without_a_name_is_answered_with_its_form(prefix: str) -> None:
-    with pytest.raises(ModelError, match=rf"{prefix} names no model; write {prefix}[^ ]+.*: "):
+    with raises(ModelError, prefix, "model", prefix):
         find_model(prefix)
 
 
@@ -157,23 +158,23 @@ def test_a_folder_of_transformers_may_have_a_colon_in_its_name(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"device": "tpu"}, "device 'tpu' is unknown; use one of cpu, cuda, mps"),
-        ({"dtype": "int8"}, "dtype 'int8' is unknown; use one of float32, bfloat16, float16"),
+        ({"device": "tpu"}, ("'tpu'", "device")),
+        ({"dtype": "int8"}, ("'int8'", "float32", "bfloat16", "float16")),
     ],
 )
-def test_an_unknown_device_or_dtype_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ModelError, match=message):
+def test_an_unknown_device_or_dtype_is_refused(options: dict[str, Any], message: str | tuple[str, ...]) -> None:
+    with raises(ModelError, message):
         ModelOptions(**options)
 
 
 @pytest.mark.parametrize("options", [ModelOptions(dtype="bfloat16"), ModelOptions(reading="itm")])
 def test_an_onnx_model_has_one_type_and_one_reading(options: ModelOptions) -> None:
-    with pytest.raises(ModelError, match="onnx:a: an ONNX model computes in the types of its graphs"):
+    with raises(ModelError, "ONNX", "model", "computes"):
         find_model("onnx:a", options)
 
 
 def test_a_near_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match="no model 'constnat'; did you mean 'constant'"):
+    with raises(UnknownNameError, "model", "'constnat'", "'constant'"):
         find_model("constnat")
 
 
@@ -182,11 +183,11 @@ def test_a_missing_library_ends_in_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, module: str, name: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingDependencyError, match=rf'{module} is needed here.*pip install "tellapart\[models\]"'):
+    with raises(MissingDependencyError, module, 'pip install "tellapart[models]"'):
         find_model(name)
 
 
 def test_what_a_package_installs_as_a_model_and_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find, "load_from_catalog", lambda kind, name: lambda options: object())
-    with pytest.raises(ModelError, match="model 'theirs' is a object without a name, a fingerprint or a kind of score"):
+    with raises(ModelError, "model", "'theirs'", "object"):
         find_model("theirs")

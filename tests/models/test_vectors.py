@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.vectors import dot_products, normalise
 
@@ -58,5 +59,5 @@ def test_normalised_vectors_have_length_one_and_no_neighbour_moves_them(seed: in
 def test_a_vector_without_a_direction_is_an_error(bad: float) -> None:
     vectors = np.ones((4, 3), np.float32)
     vectors[1] = vectors[3] = bad
-    with pytest.raises(ModelError, match="2 of 4 vectors have length zero or are not finite: rows 1, 3"):
+    with raises(ModelError, "2", "4", "1", "3"):
         normalise(vectors)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tiny_files import PICTURES, TEXTS, save_tokenizer
 from tiny_fusion_encoders import roberta
 from typer.testing import CliRunner
 
+from facts import raises
 from tellapart.cli.main import app
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
@@ -145,19 +145,19 @@ def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model: Any, monkeyp
 def test_a_captioner_has_the_readings_of_one(name: str) -> None:
     """FIBER's file has the contrastive heads, too."""
     others = {"ofa": ", itm, itm_logit", "xvlm": "", "fiber": ", itc"}[name.partition(":")[0]]
-    with pytest.raises(ModelError, match=f"no reading 'vqa'; it has likelihood, mean_likelihood{others}$"):
+    with raises(ModelError, "'vqa'", f"mean_likelihood{others}"):
         find_model(name, ModelOptions(reading="vqa"))
 
 
 def test_what_a_captioner_cannot_do(model: Any) -> None:
-    with pytest.raises(ModelError, match=r"writes captions, and has no task 'vqa'"):
+    with raises(ModelError, "task", "'vqa'"):
         model.task_prompt("vqa")
-    with pytest.raises(ModelError, match=r"which it is asked for with .*; got 'What is this\?'"):
+    with raises(ModelError, "'What is this?'"):
         model.answer([[PICTURES[0]]], ["What is this?"])
     if own := model.task_prompt("caption").text:
-        with pytest.raises(ModelError, match=f"{re.escape(repr(own))}; got ''"):
+        with raises(ModelError, repr(own)):
             model.answer([[PICTURES[0]]], [""])
-    with pytest.raises(ModelError, match="1 prompts with 2 images; give one for each"):
+    with raises(ModelError, "1", "2", "images"):
         model.answer([PICTURES[:2]], [model.task_prompt("caption").fill()])
 
 
@@ -330,9 +330,9 @@ def test_ofa_reads_the_arguments_of_fairseq(names: dict[str, str], tmp_path: Pat
     other = find_model(f"ofa:{tmp_path / 'new.pt'}")
     assert other.fingerprint != old.fingerprint
     (tmp_path / "config.json").write_text(json.dumps({**OFA_SETTINGS, "model_type": "ofa", "num_bins": 9}))
-    with pytest.raises(ModelError, match=r"OFA's tokenizer has \d+ tokens, 12 of images and coordinates among them"):
+    with raises(ModelError, "OFA", "12", "tokenizer"):
         find_model(f"ofa:{tmp_path / 'new.pt'}")
-    with pytest.raises(ModelError, match="image_size is 112; OFA has positions for pictures up to 96 pixels"):
+    with raises(ModelError, "image_size", "112", "OFA", "96"):
         find_model(names["ofa"], ModelOptions(image_size=112))
 
 
@@ -373,5 +373,5 @@ def test_captions_are_measured(names: dict[str, str], family: str, tmp_path: Pat
 
 def test_ofa_needs_yes_and_no(module: Any) -> None:
     module.config.bin += len(bart()) - len(roberta())
-    with pytest.raises(ModelError, match=r"OFA answers with one token, and its tokenizer has 3 for ' yes'"):
+    with raises(ModelError, "OFA", "3", "' yes'"):
         Ofa(module).take_words(roberta())

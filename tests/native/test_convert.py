@@ -19,6 +19,7 @@ from tiny_region_models import REGION_STATES, save_region_model
 from typer.testing import CliRunner
 
 import tellapart
+from facts import check_facts, raises
 from tellapart.cli.main import app
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
@@ -80,7 +81,7 @@ def test_a_model_on_regions_stays_the_same(tmp_path: Path, family: str) -> None:
         scores = score(name, **options)
         np.testing.assert_array_equal(score(str(tmp_path / "folder"), **options), scores)
         assert len(set(scores.tolist())) == len(scores)
-    with pytest.raises(ModelError, match="regions"):
+    with raises(ModelError, "regions"):
         find_model(str(tmp_path / "folder"))
 
 
@@ -99,14 +100,14 @@ def test_where_a_files_numbers_lie_changes_no_score(tmp_path: Path) -> None:
 
 def test_what_is_not_converted(tmp_path: Path) -> None:
     for model in ("constant", "albef:", "onnx:folder"):
-        with pytest.raises(ModelError, match=rf"'{model}'.* albef:FILE"):
+        with raises(ModelError, f"'{model}'", "albef:FILE"):
             tellapart.convert_model(model, tmp_path / "folder")
     name = save_family(tmp_path / "x", "albef")
-    with pytest.raises(DataError, match="holds something already; name a new folder"):
+    with raises(DataError, "folder"):
         convert_model(name, tmp_path / "x")
     for file in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         (tmp_path / "x" / file).unlink(missing_ok=True)
-    with pytest.raises(ModelError, match="name it with --tokenizer FOLDER"):
+    with raises(ModelError, "--tokenizer", "FOLDER"):
         convert_model(name, tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
     save_tokenizer(tmp_path / "words")
@@ -120,12 +121,12 @@ def test_what_is_not_converted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["runs/a"], "convert runs/a: name what to write: of a model a new folder"),
-        (["albef:a.pth", "folder", "--out", "x"], "convert: --out x goes with a run, and so with --to FORMAT"),
-        (["runs/a", "folder", "--to", "lm-eval"], "convert: FOLDER folder goes with a model"),
+        (["runs/a"], ("runs/a", "model", "folder")),
+        (["albef:a.pth", "folder", "--out", "x"], ("--out", "x", "--to", "FORMAT")),
+        (["runs/a", "folder", "--to", "lm-eval"], ("FOLDER", "model", "folder")),
     ],
 )
-def test_options_of_the_other_meaning_are_refused(arguments: list[str], message: str) -> None:
+def test_options_of_the_other_meaning_are_refused(arguments: list[str], message: str | tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, ["convert", *arguments])
     assert result.exit_code != 0
-    assert message in str(result.exception)
+    check_facts(str(result.exception), message)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from golden import build, build_published, distance, every_published, inputs, open_golden, score
 
+from facts import raises
 from tellapart.errors import ModelError
 
 BOTH = pytest.mark.parametrize("name", ["fiber", "fiber_eqsim"])
@@ -34,7 +35,7 @@ def test_a_file_is_opened_at_another_size(name: str, size: int) -> None:
     tensors = family.keep(golden.state)
     _, module = build("fiber", family.resize(tensors, size), {"num_attention_heads": 4})
     assert module.config.image_size == size
-    with pytest.raises(ModelError, match="--image-size 100: a Swin tower reads multiples of 32 pixels"):
+    with raises(ModelError, "--image-size", "100", "Swin", "32"):
         family.resize(tensors, 100)
 
 

@@ -13,6 +13,7 @@ from tiny_files import TEXTS, save_tokenizer
 from tiny_fusion_encoders import roberta
 from tiny_meter_fiber import SETTINGS, fiber_state, meter_state
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
@@ -63,19 +64,19 @@ def test_vectors_of_fiber(tmp_path: Path) -> None:
     vectors = model.encode_images(PICTURES)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(model.encode_images(PICTURES[2:]), vectors[2:])
-    with pytest.raises(ModelError, match="this file of FIBER has no reading 'itm'; it has itc"):
+    with raises(ModelError, "FIBER", "'itm'", "itc"):
         find_model(f"fiber:{tmp_path / 'model.ckpt'}", ModelOptions(reading="itm"))
 
 
 @pytest.mark.parametrize("family", ["meter", "fiber"])
 def test_their_authors_clean_no_captions(family: str, tmp_path: Path) -> None:
     name = write(tmp_path, family, FILES[family][1]())
-    with pytest.raises(ModelError, match=r"no cleaner of \w+'s captions is known; leave out --texts cleaned"):
+    with raises(ModelError, "--texts", "captions"):
         find_model(name, ModelOptions(texts="cleaned"))
 
 
 def test_a_length_that_is_none(tmp_path: Path) -> None:
     name = write(tmp_path, "meter", meter_state())
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "meter", **SETTINGS, "max_text_len": 600}))
-    with pytest.raises(ModelError, match=r"max_text_len is 600; a whole number from 3 to 62 is expected"):
+    with raises(ModelError, "max_text_len", "600", "3", "62"):
         find_model(name)

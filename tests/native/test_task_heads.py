@@ -29,6 +29,7 @@ from tiny_heads import (
 )
 from typer.testing import CliRunner
 
+from facts import raises
 from tellapart.cli.main import app
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
@@ -124,19 +125,19 @@ def test_only_the_answers_with_the_likeliest_first_tokens_are_read_to_their_end(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, r"answer_list.json is not there: the list of answers .* vqa_dict.json of ViLT's release"),
-        (["red", "red"], r"answer_list.json holds the answer 'red' twice"),
-        (["red", 2], r"answer_list.json must hold a list of answers, or an object"),
-        ({"0": "red", "2": "cup"}, r"its keys are not the numbers from 0 to 1"),
-        (["red " * 80], r"an answer of the list has 82 tokens, and the decoder takes 64"),
+        (None, ("answer_list.json", "vqa_dict.json", "ViLT")),
+        (["red", "red"], ("answer_list.json", "'red'")),
+        (["red", 2], ("answer_list.json", "object")),
+        ({"0": "red", "2": "cup"}, ("0", "1", "keys")),
+        (["red " * 80], ("82", "64", "answer")),
     ],
 )
-def test_a_list_of_answers_that_does_not_do(tmp_path: Path, content: Any, said: str) -> None:
+def test_a_list_of_answers_that_does_not_do(tmp_path: Path, content: Any, said: str | tuple[str, ...]) -> None:
     file = save(tmp_path, "albef", albef_vqa())
     (tmp_path / "answer_list.json").unlink()
     if content is not None:
         (tmp_path / "answer_list.json").write_text(json.dumps(content))
-    with pytest.raises(ModelError, match=said):
+    with raises(ModelError, said):
         find_model(f"albef:{file}")
 
 
@@ -150,7 +151,7 @@ def test_a_tokenizer_that_always_ends_a_text_is_refused() -> None:
     class Bytes:
         cls_token = None
 
-    with pytest.raises(ModelError, match=r"a Bytes cannot be told to leave out a text's last token"):
+    with raises(ModelError, "Bytes", "text", "token"):
         leave_out_end(Bytes())
 
 
@@ -173,7 +174,7 @@ def test_two_images_are_judged_by_the_formula(tmp_path: Path) -> None:
     assert abs(seen[0] - seen[1]) > 1e-3  # the images' order matters
     together = model.judge(PICTURES[:2], PICTURES[1:], QUESTIONS[:2])
     np.testing.assert_array_equal(together[:1], model.judge(PICTURES[:1], PICTURES[1:2], QUESTIONS[:1]))
-    with pytest.raises(ModelError, match=r"2 texts with 1 and 2 images; give an image for each text"):
+    with raises(ModelError, "2", "1", "2"):
         model.judge(PICTURES[:1], PICTURES[:2], QUESTIONS[:2])
 
 
@@ -212,7 +213,7 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path, layer
 
 def test_the_layer_of_grad_cam_is_never_guessed(tmp_path: Path) -> None:
     file = save(tmp_path, "albef", albef_state())
-    with pytest.raises(ModelError, match=r"4 layers, which read the image from 2 on, and gradcam_layer is None"):
+    with raises(ModelError, "4", "2", "gradcam_layer", "None"):
         find_model(f"albef:{file}", ModelOptions(reading="grad_cam"))
     assert isinstance(find_model(f"albef:{file}"), PairScorer)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from golden import CASES, build, build_published, distance, every_published, inputs, open_golden, read_golden
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart_native.preprocessing.images import HALF_COLOURS, shorter_side
 
@@ -50,7 +51,7 @@ def test_sides_are_rounded_then_cut(size: int, shape: tuple[int, int], sides: tu
 
 def test_a_size_that_is_none_is_refused() -> None:
     golden = read_golden("vilt")
-    with pytest.raises(ModelError, match=r"its image_size is '384'; expected a picture's shorter side in pixels"):
+    with raises(ModelError, "image_size", "'384'"):
         build("vilt_original", golden.state, {**CASES["vilt"].settings, "image_size": "384"})
 
 

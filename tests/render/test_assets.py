@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scanned import box, shelf, write_asset
 
+from facts import raises
 from tellapart.errors import DataError, UnknownNameError
 from tellapart_render.captions.asset_vocabulary import asset_vocabulary, read_names
 from tellapart_render.captions.vocabulary import add_vocabulary, vocabulary
@@ -49,9 +50,7 @@ def test_a_shape_is_named_by_its_content(tmp_path: Path) -> None:
     before = read_asset(tmp_path, "Box")
     write_asset(tmp_path, "Box", (9, 9, 8), (1, 1, 1))
     assert before.shape != read_asset(tmp_path, "Box").shape
-    with pytest.raises(
-        UnknownNameError, match=r"shape\('Box@0'\): no such shape; .* and those of assets that were read"
-    ):
+    with raises(UnknownNameError, "shape('Box@0')", "shape", "assets"):
         shape("Box@0")
 
 
@@ -79,44 +78,44 @@ def test_given_normals_and_coordinates_are_kept_and_v_is_turned(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("v 0 0 x\n", r"model.obj, line 1: 'v' is not followed by numbers: '0 0 x'"),
-        ("\nv 0 0\n", r"model.obj, line 2: 'v' needs 3 finite numbers, got '0 0'"),
-        ("v 0 0 nan\n", r"line 1: 'v' needs 3 finite numbers"),
-        ("v 0 0 0\nf 1 2 3\n", r"line 2: a face names vertex 2, but 1 have been read"),
-        ("v 0 0 0\nf 0 1 1\n", r"line 2: a face names vertex 0, but 1 have been read"),
-        ("v 0 0 0\nf 1/7 1 1\n", r"line 2: a face names texture coordinate 7, but 0 have been read"),
-        ("v 0 0 0\nf 1 1\n", r"line 2: a face needs three corners, got '1 1'"),
-        ("v 0 0 0\nf a b c\n", r"line 2: a face's corner is not a number: 'a'"),
-        ("v 0 0 0\n", r"model.obj: has no faces"),
+        ("v 0 0 x\n", ("model.obj", "1", "'v'", "'0 0 x'")),
+        ("\nv 0 0\n", ("model.obj", "2", "'v'", "3", "'0 0'")),
+        ("v 0 0 nan\n", ("1", "'v'", "3")),
+        ("v 0 0 0\nf 1 2 3\n", ("2", "2", "1", "line")),
+        ("v 0 0 0\nf 0 1 1\n", ("2", "0", "1", "line")),
+        ("v 0 0 0\nf 1/7 1 1\n", ("2", "7", "0")),
+        ("v 0 0 0\nf 1 1\n", ("2", "'1 1'")),
+        ("v 0 0 0\nf a b c\n", ("2", "'a'")),
+        ("v 0 0 0\n", ("model.obj", "faces")),
     ],
 )
-def test_a_broken_mesh_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_broken_mesh_is_refused_with_its_line(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
     path = tmp_path / "model.obj"
     path.write_text(text)
-    with pytest.raises(DataError, match=message):
+    with raises(DataError, message):
         read_obj(path)
 
 
 def test_binary_files_flat_points_and_broken_pictures_are_refused(tmp_path: Path) -> None:
     mesh = write_asset(tmp_path, "Box", (9, 9, 9), (1, 1, 1), flat=True)
     mesh.with_name("texture.png").write_bytes(b"\x89PNG nothing")
-    with pytest.raises(DataError, match=r"texture.png: is not a readable picture: .*; save the texture again as PNG"):
+    with raises(DataError, "texture.png", "PNG", "picture"):
         register(read_asset(tmp_path, "Box"))
-    with pytest.raises(DataError, match=r"gone.obj: no such OBJ file; an asset is a folder with model.obj"):
+    with raises(DataError, "gone.obj", "OBJ", "model.obj"):
         read_obj(tmp_path / "gone.obj")
     mesh.write_text("v 1 1 1\nf 1 1 1\n")
-    with pytest.raises(DataError, match=r"model.obj: all its points are one point"):
+    with raises(DataError, "model.obj", "all"):
         register(read_asset(tmp_path, "Box"))
     mesh.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match=r"model.obj: is not text, so it is no OBJ file"):
+    with raises(DataError, "model.obj", "OBJ", "text"):
         register(read_asset(tmp_path, "Box"))
-    with pytest.raises(DataError, match=r"asset_texture\('never'\): no such asset was read in this process"):
+    with raises(DataError, "asset_texture('never')"):
         asset_texture("never")
 
 
 @pytest.mark.parametrize("name", ["../Box", "/etc", "a/b", ".hidden", "", "a\\b"])
 def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DataError, match=r"is not the name of a folder in it; names hold no slashes"):
+    with raises(DataError, "folder", "slashes"):
         read_asset(tmp_path, name)
 
 
@@ -124,18 +123,18 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
     shelf(tmp_path / "outside")
     (tmp_path / "scans").mkdir()
     (tmp_path / "scans" / "Brick").symlink_to(tmp_path / "outside" / "Brick")
-    with pytest.raises(DataError, match=r"model.obj: leads out of .*scans; copy the file there"):
+    with raises(DataError, "model.obj", "scans"):
         read_asset(tmp_path / "scans", "Brick")
 
 
 def test_folders_without_assets_and_assets_without_pictures_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone: no such folder; name one that holds <Name>/meshes/model.obj"):
+    with raises(DataError, "<Name>/meshes/model.obj", "folder"):
         find_assets(tmp_path / "gone")
-    with pytest.raises(DataError, match=r"holds no <Name>/meshes/model.obj and no <Name>/model.obj"):
+    with raises(DataError, "<Name>/meshes/model.obj", "<Name>/model.obj"):
         find_assets(tmp_path)
     (tmp_path / "Box").mkdir()
     (tmp_path / "Box" / "model.obj").write_text(box((1, 1, 1)))
-    with pytest.raises(DataError, match=r"Box: needs meshes/model.obj and .*; at least one of them is missing"):
+    with raises(DataError, "Box", "meshes/model.obj", "missing"):
         read_asset(tmp_path, "Box")
 
 
@@ -164,25 +163,25 @@ def test_names_come_from_toml_csv_metadata_or_the_folder(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Brick = 3\n", r"names.toml: field 'Brick': needs a noun phrase, or noun and category; got 3"),
-        ('Brick = { nuon = "x" }\n', r"field 'Brick': needs a noun phrase"),
-        ("Brick =\n", r"names.toml: is not TOML"),
-        ('Brick = "box"\nCrate_Red = "box"\n', r"names.toml: two assets are called 'box'"),
-        ('Brick = "red box"\nCrate_Red = "blue box"\n', r"all assets are of one category \(box\); scenes relate two"),
-        ('"../Brick" = "box"\n', r"'../Brick' is not the name of a folder"),
+        ("Brick = 3\n", ("names.toml", "'Brick'", "3")),
+        ('Brick = { nuon = "x" }\n', ("'Brick'", "noun")),
+        ("Brick =\n", ("names.toml", "TOML")),
+        ('Brick = "box"\nCrate_Red = "box"\n', ("names.toml", "'box'")),
+        ('Brick = "red box"\nCrate_Red = "blue box"\n', ("all", "assets", "category")),
+        ('"../Brick" = "box"\n', ("'../Brick'", "folder")),
     ],
 )
-def test_names_that_cannot_be_used_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_names_that_cannot_be_used_are_refused(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
     (tmp_path / "names.toml").write_text(text)
-    with pytest.raises(DataError, match=message):
+    with raises(DataError, message):
         asset_vocabulary(shelf(tmp_path / "scans"), tmp_path / "names.toml")
 
 
 def test_a_table_without_its_columns_is_refused_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r'names.csv: no such file; write Folder_Name = "red coffee mug" for each'):
+    with raises(DataError, "names.csv", "Folder_Name", '"red coffee mug"'):
         read_names(tmp_path / "names.csv")
     (tmp_path / "names.csv").write_text("folder,noun\nBrick,\n")
-    with pytest.raises(DataError, match=r"names.csv:2: needs the columns folder and noun"):
+    with raises(DataError, "names.csv:2", "columns", "folder"):
         read_names(tmp_path / "names.csv")
 
 
@@ -191,7 +190,7 @@ def test_another_vocabulary_may_not_take_a_name(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match=r"another vocabulary is called 'demo'"):
         add_vocabulary(replace(vocabulary("demo"), located=()))
-    with pytest.raises(UnknownNameError, match=r"vocabulary\('demmo'\): no such vocabulary; there are demo, figure-14"):
+    with raises(UnknownNameError, "figure-14", "vocabulary"):
         vocabulary("demmo")
     assert Asset("A", tmp_path, tmp_path, "0" * 64, "z").shape == "A@0000000000"
 
@@ -209,6 +208,6 @@ def test_a_texture_of_another_format_is_handed_to_no_other_program(
     monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # looked for anew
     write_asset(tmp_path, "Brick", (255, 0, 0), (0.4, 0.2, 0.1), flat=True)
     Image.new("RGB", (4, 4)).save(tmp_path / "Brick" / "texture.png", "EPS")
-    with pytest.raises(DataError, match=r"texture\.png: is not a readable picture: .*save the texture again as PNG"):
+    with raises(DataError, "texture.png", "PNG", "picture"):
         register(read_asset(tmp_path, "Brick"))
     assert not ran.exists()

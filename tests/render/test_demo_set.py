@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from facts import raises
 from tellapart.benchmarks.demo import DEMO_FOLDER
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
@@ -140,6 +141,6 @@ def test_a_set_that_cannot_be_drawn_says_why(tmp_path: Path) -> None:
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     # At 16 pixels five small things cannot all be seen.
     tiny = Recipe(name="few", seed=5, size=16, samples=1, attempts=1, items={"counting": 30})
-    with pytest.raises(DataError, match=r"counting-0\d\d: none of 1 draws shows what its captions say \({'.*': 1}\)"):
+    with raises(DataError, "counting-003", "1", "{", "1}"):
         for key in tiny.item_keys():
             draw_accepted(key, tiny.attempts, tiny.size)

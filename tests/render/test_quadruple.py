@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import ASPECTS, COUNTS, HELD_OUT, LOCATIONS, SIZES
 from tellapart_render.scenes.placement import can_carry
@@ -163,10 +164,10 @@ def test_the_papers_wording_allows_a_count_of_one_and_two_verbs() -> None:
 def test_a_scene_survives_its_record(drawn: list[Quadruple]) -> None:
     scene = drawn[0].scenes[0]
     assert Scene.from_record(scene.to_record()) == scene
-    with pytest.raises(DataError, match="not a scene record: missing 'camera'"):
+    with raises(DataError, "'camera'", "scene"):
         Scene.from_record({})
     short = scene.to_record() | {"light": [0.1]}
-    with pytest.raises(DataError, match=r"not a scene record: .*missing 5 required positional arguments"):
+    with raises(DataError, "5", "scene", "record"):
         Scene.from_record(short)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import raises
 from tellapart.errors import DataError
 from tellapart_render.demo import main
 from tellapart_render.recipe import Recipe, read_recipe
@@ -41,28 +42,30 @@ def test_half_of_the_items_show_held_out_pairs_and_none_where_none_are_wanted() 
     [
         (
             GOOD.replace("seed", "sead"),
-            r"recipe.toml: unknown key 'sead'; did you mean 'seed'\? the keys are .*, name, seed, ",
+            ("recipe.toml", "'sead'", "'seed'"),
         ),
-        (GOOD.replace("seed = 3", "seed = -1"), r"key 'seed': .*greater than or equal to 0, got -1"),
-        (GOOD.replace("seed = 3", 'seed = "3"'), r"key 'seed': .*valid integer, got '3'"),
-        (GOOD.replace("counting", "colour"), r"key 'items.colour.*got 'colour'"),
-        (GOOD + 'wording = "loose"\n', r"key 'items.wording"),
-        ('wording = "loose"\n' + GOOD, r"key 'wording': .*'minimal' or 'paper', got 'loose'"),
-        ("name = few", r"recipe.toml: is not TOML"),
-        ('name = "few"\nseed = 1\n', r"key 'items': is missing"),
+        (GOOD.replace("seed = 3", "seed = -1"), ("'seed'", "0", "-1")),
+        (GOOD.replace("seed = 3", 'seed = "3"'), ("'seed'", "'3'")),
+        (GOOD.replace("counting", "colour"), ("items.colour", "'colour'")),
+        (GOOD + 'wording = "loose"\n', ("items.wording", "key")),
+        ('wording = "loose"\n' + GOOD, ("'wording'", "'minimal'", "'paper'", "'loose'")),
+        ("name = few", ("recipe.toml", "TOML")),
+        ('name = "few"\nseed = 1\n', ("'items'", "key")),
     ],
 )
-def test_a_wrong_recipe_is_named_with_file_key_and_value(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_a_wrong_recipe_is_named_with_file_key_and_value(
+    tmp_path: Path, text: str, message: str | tuple[str, ...]
+) -> None:
+    with raises(DataError, message):
         read_recipe(written(tmp_path, text))
 
 
 def test_a_missing_recipe_is_named_with_the_keys_it_needs(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone\.toml: no such recipe; name a TOML file with the keys size, .*, seed,"):
+    with raises(DataError, "gone.toml", "TOML", "recipe"):
         read_recipe(tmp_path / "gone.toml")
 
 
 def test_a_folder_that_holds_something_is_not_written_over(tmp_path: Path) -> None:
     recipe = written(tmp_path, GOOD)
-    with pytest.raises(DataError, match="exists already; build a pair set in a new folder"):
+    with raises(DataError, "pair", "folder"):
         main(["--recipe", str(recipe), "--out", str(tmp_path)])

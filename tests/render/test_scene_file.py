@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from facts import raises
 from tellapart.data.item import Item
 from tellapart.errors import DataError
 from tellapart_render.demo import encode
@@ -39,36 +40,38 @@ def test_every_scene_is_read_back_as_it_was_written(tmp_path: Path, aspect: Any)
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("camera", "field"), "wide", r"scene.json: field 'camera.field': input should be a valid number"),
-        (("camera", "zoom"), 2, r"field 'camera.zoom': is unknown"),
-        (("things", 0, "size"), -1, r"field 'things\[0\].size': input should be greater than 0"),
-        (("things", 1, "position"), [0, 1], r"field 'things\[1\].position\[2\]': is missing"),
-        (("things", 1, "shape"), "spoon", r"field 'things\[1\].shape': shape\('spoon'\): no such shape"),
-        (("things", 0, "colour"), "teal", r"field 'things\[0\].colour': no colour 'teal'; there are metallic, red"),
-        (("ground", "floor"), "sand", r"field 'ground.floor': no floor 'sand'; there are oak"),
-        (("ground", "wall"), 99, r"field 'ground.wall': input should be less than 12"),
-        (("format",), 2, r"field 'format': input should be 1"),
-        (("settings", "renderer"), "povray", r"field 'settings.renderer': input should be 'mitsuba' or 'blender'"),
+        (("camera", "field"), "wide", ("scene.json", "'camera.field'", "input")),
+        (("camera", "zoom"), 2, "'camera.zoom'"),
+        (("things", 0, "size"), -1, ("'things[0].size'", "input", "0")),
+        (("things", 1, "position"), [0, 1], ("'things[1].position[2]'", "missing")),
+        (("things", 1, "shape"), "spoon", ("'things[1].shape'", "shape")),
+        (("things", 0, "colour"), "teal", ("'things[0].colour'", "'teal'")),
+        (("ground", "floor"), "sand", ("'ground.floor'", "'sand'")),
+        (("ground", "wall"), 99, ("'ground.wall'", "input", "12")),
+        (("format",), 2, ("'format'", "input", "1")),
+        (("settings", "renderer"), "povray", ("'settings.renderer'", "input", "'mitsuba'", "'blender'")),
     ],
 )
-def test_a_wrong_field_is_named(tmp_path: Path, path: tuple[Any, ...], value: Any, message: str) -> None:
+def test_a_wrong_field_is_named(
+    tmp_path: Path, path: tuple[Any, ...], value: Any, message: str | tuple[str, ...]
+) -> None:
     fields = CONTENT.to_json()
     part = fields
     for step in path[:-1]:
         part = part[step]
     part[path[-1]] = value
     (tmp_path / "scene.json").write_text(json.dumps(fields))
-    with pytest.raises(DataError, match=message):
+    with raises(DataError, message):
         read_scene_file(tmp_path / "scene.json")
 
 
 def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"scene.json: no such scene; write one with python -m .*\.scene_file export"):
+    with raises(DataError, "scene.json", ".scene_file"):
         read_scene_file(tmp_path / "scene.json")
     (tmp_path / "scene.json").write_text("{")
-    with pytest.raises(DataError, match=r"scene.json: is not valid JSON"):
+    with raises(DataError, "scene.json", "JSON"):
         read_scene_file(tmp_path / "scene.json")
-    with pytest.raises(DataError, match=r"item 'a': its provenance holds no scene \(missing 'camera'\)"):
+    with raises(DataError, "'a'", "'camera'"):
         scene_of_item(Item(id="a", images=("a.png",), texts=("x", "y")), 0)
 
 
@@ -88,7 +91,7 @@ def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path: Path) -> No
         with Image.open(tmp_path / "s.png") as image:
             pixels = np.asarray(image)
         assert encode(pixels, 86) == (made.folder / f"images/location-000_{side}.webp").read_bytes()
-    with pytest.raises(DataError, match=r"few: has no item 'nothing'; its items are location-000"):
+    with raises(DataError, "'nothing'", "location-000"):
         main(["export", str(made.folder), "nothing", "0", "--out", "unused"])
 
 

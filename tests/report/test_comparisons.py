@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.errors import RunError
 from tellapart.report.comparisons import choose_models
 from tellapart.stats.multiple import holm
@@ -89,16 +90,14 @@ def test_reference_models_are_compared_where_their_folder_or_the_baseline_names_
 def test_a_baseline_that_is_not_there_or_is_several_runs_is_said(command, measure) -> None:
     measure("a", "colours", "demo-encoder", n=30)
     measure("b", "colours", n=30)
-    with pytest.raises(RunError, match="--baseline gone: no run is of that model; the models are colours"):
+    with raises(RunError, "--baseline", "model", "gone"):
         choose_models([Path("a")], "gone")
-    with pytest.raises(
-        RunError, match=r"--baseline colours: 2 runs are of that model; say one of colours \(run 1\), co"
-    ):
+    with raises(RunError, "--baseline", "2", "model", "1"):
         choose_models([Path("a"), Path("b")], "colours")
     chosen = choose_models([Path("a"), Path("b")], "colours (run 2)")
     (baseline,) = (run for run in chosen.runs if run.label == chosen.baseline)
     assert {*baseline.folders.values()} == {Path("b")}
-    with pytest.raises(RunError, match="b and b: one model, colours, and two are needed"):
+    with raises(RunError, "b", "b", "model"):
         choose_models([Path("b"), Path("b")])
 
 

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.errors import DataError, RunError
 from tellapart.report import page as report_page
 from tellapart.report.numbers import percent, points
@@ -326,13 +327,13 @@ def test_the_same_runs_make_the_same_bytes(make_run) -> None:
 
 def test_samples_that_are_missing_or_do_not_match_are_refused(make_run) -> None:
     run, other = make_run(model="a"), make_run(model="b")
-    with pytest.raises(RunError, match="a has a result but no samples of shapes; read them with read_samples"):
+    with raises(RunError, "read_samples", "shapes"):
         render([ReportRun(run.result, {})])
     short = ReportRun(other.result, {"shapes": other.samples["shapes"][:-1]})
-    with pytest.raises(RunError, match="b on shapes: 29 items that are not the 30 of the other runs"):
+    with raises(RunError, "b", "29", "30"):
         render([run, short])
     bent = [run.samples["shapes"][0].model_copy(update={"scores": ((0.5, 0.1),)})]
-    with pytest.raises(RunError, match="item shapes-0000 has 1x2 scores, the record says 2x2"):
+    with raises(RunError, "shapes-0000", "1x2", "2x2"):
         render([ReportRun(run.result, {"shapes": bent})])
-    with pytest.raises(RunError, match="a report needs at least one run that measured a benchmark; got 0 runs"):
+    with raises(RunError, "benchmark", "0", "run"):
         render([])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import re
 
 import numpy as np
 import pytest
 from rich.console import Console
 from rich.table import Table
 
+from facts import raises
 from tellapart.benchmarks.aro import original_choice
 from tellapart.errors import RunError
 from tellapart.metrics.choice import choice_score
@@ -160,5 +160,5 @@ def test_a_limited_run_says_of_how_many(make_run) -> None:
 
 
 def test_an_unknown_benchmark_is_refused_with_those_there_are(make_run) -> None:
-    with pytest.raises(RunError, match=re.escape("no result has benchmark 'x'; there is shapes")):
+    with raises(RunError, "benchmark", "'x'"):
         result_table([make_run().result], "x")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
 
@@ -68,10 +68,10 @@ def test_pairs_of_another_shape_are_refused(command) -> None:
         find_benchmark("pairing:valse")
     with raises(DataError, "pairing", "pairing:NAME", "pairs"):
         find_benchmark("pairing:")
-    assert "is a task" in command("score", "pairing:vlue-nlvr2", "--scores", "x.jsonl").err
+    check_facts(command("score", "pairing:vlue-nlvr2", "--scores", "x.jsonl").err, "task")
 
 
 def test_a_model_that_gives_scores_is_told_what_the_task_asks_for(command) -> None:
     ran = command("run", "-m", "oracle", "-b", "pairing:demo")
     assert ran.code == 2
-    assert "oracle on pairing:demo: the task asks for a text, of a chat model" in ran.err
+    check_facts(ran.err, "oracle", "task", "model")

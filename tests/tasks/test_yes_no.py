@@ -113,7 +113,7 @@ def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accura
 
 @pytest.mark.parametrize("bad", ["maybe", "c", "", "2"])
 def test_a_gold_answer_is_one_of_two(bad: str) -> None:
-    with pytest.raises(ValueError, match="expected yes or no, true or false, 1 or 0, A or B, first or second; got"):
+    with raises(ValueError, "yes", "no", "true", "false", "1", "0", "A", "B", "first", "second"):
         read_gold(bad)
     with raises(DataError, "0", "question", "answer"):
         BinaryQuestionSet("s", (BinaryQuestion("0", ("a.png",), "?", bad),))

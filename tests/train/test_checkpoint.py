@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.errors import ModelError, RunError
 from tellapart.models.torch.backend import import_torch
 from tellapart.train.checkpoint import (
@@ -88,8 +90,7 @@ def little_room() -> Iterator[None]:
 @pytest.mark.parametrize("content", [{"w": torch.zeros(4096)}, {"text": "x" * 8192}])
 def test_a_folder_that_does_not_fit_on_the_disk_is_said_and_nothing_is_left(tmp_path: Path, content: Any) -> None:
     name = "state.json" if "text" in content else "weights.safetensors"
-    message = r"best: cannot be written \(.*[Ff]ile too large.*\); make room for it, and go on with --resume"
-    with little_room(), pytest.raises(RunError, match=message):
+    with little_room(), raises(RunError, "best", "too large", "--resume"):
         write_folder(tmp_path / "best", {name: content})
     assert list(tmp_path.iterdir()) == []
 
@@ -101,7 +102,7 @@ def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
     assert [path.name for path in tmp_path.rglob("*.json")] == ["b.json"]
     (tmp_path / "file").touch()
-    with pytest.raises(RunError, match=r"file/best: cannot be written \(.*\); make room"):
+    with raises(RunError, "file/best"):
         write_folder(tmp_path / "file" / "best", {})
 
 
@@ -124,9 +125,7 @@ def test_damaged_tensors_are_said(tmp_path: Path, name: str, damage: Callable[[P
     write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
     checkpoint = tmp_path / "step-00000002"
     damage(checkpoint / name)
-    with pytest.raises(
-        RunError, match=f"{name}: cannot be read as weights .*; delete the checkpoint's folder to go on"
-    ):
+    with raises(RunError, name, "weights", "delete"):
         read_checkpoint(checkpoint, *trained())
 
 
@@ -146,23 +145,21 @@ def test_a_damaged_state_is_said(tmp_path: Path, content: str) -> None:
     module, optimiser = trained()
     write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
     (tmp_path / "step-00000002" / "state.json").write_text(content)
-    with pytest.raises(RunError, match=r"state.json: is damaged \(.*\); delete .*step-00000002 and go on"):
+    with raises(RunError, "state.json", "step-00000002", "delete"):
         read_checkpoint(tmp_path / "step-00000002", *trained())
 
 
 def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
     module, optimiser = trained()
     write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
-    with pytest.raises(
-        RunError, match=r"holds other weights than the model's: .* of another shape; it is another run's"
-    ):
+    with raises(RunError, "model", "weights", "shape"):
         read_checkpoint(tmp_path / "step-00000002", *trained(width=5))
-    with pytest.raises(ModelError, match=r"other weights than the model's: 2\.weight in one alone"):
+    with raises(ModelError, "model", "2.weight", "weights"):
         copy_weights({name: value for name, value in weights_of(module).items() if name != "2.weight"}, module)
     wider, moments = trained()
     wider.add_module("3", torch.nn.Linear(1, 1))
     write_checkpoint(tmp_path / "other", wider, moments, TrainingState(1), keep=1)
-    with pytest.raises(RunError, match="it is another run's"):
+    with raises(RunError, "run"):
         read_checkpoint(tmp_path / "other" / "step-00000001", *trained())
     # Weights of this run beside moments of another.
     torch.optim.AdamW(wider.parameters())
@@ -171,7 +168,6 @@ def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
     more.step()
     write_checkpoint(tmp_path / "third", wider, more, TrainingState(1), keep=1)
     shutil.copy(tmp_path / "third/step-00000001/optimiser.safetensors", tmp_path / "step-00000002")
-    with pytest.raises(
-        RunError, match=r"holds moments of '3\.(weight|bias)', which is not trained; it is another run's"
-    ):
+    with raises(RunError, "moments") as caught:
         read_checkpoint(tmp_path / "step-00000002", *trained())
+    assert re.search(r"'3\.(weight|bias)'", str(caught.value))

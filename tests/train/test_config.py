@@ -15,6 +15,7 @@ import pytest
 from pydantic import BaseModel
 from training_sets import toml
 
+from facts import raises
 from tellapart.catalog import LOSSES, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.train.config import TrainConfig, loss_options, read_config
@@ -57,54 +58,54 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"modle": "x"}, r"run.toml: unknown key 'modle'; did you mean 'model'"),
-        ({"data": {"trian": []}}, r"run.toml: \[data\]: unknown key 'trian'; did you mean 'train'"),
-        ({"optimiser": {"warmup": 3}}, r"\[optimiser\]: unknown key 'warmup'; did you mean 'warm_up'"),
-        ({"batch": {"size": "many"}}, r"\[batch\]: key 'size': .*valid integer, got 'many'"),
-        ({"batch": {"size": 1}}, r"\[batch\]: key 'size': .*greater than or equal to 2, got 1"),
-        ({"optimiser": {"epochs": 2}}, r"\[optimiser\]: .*give either epochs or steps"),
-        ({"data": {"take": [0.5, 1.5]}}, r"\[data\]: key 'take\[1\]': .*less than or equal to 1, got 1.5"),
-        ({"report": {"alphas": [2.0]}}, r"\[report\]: key 'alphas\[0\]'"),
-        ({"report": {"licence": "Not One"}}, r"\[report\]: key 'licence'"),
-        ({"device": "tpu"}, r"key 'device': .*'cpu', 'cuda' or 'mps', got 'tpu'"),
-        ({"name": "a/b"}, r"key 'name'"),
-        ({"seed": -1}, r"key 'seed'"),
+        ({"modle": "x"}, ("run.toml", "'modle'", "'model'")),
+        ({"data": {"trian": []}}, ("run.toml", "[data]", "'trian'", "'train'")),
+        ({"optimiser": {"warmup": 3}}, ("[optimiser]", "'warmup'", "'warm_up'")),
+        ({"batch": {"size": "many"}}, ("[batch]", "'size'", "'many'")),
+        ({"batch": {"size": 1}}, ("[batch]", "'size'", "2", "1")),
+        ({"optimiser": {"epochs": 2}}, ("[optimiser]", "epochs")),
+        ({"data": {"take": [0.5, 1.5]}}, ("[data]", "'take[1]'", "1", "1.5")),
+        ({"report": {"alphas": [2.0]}}, ("[report]", "'alphas[0]'")),
+        ({"report": {"licence": "Not One"}}, ("[report]", "'licence'")),
+        ({"device": "tpu"}, ("'device'", "'cpu'", "'cuda'", "'mps'", "'tpu'")),
+        ({"name": "a/b"}, ("'name'", "key")),
+        ({"seed": -1}, ("'seed'", "key")),
         (
             {"preset": "eqsim"},
-            r"no preset 'eqsim'; did you mean 'eqsim-f30k'\? the presets are coco-cf-base, ",
+            ("'eqsim'", "'eqsim-f30k'", "coco-cf-base"),
         ),
-        ({"loss": {"margin": 1}}, r"\[loss\]: 'eqsim' has no option 'margin'.*its options are alpha, beta, k"),
-        ({"loss": {"name": "itc"}}, r"\[loss\]: 'itc' has no option 'k'; it has none"),
-        ({"loss": {"name": 3}}, r"\[loss\]: key 'name' is missing"),
-        ({"loss": {"k": "four"}}, r"\[loss\]: 'eqsim': an option has the wrong type"),
+        ({"loss": {"margin": 1}}, ("[loss]", "'eqsim'", "'margin'", "k")),
+        ({"loss": {"name": "itc"}}, ("[loss]", "'itc'", "'k'")),
+        ({"loss": {"name": 3}}, ("[loss]", "'name'")),
+        ({"loss": {"k": "four"}}, ("[loss]", "'eqsim'", "type")),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]) -> None:
+    with raises(DataError, said):
         read_config(written(tmp_path, **changes))
 
 
 def test_neither_steps_nor_epochs_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_text(path.read_text().replace("steps = 4", ""))
-    with pytest.raises(DataError, match=r"\[optimiser\]: .*give either epochs or steps"):
+    with raises(DataError, "[optimiser]", "epochs"):
         read_config(path)
 
 
 def test_an_unknown_loss_and_an_option_out_of_range_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"\[loss\]: no loss 'eqsin'; did you mean 'eqsim'"):
+    with raises(UnknownNameError, "[loss]", "loss", "'eqsin'", "'eqsim'"):
         read_config(written(tmp_path, loss={"name": "eqsin"}))
-    with pytest.raises(ModelError, match=r"alpha=-1\.0.*alpha must be at least 0"):
+    with raises(ModelError, "alpha=-1.0", "0"):
         read_config(written(tmp_path, loss={"alpha": -1.0}))
 
 
 def test_what_is_no_toml_is_said(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("name = \n")
-    with pytest.raises(DataError, match=r"run.toml: is not TOML: .*line 1"):
+    with raises(DataError, "run.toml", "TOML", "1"):
         read_config(path)
     path.write_bytes(b"name = '\xff'\n")
-    with pytest.raises(DataError, match=r"run.toml:1: is not UTF-8 .byte 0xff.; save the file as UTF-8"):
+    with raises(DataError, "run.toml:1", "UTF-8", "0xff", "UTF-8"):
         read_config(path)
 
 

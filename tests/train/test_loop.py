@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from training_sets import architecture, config, far, logged, squares, table, toml, weights
 
+from facts import raises
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError, RunError
 from tellapart.models.find import find_model
@@ -122,7 +123,7 @@ def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number
     batch = step._batch(drawn[0], Encoded(torch.zeros(2, 1), torch.arange(8.0)[:, None], torch.tensor(1.0), None), 0)
     assert batch.units is not None
     assert batch.units[:, :, 0].tolist() == [[4, 6], [5, 7]]
-    with pytest.raises(DataError, match=r"loss 'cs-clip': row 0 \(.*\) has no units; give units in its file"):
+    with raises(DataError, "loss", "'cs-clip'", "0"):
         run_training(config(tmp_path, loss={"name": "cs-clip"}), tmp_path, tmp_path / "none")
 
 
@@ -163,7 +164,7 @@ def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, sto
 
     with pytest.raises(Stopped):
         run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
-    with pytest.raises(RunError, match="holds this run already; add --resume"):
+    with raises(RunError, "--resume", "run"):
         run_training(settings, tmp_path, tmp_path / "stopped")
     assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
     assert (tmp_path / "whole/log.jsonl").read_bytes() == (tmp_path / "stopped/log.jsonl").read_bytes()
@@ -205,20 +206,20 @@ def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path: Path)
 @pytest.mark.slow
 def test_other_data_or_options_are_another_run(tmp_path: Path) -> None:
     run_training(config(tmp_path), tmp_path, tmp_path / "run")
-    with pytest.raises(RunError, match="holds another run: its configuration, data or start differ"):
+    with raises(RunError, "run", "configuration"):
         run_training(config(tmp_path, seed=1), tmp_path, tmp_path / "run", resume=True)
     squares(tmp_path / "other", seed=3)
-    with pytest.raises(RunError, match="holds another run"):
+    with raises(RunError, "run", "another"):
         run_training(config(tmp_path, data={"train": ["folder:other"]}), tmp_path, tmp_path / "run", resume=True)
-    with pytest.raises(RunError, match="holds something already; train to a new folder"):
+    with raises(RunError, "folder", "train"):
         run_training(config(tmp_path), tmp_path, tmp_path / "train")
 
 
 def test_a_run_that_diverges_names_the_batch_and_overwrites_nothing(tmp_path: Path) -> None:
     settings = config(tmp_path, optimiser={"learning_rate": 1e30, "steps": 6}, validation={"every": 1})
     rows = BatchOrder(read_rows(["folder:train"], tmp_path), 8, 0).batch(1)
-    named = ", ".join(rf"{row} \({row // 2}_{row % 2}\.png\)" for row in rows)
-    with pytest.raises(RunError, match=rf"is nan in step 2: training has diverged; lower .*: rows {named}\. Not"):
+    named = ", ".join(f"{row} ({row // 2}_{row % 2}.png)" for row in rows)
+    with raises(RunError, "nan", "step 2", named):
         run_training(settings, tmp_path, tmp_path / "run")
     assert [line["step"] for line in logged(tmp_path / "run")] == [1]
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000001"]
@@ -226,11 +227,9 @@ def test_a_run_that_diverges_names_the_batch_and_overwrites_nothing(tmp_path: Pa
 
 
 def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"there are 24 rows to train on, and a batch takes 100 pairs; lower batch.size"
-    ):
+    with raises(DataError, "24", "100", "batch.size"):
         run_training(config(tmp_path, batch={"size": 100}), tmp_path, tmp_path / "run")
-    with pytest.raises(DataError, match="items must be of one size that divides the batch"):
+    with raises(DataError, "items", "size"):
         run_training(config(tmp_path, batch={"size": 7}, data={"together": True}), tmp_path, tmp_path / "other")
 
 
@@ -238,9 +237,7 @@ def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Pa
 def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
     name = f"folder:{squares(tmp_path / 'test', seed=0)}"  # the same squares as the training set
     settings = config(tmp_path, report={"benchmarks": [name]})
-    with pytest.raises(
-        DataError, match=r"24 training images are its pictures to the pixel \(0_0.png, 0_1.png.*--allow-leak"
-    ):
+    with raises(DataError, "24", "0_0.png", "0_1.png", "--allow-leak"):
         run_training(settings, tmp_path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     finished = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
@@ -280,9 +277,7 @@ def test_what_others_told_accelerate_is_kept_and_said(tmp_path: Path) -> None:
     AcceleratorState._reset_state(reset_partial_state=True)
     try:
         theirs = Accelerator(cpu=True, mixed_precision="bf16")
-        with pytest.raises(
-            RunError, match=r"was given another device or precision in this process.*process of its own"
-        ):
+        with raises(RunError, "device", "precision"):
             run_training(config(tmp_path), tmp_path, tmp_path / "run")
         assert theirs.mixed_precision == "bf16" and not (tmp_path / "run").exists()
     finally:
@@ -307,7 +302,7 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> No
 
 def test_weights_are_never_chosen_on_what_is_reported(tmp_path: Path) -> None:
     settings = config(tmp_path, data={"validation": "demo"}, report={"benchmarks": ["demo"]})
-    with pytest.raises(DataError, match="weights that are chosen on a test set say nothing about it"):
+    with raises(DataError, "weights", "chosen"):
         run_training(settings, tmp_path, tmp_path / "run")
 
 
@@ -335,9 +330,9 @@ def test_a_clip_of_transformers_trains_and_loads_again(tmp_path: Path) -> None:
 
 
 def test_what_has_no_gradients_cannot_be_trained(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="constant cannot be trained"):
+    with raises(ModelError, "constant"):
         run_training(config(tmp_path, model="constant"), tmp_path, tmp_path / "run")
-    with pytest.raises(ModelError, match=r"new:.*expected a folder with open_clip_config.json"):
+    with raises(ModelError, "open_clip_config.json", "folder"):
         run_training(config(tmp_path, model="new:train"), tmp_path, tmp_path / "run")
 
 

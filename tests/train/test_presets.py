@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from training_sets import toml
 
+from facts import raises
 from tellapart.errors import DataError
 from tellapart.train.config import TrainConfig, loss_options, read_config
 from tellapart.train.presets import find_preset, list_presets, merge_preset
@@ -28,7 +29,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "
 @pytest.mark.parametrize("preset", list_presets())
 def test_every_preset_needs_a_model_and_data_alone(tmp_path: Path, preset: str) -> None:
     if preset in UNKNOWN:
-        with pytest.raises(DataError, match=r"give either epochs or steps|batch"):
+        with raises(DataError, "epochs", "steps", path="run.toml"):
             settings(tmp_path, preset)
     result = settings(tmp_path, preset, **UNKNOWN.get(preset, {}))
     assert result.data.train == ["a.jsonl"]
@@ -108,5 +109,5 @@ def test_merging_changes_no_preset() -> None:
 
 
 def test_steps_and_epochs_together_are_still_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="give either epochs or steps"):
+    with raises(DataError, "epochs", "steps"):
         settings(tmp_path, "negclip", optimiser={"steps": 3, "epochs": 3})

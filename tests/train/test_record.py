@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from training_sets import config, logged, squares
 
+from facts import raises
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.stats.intervals import wilson
@@ -173,13 +174,13 @@ def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) 
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("{", r"record.json: is not valid JSON"), ("{}", "record.json: is damaged: field 'config': is missing")],
+    [("{", ("record.json", "JSON")), ("{}", ("record.json", "'config'"))],
 )
-def test_a_record_that_is_damaged_is_said(tmp_path: Path, content: str, said: str) -> None:
+def test_a_record_that_is_damaged_is_said(tmp_path: Path, content: str, said: str | tuple[str, ...]) -> None:
     (tmp_path / "record.json").write_text(content)
-    with pytest.raises(RunError, match=said):
+    with raises(RunError, said):
         read_record(tmp_path)
-    with pytest.raises(RunError, match=r"gone has no record.json; name the folder of a finished"):
+    with raises(RunError, "record.json", "folder"):
         read_record(tmp_path / "gone")
 
 
@@ -237,8 +238,8 @@ def test_long_logs_are_thinned_to_means_and_flat_ones_are_drawn(tmp_path: Path) 
     assert svg([sweep_chart(flat)]).count("stroke-dasharray=") == 4  # two of ten lines and their keys
     for damaged in ('{"st', '{"step": 2, "total": 2.0, "total": 3.0}', '{"step": 2, "total": NaN}', "[" * 9_000):
         path.write_text(f'{{"step": 1, "total": 2.0}}\n{damaged}')
-        with pytest.raises(RunError, match=r"log.jsonl: is damaged .*log.jsonl:2: .*--resume"):
+        with raises(RunError, "log.jsonl", "log.jsonl:2", "--resume"):
             log_charts(path)
     path.write_text('{"step": 1, "total": [2.0]}\n')
-    with pytest.raises(RunError, match=r"log.jsonl: is damaged \(its step or 'total' is no number\)"):
+    with raises(RunError, "log.jsonl", "'total'"):
         log_charts(path)

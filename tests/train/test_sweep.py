@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from facts import raises
 from tellapart.errors import MetricError, ModelError
 from tellapart.train.sweep import best_alpha, interpolate
 
@@ -92,16 +93,16 @@ def test_neither_end_is_changed_nor_shared(ends) -> None:
 @pytest.mark.parametrize(
     ("after", "alpha", "said"),
     [
-        ({"w": torch.zeros(2)}, 1.5, r"alpha must lie between 0 \(before\) and 1 \(after\); got 1.5"),
+        ({"w": torch.zeros(2)}, 1.5, ("0", "1", "1.5")),
         ({"w": torch.zeros(2)}, math.nan, "got nan"),
-        ({}, 0.5, "1 tensors are in the weights before alone: w; both ends must be one architecture"),
-        ({"w": torch.zeros(2), "lora_A": torch.zeros(1)}, 0.5, "1 tensors are in the weights after alone: lora_A"),
-        ({"w": torch.zeros(3)}, 0.5, r"'w' has shape \(2,\) before and \(3,\) after"),
-        ({"w": torch.zeros(2).half()}, 0.5, "'w' has dtype torch.float32 before and torch.float16 after"),
+        ({}, 0.5, ("1", "w", "weights")),
+        ({"w": torch.zeros(2), "lora_A": torch.zeros(1)}, 0.5, ("1", "lora_A")),
+        ({"w": torch.zeros(3)}, 0.5, ("'w'", "(2,)", "(3,)")),
+        ({"w": torch.zeros(2).half()}, 0.5, ("'w'", "torch.float32", "torch.float16")),
     ],
 )
-def test_what_is_no_line_between_two_states_is_refused(after, alpha: float, said: str) -> None:
-    with pytest.raises(ModelError, match=said):
+def test_what_is_no_line_between_two_states_is_refused(after, alpha: float, said: str | tuple[str, ...]) -> None:
+    with raises(ModelError, said):
         interpolate({"w": torch.zeros(2)}, after, alpha)
 
 
@@ -121,12 +122,12 @@ def test_of_equally_good_alphas_the_nearest_to_the_start_is_taken_and_an_unmeasu
 @pytest.mark.parametrize(
     ("curve", "said"),
     [
-        ({}, "one or more alphas is needed"),
-        ({math.nan: (0.1,)}, "one or more alphas is needed"),
-        ({0.0: (0.1,), 1.0: (0.1, 0.2)}, "every alpha needs a score for each objective; got 1 and 2"),
-        ({0.0: (math.nan,)}, "none of 1 points has a finite score"),
+        ({}, ("alphas", "needed")),
+        ({math.nan: (0.1,)}, ("alphas", "needed")),
+        ({0.0: (0.1,), 1.0: (0.1, 0.2)}, ("1", "2", "objective")),
+        ({0.0: (math.nan,)}, ("1", "finite")),
     ],
 )
-def test_a_curve_without_a_best_is_refused(curve: dict[float, tuple[float, ...]], said: str) -> None:
-    with pytest.raises(MetricError, match=said):
+def test_a_curve_without_a_best_is_refused(curve: dict[float, tuple[float, ...]], said: str | tuple[str, ...]) -> None:
+    with raises(MetricError, said):
         best_alpha(curve)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from training_sets import config, logged
 
+from facts import raises
 from tellapart.errors import MissingDependencyError
 from tellapart.train.trackers import open_trackers
 from tellapart.train.training_run import run_training
@@ -56,7 +57,7 @@ def test_nothing_is_written_where_nothing_is_asked(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("wandb") is not None, reason="wandb is installed")
 def test_a_missing_tracker_is_said_before_the_first_step(tmp_path: Path) -> None:
-    with pytest.raises(MissingDependencyError, match=r"wandb is needed here and is not installed.*tellapart\[wandb\]"):
+    with raises(MissingDependencyError, "tellapart[wandb]", "needed"):
         run_training(config(tmp_path, log={"wandb": "pairs"}), tmp_path, tmp_path / "run")
     assert not (tmp_path / "run" / "log.jsonl").exists()
 

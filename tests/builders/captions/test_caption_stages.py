@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.builders.captions.replacing import MaskedLanguageModel, SentenceGap
 from tellapart.builders.captions.similarity import MeanPooledEncoder, cosines
 from tellapart.builders.captions.stages import CaptionOptions, open_stages
@@ -54,12 +55,12 @@ def test_a_word_stands_where_the_tagger_says_even_if_it_is_written_otherwise(par
 def test_a_missing_or_broken_file_of_the_tagger_is_named(tmp_path: Path, parts: Path) -> None:
     import shutil
 
-    with pytest.raises(ModelError, match=r"abbrev_types.txt: No such file or directory; fetch it with: python -m nltk"):
+    with raises(ModelError, "abbrev_types.txt", "No such file or directory"):
         NltkTagger.load(tmp_path)
     shutil.copytree(parts / "nltk", tmp_path / "nltk")
     broken = tmp_path / "nltk/taggers/averaged_perceptron_tagger_eng/averaged_perceptron_tagger_eng.weights.json"
     broken.write_text("{")
-    with pytest.raises(ModelError, match="does not hold NLTK's data of punkt_tab and averaged_perceptron_tagger_eng"):
+    with raises(ModelError, "NLTK", "punkt_tab", "averaged_perceptron_tagger_eng"):
         NltkTagger.load(tmp_path / "nltk")
 
 
@@ -107,7 +108,7 @@ def test_a_byte_pair_piece_without_its_blank_is_no_word_and_roberta_reads_two_le
         assert proposal.probability == pytest.approx(expected[f" {proposal.word}"], rel=1e-4)
     (full,) = own.fill([SentenceGap("a dog on a table on a table on a table on the ", "")], 320)  # 16 tokens
     assert "dog" in {proposal.word for proposal in full}
-    with pytest.raises(ModelError, match="reads 1 to 16 tokens"):
+    with raises(ModelError, "1", "16", "tokens"):
         own.fill([SentenceGap("a dog on a table on a table on a table on the table on a ", "")], 1)
 
 
@@ -169,13 +170,11 @@ def test_what_a_model_cannot_read_is_an_error_that_names_it(parts: Path) -> None
         MeanPooledEncoder.load(str(parts / "encoder"), CPU),
         MaskedLanguageModel.load(str(parts / "masked"), CPU),
     )
-    with pytest.raises(
-        ModelError, match=r"encoder reads 1 to 32 tokens; 'dog dog .* has 42: shorten the text, or leave it out"
-    ):
+    with raises(ModelError, "1", "32", "42"):
         encoder.encode(["dog " * 40])
-    with pytest.raises(ModelError, match=r"a caption holds '\[MASK\]', by which the model knows a gap"):
+    with raises(ModelError, "'[MASK]'", "model"):
         masked.fill([SentenceGap("a [MASK] and a ", "")], 3)
-    with pytest.raises(ModelError, match="its tokenizer has no mask; name a masked language model"):
+    with raises(ModelError, "model", "tokenizer"):
         _without_mask(parts)
 
 
@@ -224,11 +223,11 @@ def test_a_model_that_changed_on_the_disk_is_read_anew(parts: Path, tmp_path: Pa
 
 
 def test_a_folder_without_wordnet_says_what_it_must_be(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"index.noun: No such file or directory; name the folder of WordNet's files"):
+    with raises(ModelError, "index.noun", "No such file or directory", "WordNet"):
         WordNet(tmp_path)
 
 
 def test_a_tagger_of_another_kind_is_refused(tmp_path: Path) -> None:
     options = CaptionOptions(captions="-", tagger="spacy:x", masked_lm="m", similarity="off", language_model="off")
-    with pytest.raises(ModelError, match="no tagger 'spacy:x'; name nltk:FOLDER"):
+    with raises(ModelError, "'spacy:x'", "nltk:FOLDER"):
         open_stages(options, tmp_path)

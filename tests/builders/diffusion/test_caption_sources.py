@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.builders.caption_files import CaptionPair, read_caption_pairs
 from tellapart.builders.diffusion.eq_sd import ASPECTS, eq_sd_pairs, families
 from tellapart.errors import DataError
@@ -39,20 +40,20 @@ def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "text", "match"),
     [
-        ("a.csv", "id,caption_0\n1,a cat\n", r"a\.csv:2: column 'caption_1' is missing or empty; got id, caption_0"),
-        ("a.csv", "id,caption_0,caption_1\n1,a,b\n1,c,d\n", r"a\.csv:3: id '1' appears twice"),
-        ("a.csv", "id,caption_0,caption_1\n", r"a\.csv lists no caption pairs"),
-        ("a.csv", "id,caption_0,caption_1\n../1,a,b\n", r"a\.csv:2: column 'id' cannot name a file.* leaves"),
-        ("a.csv", "id,caption_0,caption_1,image_0\n1,a,b,../x.png\n", r"a\.csv:2: column 'image_0': .* leaves"),
-        ("a.txt", "1\ta cat\n", r"a\.txt:1: has 2 fields between tabs; expected id and two captions"),
+        ("a.csv", "id,caption_0\n1,a cat\n", ("a.csv:2", "'caption_1'", "id", "caption_0")),
+        ("a.csv", "id,caption_0,caption_1\n1,a,b\n1,c,d\n", ("a.csv:3", "id", "'1'")),
+        ("a.csv", "id,caption_0,caption_1\n", ("a.csv", "caption", "pairs")),
+        ("a.csv", "id,caption_0,caption_1\n../1,a,b\n", ("a.csv:2", "'id'")),
+        ("a.csv", "id,caption_0,caption_1,image_0\n1,a,b,../x.png\n", ("a.csv:2", "'image_0'")),
+        ("a.txt", "1\ta cat\n", ("a.txt:1", "2", "id")),
         ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "tags": {"x": 1}}',
-         "'tags': expected an object of strings"),
+         ("'tags'", "object")),
         ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "cluster": 3}',
-         "'image_0' and 'cluster': expected strings"),
+         ("'image_0'", "'cluster'")),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_named_with_its_line(tmp_path: Path, name: str, text: str, match: str) -> None:
-    with pytest.raises(DataError, match=match):
+def test_a_bad_file_is_named_with_its_line(tmp_path: Path, name: str, text: str, match: str | tuple[str, ...]) -> None:
+    with raises(DataError, match):
         read_caption_pairs(written(tmp_path, name, text))
 
 
@@ -68,7 +69,7 @@ def test_the_picture_that_coco_counterfactuals_made_is_no_given_one(tmp_path: Pa
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone\.txt: cannot be read"):
+    with raises(DataError, "gone.txt"):
         read_caption_pairs(tmp_path / "gone.txt")
 
 
@@ -141,6 +142,6 @@ def test_either_caption_may_come_first_and_every_family_is_drawn() -> None:
 
 
 def test_more_pairs_than_the_figure_has_are_refused() -> None:
-    with pytest.raises(DataError, match="20 pairs of aspect 'scene' are asked for; Figure 15 has 19"):
+    with raises(DataError, "20", "'scene'", "Figure", "15", "19"):
         eq_sd_pairs({"scene": 20}, seed=1)
     assert len(eq_sd_pairs({"scene": 38}, seed=1, scene_rule="swapped")) == 38

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from facts import raises
+
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
 from tellapart.annotate.surveys import find_survey
@@ -154,22 +156,22 @@ def test_a_caption_that_is_not_read_to_its_end_is_rejected(home: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "match"),
     [
-        ({"count": 1}, "nothing to choose among fewer than 2 candidates"),
-        ({"layout": "pairs", "choose": "nearest"}, "scorer: it is needed for layout"),
-        ({"scorer": "demo-encoder"}, "scorer: it is needed for layout .* got 'demo-encoder'"),
+        ({"count": 1}, ("2", "candidates")),
+        ({"layout": "pairs", "choose": "nearest"}, ("scorer", "needed")),
+        ({"scorer": "demo-encoder"}, ("'demo-encoder'", "scorer")),
     ],
 )
-def test_options_that_cannot_be_are_refused(home: Path, more: dict[str, Any], match: str) -> None:
-    with pytest.raises(DataError, match=match):
+def test_options_that_cannot_be_are_refused(home: Path, more: dict[str, Any], match: str | tuple[str, ...]) -> None:
+    with raises(DataError, match):
         builder(home, **more)
 
 
 def test_a_given_picture_that_is_not_there_is_named(home: Path) -> None:
     (home / "natural" / "cat.png").unlink()
-    with pytest.raises(DataError, match=r"no image 'cat\.png' in"):
+    with raises(DataError, "'cat.png'", "image"):
         made(home, layout="pairs")
     (home / "pairs.csv").write_text("id,caption_0,caption_1\n1,a cat,a dog\n")
-    with pytest.raises(DataError, match=r"1 pairs have no column 'image_0' \(first '1'\); add it, or draw"):
+    with raises(DataError, "1", "'image_0'", "'1'"):
         builder(home, layout="pairs")
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.builders.diffusion.image_filters import (
     STEPS,
     Keep,
@@ -85,7 +86,7 @@ def test_no_change_has_no_direction_and_both_sides_swapped_have_the_same() -> No
 
 
 def test_a_scorer_of_pairs_is_refused() -> None:
-    with pytest.raises(ModelError, match="scorer 'blind' is no dual encoder; name one that encodes"):
+    with raises(ModelError, "'blind'", "scorer"):
         open_scorer("blind", "cpu")
 
 
@@ -102,5 +103,5 @@ def test_vectors_of_two_spaces_are_refused() -> None:
         def similarity(self, images: Any, texts: Any) -> Any:
             return np.zeros((len(images), len(texts)), np.float32)
 
-    with pytest.raises(ModelError, match="scorer 'two-spaces' has images of 4 and texts of 3 dimensions"):
+    with raises(ModelError, "'two-spaces'", "4", "3"):
         measure_pair(TwoSpaces(), pictures(1)[0], ("a", "b"))  # type: ignore[arg-type]

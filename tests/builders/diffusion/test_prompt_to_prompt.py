@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from facts import raises
+
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
 from tellapart.auditing.audit import audit
@@ -148,17 +150,17 @@ def test_eq_sd_is_built_from_its_grammar(home: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "match"),
     [
-        ({"captions": ""}, "name one source of caption pairs"),
-        ({"eq_sd": {"object": 1}}, "name one source of caption pairs"),
+        ({"captions": ""}, ("caption", "pairs")),
+        ({"eq_sd": {"object": 1}}, ("caption", "pairs")),
         ({"self_fraction": [0.5, 1.5]},
-         r"self_fraction: expected \[lowest, highest\], fractions within 0 and 1; got \[0.5, 1.5\]"),
-        ({"guidance": [9.0, 7.0]}, r"guidance: expected \[lowest, highest\].* got \[9.0, 7.0\]"),
-        ({"keep": {"rule": "neither"}}, "key 'keep.rule': input should be 'code' or 'paper', got 'neither'"),
-        ({"eq_sd": {"object": 0}}, "key 'eq_sd.object'"),
+         ("self_fraction", "[lowest, highest]", "0", "1", "[0.5, 1.5]")),
+        ({"guidance": [9.0, 7.0]}, ("[lowest, highest]", "[9.0, 7.0]")),
+        ({"keep": {"rule": "neither"}}, ("'keep.rule'", "input", "'code'", "'paper'", "'neither'")),
+        ({"eq_sd": {"object": 0}}, ("'eq_sd.object'", "key")),
     ],
 )  # fmt: skip
-def test_options_that_cannot_be_are_refused(home: Path, more: dict[str, Any], match: str) -> None:
-    with pytest.raises(DataError, match=match):
+def test_options_that_cannot_be_are_refused(home: Path, more: dict[str, Any], match: str | tuple[str, ...]) -> None:
+    with raises(DataError, match):
         builder(home, **more)
 
 

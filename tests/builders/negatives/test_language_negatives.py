@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from facts import check_facts, raises
 from tellapart.auditing.audit import Options, audit
 from tellapart.builders.pipeline import build, journal_of
 from tellapart.builders.recipe_file import read_recipe_file
@@ -76,7 +77,7 @@ def test_answers_that_will_not_do_are_counted_by_why(server: Any, captions: Writ
     }
     server.write = lambda body: answers[body["messages"][-1]["content"]]
     recipe = written(home, server, 'kinds = ["replace_obj"]')
-    with pytest.raises(DataError, match="none of 3 candidates became an item"):
+    with raises(DataError, "3", "candidates"):
         build(recipe, home / "none")
     answers["A dog on a bed"] = "CHANGE: dog -> cat\nCAPTION: A cat on a bed"
     built = build(written(home, server, 'kinds = ["replace_obj"]\nuniform = false'), home / "set")
@@ -85,7 +86,7 @@ def test_answers_that_will_not_do_are_counted_by_why(server: Any, captions: Writ
     )
     assert read_pair_set(built.folder).items[0].texts == ("A dog on a bed", "A cat on a bed")
     server.finish = "length"
-    with pytest.raises(DataError, match=r"3 rejected by parse \(cut off at max_tokens\)"):
+    with raises(DataError, "3", "max_tokens"):
         build(recipe, home / "other")
 
 
@@ -98,7 +99,7 @@ def test_more_answers_are_drawn_each_with_a_seed_of_its_own(server: Any, caption
     assert built.funnel.redrawn == {"parse: not of the form": 2}
     assert len({asked["seed"] for asked in server.asked}) == len(server.asked) == 3
     assert read_pair_set(built.folder).items[0].provenance["attempts"] == 3
-    with pytest.raises(DataError, match=r"attempts above 1 need a model.temperature above 0"):
+    with raises(DataError, "1", "model.temperature", "0"):
         build(written(home, server, options), home / "other")
 
 
@@ -111,7 +112,7 @@ def test_a_server_that_fails_leaves_what_it_answered(
     server.statuses = [200, 500, 500, 500]
     path = home / "recipe.toml"
     path.write_text("retries = 0\n" + path.read_text())
-    with pytest.raises(RunError, match=r"3 of 4 candidates failed .*HTTP 500"):
+    with raises(RunError, "3", "4", "HTTP", "500"):
         build(recipe, home / "set")
     assert len(server.asked) == 4
     build(recipe, home / "set")
@@ -164,7 +165,7 @@ def test_another_machine_is_asked_over_plain_http_only_where_the_command_line_sa
     recipe.write_text(recipe.read_text().replace(server.url, "http://models.example/v1"))
     refused = command("build", recipe, "--out", home / "set", "--workers", workers)
     assert (refused.code, server.asked) == (2, [])
-    assert "models.example is another machine" in refused.err
+    check_facts(refused.err, "models.example")
     assert not (home / "set").exists()
     assert command("build", recipe, "--out", home / "set", "--workers", workers, "--insecure").code == 0
     assert len(server.asked) == 1

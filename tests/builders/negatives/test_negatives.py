@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.auditing.audit import Options, audit
 from tellapart.builders.builder import Made
 from tellapart.builders.negatives.false_captions import contradiction
@@ -311,26 +312,24 @@ def test_other_captions_forbid_what_they_say_or_name(
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ("image,caption\na.png,\n", r"captions.csv:2: column 'caption' is missing or empty$"),
-        ("image,captions\na.png,a dog\n", r"captions.csv:2: column 'caption' is missing or empty; is it 'captions'\?"),
-        ("image,caption\n../a.png,a dog\n", r"captions.csv:2: column 'image': '../a.png' leaves"),
-        ("id,image,caption\nx,a.png,a dog\nx,a.png,a cat\n", r"captions.csv:3: id 'x' appears twice"),
-        ("image,caption\n", r"captions.csv lists no captions"),
+        ("image,caption\na.png,\n", ("captions.csv:2", "'caption'")),
+        ("image,captions\na.png,a dog\n", ("captions.csv:2", "'caption'", "'captions'")),
+        ("image,caption\n../a.png,a dog\n", ("captions.csv:2", "'image'", "'../a.png'")),
+        ("id,image,caption\nx,a.png,a dog\nx,a.png,a cat\n", ("captions.csv:3", "id", "'x'")),
+        ("image,caption\n", ("captions.csv", "captions")),
     ],
 )
-def test_a_wrong_row_is_named(tmp_path: Path, rows: str, says: str) -> None:
+def test_a_wrong_row_is_named(tmp_path: Path, rows: str, says: str | tuple[str, ...]) -> None:
     (tmp_path / "captions.csv").write_text(rows)
     recipe = RecipeFile(name="few", builder="negatives", options={"captions": "captions.csv", "images": "."})
-    with pytest.raises(DataError, match=says):
+    with raises(DataError, says):
         open_builder(recipe, tmp_path)
 
 
 def test_a_folder_of_images_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "captions.csv").write_text("image,caption\na.png,a dog\n")
     recipe = RecipeFile(name="few", builder="negatives", options={"captions": "captions.csv", "images": "gone"})
-    with pytest.raises(
-        DataError, match=r"gone is no folder; name the folder of the captions' images in \[options\] images"
-    ):
+    with raises(DataError, "[options]", "folder"):
         open_builder(recipe, tmp_path)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart import models as models_room
 from tellapart.builders.negatives.thresholds import Quantile, Similarity
 from tellapart.builders.pipeline import build
@@ -130,27 +131,27 @@ def test_another_model_or_reading_has_another_fingerprint(folders: Path) -> None
         (
             "grammar",
             UnknownNameError,
-            r"no text scorer 'grammar'; did you mean 'link-grammar'\? the scorers are words, .*, link-grammar",
+            ("'grammar'", "'link-grammar'", "words"),
         ),
-        ("words:file", ModelError, "text scorer 'words' takes no path; got 'words:file'"),
-        ("likelihood:", ModelError, "names no model; write likelihood:FOLDER"),
-        ("likelihood:cola", ModelError, "its weights are not those of"),
-        ("classifier:cola", ModelError, "has the labels unacceptable, acceptable; say which is the good one"),
-        ("classifier:cola#good", ModelError, "has no label 'good'; its labels are unacceptable, acceptable"),
-        ("tinystories:gone.bin", ModelError, "gone.bin: No such file or directory"),
+        ("words:file", ModelError, ("'words'", "'words:file'")),
+        ("likelihood:", ModelError, ("model", "likelihood:FOLDER")),
+        ("likelihood:cola", ModelError, "weights"),
+        ("classifier:cola", ModelError, "unacceptable, acceptable"),
+        ("classifier:cola#good", ModelError, ("'good'", "label")),
+        ("tinystories:gone.bin", ModelError, ("gone.bin", "No such file or directory")),
     ],
 )
-def test_a_scorer_that_cannot_be_had_is_named(folders: Path, name: str, error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+def test_a_scorer_that_cannot_be_had_is_named(
+    folders: Path, name: str, error: type[Exception], says: str | tuple[str, ...]
+) -> None:
+    with raises(error, says):
         find_text_scorer(name, folders)
 
 
 def test_a_text_that_a_model_cannot_read_is_named(folders: Path) -> None:
-    with pytest.raises(ModelError, match=r"reads 1 to 64 tokens; '' has 0"):
+    with raises(ModelError, "1", "64", "0"):
         find_text_scorer("likelihood:causal", folders).score_texts(["x", ""])
-    with pytest.raises(
-        ModelError, match=r"reads 1 to 60 tokens; 'dog dog .*' has 202: shorten the text, or leave it out"
-    ):
+    with raises(ModelError, "1", "60", "202"):
         find_text_scorer("classifier:regressor", folders).score_texts(["dog " * 50])
 
 
@@ -158,7 +159,7 @@ def test_roberta_s_two_positions_before_a_text_are_not_the_text_s(folders: Path)
     scorer = find_text_scorer("classifier:roberta", folders)
     scorer.text_model.tokenizer.model_max_length = 10**6  # as some are saved
     assert np.isfinite(scorer.score_texts(["x" * 60])).all()  # and the two marks
-    with pytest.raises(ModelError, match="reads 1 to 62 tokens"):
+    with raises(ModelError, "1", "62", "tokens"):
         scorer.score_texts(["x" * 61])
 
 
@@ -167,7 +168,7 @@ def test_a_model_without_a_table_of_positions_reads_any_number_of_tokens(folders
     model = TextModel("m", SimpleNamespace(config=SimpleNamespace(model_type="bloom")), tokenizer, Runtime("cpu"))
     assert model.limit is None
     assert [len(row) for row in model.ids(["x" * 500], special=False)] == [500]
-    with pytest.raises(ModelError, match="m reads 1 to any number of tokens; '' has 0"):
+    with raises(ModelError, "m", "1", "any", "0"):
         model.ids([""], special=False)
     capped = TextModel("m", model.model, tokenizer, Runtime("cpu"), tokenizer_limit=True)
     assert capped.limit == 60
@@ -187,32 +188,30 @@ def test_a_score_that_is_no_number_is_refused() -> None:
         def score_texts(self, texts: Any) -> Any:
             return np.full(len(texts), np.nan, np.float32)
 
-    with pytest.raises(ModelError, match="words gave scores that are not finite"):
+    with raises(ModelError, "words", "scores", "finite"):
         score_captions(Broken("words"), [item("a", "x", "y")])
 
 
 def test_the_parser_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        ModelError, match="link-grammar needs the program link-parser, which is not on the PATH; install"
-    ):
+    with raises(ModelError, "PATH", "program"):
         find_text_scorer("link-grammar", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ("exit 3", "failed with exit status 3: no message"),
-        ("cat > /dev/null; echo Found 2 linkages", "answered for 1 of 2 sentences; is its dictionary there"),
+        ("exit 3", ("exit", "3", "failed")),
+        ("cat > /dev/null; echo Found 2 linkages", ("1", "2")),
     ],
 )
 def test_a_parser_that_does_not_answer_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, says: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, says: str | tuple[str, ...]
 ) -> None:
     (tmp_path / "link-parser").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "link-parser").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(ModelError, match=says):
+    with raises(ModelError, says):
         find_text_scorer("link-grammar", tmp_path).score_texts(["A dog.", "A cat."])
 
 
@@ -229,7 +228,7 @@ def test_every_form_of_a_name_is_one_that_is_known(tmp_path: Path) -> None:
         name = form.replace("FILE", "nothing").replace("FOLDER", "nothing")
         if name in {"words", "characters", "link-grammar"}:
             continue
-        with pytest.raises(ModelError, match="nothing"):  # the folder is looked into, and is empty
+        with raises(ModelError, "nothing"):  # the folder is looked into, and is empty
             find_text_scorer(name, tmp_path)
 
 
@@ -251,7 +250,7 @@ def test_a_quantile_is_of_each_subset_and_of_every_scorer() -> None:
 
 
 def test_a_minimum_is_of_one_scorer() -> None:
-    with pytest.raises(ValueError, match="a minimum is of one scorer"):
+    with raises(ValueError, "minimum", "scorer"):
         Quantile(scorers=["words", "characters"], minimum=1.0)
 
 
@@ -270,9 +269,9 @@ def test_captions_too_much_or_too_little_alike_are_left_out() -> None:
     assert Similarity(model="onnx:demo_encoder").left_out(items, seed=0, home=models) == {
         "same": "captions too much alike"
     }
-    with pytest.raises(ModelError, match="oracle encodes no texts by themselves; name a dual encoder"):
+    with raises(ModelError, "oracle", "texts", "dual"):
         Similarity(model="oracle").left_out(items, seed=0, home=Path())
-    with pytest.raises(DataError, match="item 'q' has 1 texts"):
+    with raises(DataError, "'q'", "1"):
         Similarity(model="demo-encoder").left_out([Item(id="q", images=("a.png",), texts=("x",))], seed=0, home=Path())
 
 

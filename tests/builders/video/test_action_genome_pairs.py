@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.video.action_genome import ActionGenome, sentence, sparse_pairs
 from tellapart.builders.video.frames import frame_number
@@ -148,7 +149,7 @@ def test_the_released_pickle_is_read_as_plain_data(tmp_path: Path, protocol: int
 def test_a_pickle_that_would_run_code_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "object_bbox_and_relationship.pkl"
     path.write_bytes(pickle.dumps({"A.mp4/000001.png": [Path("x")]}))
-    with pytest.raises(DataError, match="which is no plain data; a file that runs code is not read"):
+    with raises(DataError, "plain", "runs"):
         read_scene_graphs(path)
 
 
@@ -173,16 +174,16 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(
     assert pair.provenance["object_boxes"] == [[8.0, 9.0, 18.0, 29.0]] * 2
     assert sorted(builder.inputs) == ["graphs.json", "persons.json"]
     for wrong, message in (
-        ({"bbox": [[1, 2, 3]]}, "expected four numbers"),
-        ({"bbox": [[1, 2, 3, 4]], "bbox_mode": "xywh"}, "expected 'xyxy', got 'xywh'"),
-        ([], "an object with a list 'bbox'"),
+        ({"bbox": [[1, 2, 3]]}, "numbers"),
+        ({"bbox": [[1, 2, 3, 4]], "bbox_mode": "xywh"}, ("'xyxy'", "'xywh'")),
+        ([], ("object", "'bbox'")),
     ):
         (tmp_path / "persons.json").write_text(json.dumps({"A1.mp4/000010.png": wrong}))
-        with pytest.raises(DataError, match=rf"persons\.json: frame 'A1\.mp4/000010\.png': .*{message}"):
+        with raises(DataError, "persons.json", "'A1.mp4/000010.png'", message):
             person_boxes(tmp_path / "persons.json")
-    with pytest.raises(DataError, match=r"gone\.json: cannot be read"):
+    with raises(DataError, "gone.json"):
         genome(persons="gone.json")
-    with pytest.raises(DataError, match=r"person_bbox\.pkl: holds numpy arrays, which take code to read; write it as"):
+    with raises(DataError, "person_bbox.pkl"):
         person_boxes(tmp_path / "person_bbox.pkl")
 
 
@@ -218,20 +219,22 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
 @pytest.mark.parametrize(
     ("graphs", "message"),
     [
-        ({"A1.mp4": []}, r"frame 'A1\.mp4': expected a name such as '50N4E\.mp4/000682\.png'"),
-        ({"A.mp4/000001.png": {}}, r"frame 'A\.mp4/000001\.png': expected a list of objects"),
-        ({"A.mp4/000001.png": [{}]}, r"object 0: expected an object with 'class'"),
-        ({"A.mp4/000001.png": [{"class": "bed"}]}, r"object 0: field 'visible': expected true or false, got None"),
+        ({"A1.mp4": []}, ("'A1.mp4'", "'50N4E.mp4/000682.png'")),
+        ({"A.mp4/000001.png": {}}, "'A.mp4/000001.png'"),
+        ({"A.mp4/000001.png": [{}]}, ("object", "0", "object", "'class'")),
+        ({"A.mp4/000001.png": [{"class": "bed"}]}, ("object", "0", "'visible'", "None")),
         (
             {"A.mp4/000001.png": [thing("bed", "looking_at", [], [])]},
-            r"field 'attention_relationship': expected a list of labels",
+            ("'attention_relationship'", "labels"),
         ),
         (
             {"A.mp4/000001.png": [thing("bed", ["unsure"], ["above"], ["holding"], bbox=[1, 2])]},
-            r"field 'bbox': expected four numbers",
+            ("'bbox'", "field"),
         ),
     ],
 )
-def test_wrong_annotations_are_named(genome: Callable[..., ActionGenome], graphs: object, message: str) -> None:
-    with pytest.raises(DataError, match=rf"graphs\.json: {message}|graphs\.json: frame .*{message}"):
+def test_wrong_annotations_are_named(
+    genome: Callable[..., ActionGenome], graphs: object, message: str | tuple[str, ...]
+) -> None:
+    with raises(DataError, "graphs.json", message):
         genome(graphs).pairs  # noqa: B018

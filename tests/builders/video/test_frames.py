@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.builders.video.frames import EndOfVideoError, frame_at, frame_number
 from tellapart.errors import DataError
 
@@ -78,19 +79,19 @@ def test_numbers_count_frames_from_one(videos, numbered, name: str) -> None:
     for number in (1, 2, 30, 60):
         assert numbered(frame_number(videos[name], number).pixels) == number - 1
     last = len(VIDEOS[name][0])
-    with pytest.raises(EndOfVideoError, match=rf"{name}: has {last} frames; there is no frame number {last + 1}"):
+    with raises(EndOfVideoError, name, last, f"{last + 1}"):
         frame_number(videos[name], last + 1)
-    with pytest.raises(DataError, match="there is no frame number 0; frames are counted from 1"):
+    with raises(DataError, "0", "1", "frames"):
         frame_number(videos[name], 0)
 
 
 def test_after_the_last_frame_there_is_none(videos, numbered) -> None:
     path = videos["b-frames.mp4"]
     assert numbered(frame_at(path, 3.995).pixels) == 99
-    with pytest.raises(EndOfVideoError, match=r"b-frames.mp4: ends after 4\.000 s; there is no frame at 4\.500 s"):
+    with raises(EndOfVideoError, "b-frames.mp4", "4.000", "4.500"):
         frame_at(path, 4.5)
     for wrong in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(DataError, match="a time is a number of seconds from 0"):
+        with raises(DataError, "0", "seconds"):
             frame_at(path, wrong)
 
 
@@ -111,9 +112,9 @@ def test_what_is_no_whole_video_is_named(videos, tmp_path: Path) -> None:
     whole = videos["b-frames.mp4"].read_bytes()
     for name, data in {"text.mp4": b"not a video" * 50, "cut.mp4": whole[: len(whole) // 2], "empty.mp4": b""}.items():
         (tmp_path / name).write_bytes(data)
-        with pytest.raises(DataError, match=rf"{name}: cannot be decoded \(.*\); is it a complete video\?"):
+        with raises(DataError, name, "decoded", "complete"):
             frame_at(tmp_path / name, 0.0)
-    with pytest.raises(DataError, match=r"gone\.mp4: cannot be decoded \(No such file or directory\)"):
+    with raises(DataError, "gone.mp4", "No such file or directory", "decoded"):
         frame_number(tmp_path / "gone.mp4", 1)
 
 
@@ -137,7 +138,7 @@ def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, t
 
 def test_a_format_that_nothing_decodes_is_named(videos, tmp_path: Path) -> None:
     (tmp_path / "odd.mp4").write_bytes(videos["b-frames.mp4"].read_bytes().replace(b"avc1", b"zzzz"))
-    with pytest.raises(DataError, match=r"odd\.mp4: is in a format that this FFmpeg does not decode"):
+    with raises(DataError, "odd.mp4", "format", "FFmpeg"):
         frame_at(tmp_path / "odd.mp4", 0.0)
 
 
@@ -157,11 +158,11 @@ def test_a_file_with_sound_alone_holds_no_video(tmp_path: Path) -> None:
         frame = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), layout="mono")
         frame.sample_rate = 8000
         container.mux(stream.encode(frame))
-    with pytest.raises(DataError, match=r"sound\.wav: holds no video"):
+    with raises(DataError, "sound.wav", "video"):
         frame_at(path, 0.0)
 
 
 def test_a_stream_without_timestamps_is_refused(film: Film, tmp_path: Path) -> None:
     path = film(tmp_path / "raw.h264", STEADY[:20], bf="2")
-    with pytest.raises(DataError, match=r"raw\.h264: its frames have no timestamps; remux it"):
+    with raises(DataError, "raw.h264", "frames"):
         frame_at(path, 0.2)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.video.frame_pairs import FramePair, differing_words
 from tellapart.builders.video.timestamped import TimestampedCaptions
@@ -142,20 +143,20 @@ def test_frames_are_written_as_asked_and_shared_by_pairs(
     [
         (
             {"video": "v", "caption": "a"},
-            r"captions\.jsonl:2: column 'start' is missing; give 'time', or 'start' and 'end'",
+            ("captions.jsonl:2", "'start'", "'time'", "'start'", "'end'"),
         ),
-        ({"video": "v", "caption": "a", "start": 1}, r"captions\.jsonl:2: column 'end' is missing"),
-        ({"video": "v", "caption": "a", "start": 2, "end": 1}, r"column 'end': 1\.0 lies before the start, 2\.0"),
-        ({"video": "v", "caption": "a", "time": "soon"}, r"column 'time': expected seconds from 0, got 'soon'"),
-        ({"video": "v", "caption": "a", "time": -1}, r"column 'time': expected seconds from 0, got -1"),
-        ({"video": "v", "caption": "a", "time": True}, r"column 'time': expected seconds from 0, got True"),
-        ({"video": "v", "captions": "a", "time": 1}, r"column 'caption' is missing or empty; is it 'captions'\?"),
-        ({"video": "../v", "caption": "a", "time": 1}, r"column 'video': '\.\./v\.png' leaves the pair set's folder"),
-        ({"video": "v", "caption": "a", "time": 1, "id": "x"}, r"captions\.jsonl:2: id 'x' appears twice"),
+        ({"video": "v", "caption": "a", "start": 1}, ("captions.jsonl:2", "'end'")),
+        ({"video": "v", "caption": "a", "start": 2, "end": 1}, ("'end'", "1.0", "2.0")),
+        ({"video": "v", "caption": "a", "time": "soon"}, ("'time'", "0", "'soon'")),
+        ({"video": "v", "caption": "a", "time": -1}, ("'time'", "0", "-1")),
+        ({"video": "v", "caption": "a", "time": True}, ("'time'", "0", "True")),
+        ({"video": "v", "captions": "a", "time": 1}, ("'caption'", "'captions'")),
+        ({"video": "../v", "caption": "a", "time": 1}, ("'video'", "'../v.png'")),
+        ({"video": "v", "caption": "a", "time": 1, "id": "x"}, ("captions.jsonl:2", "id", "'x'")),
     ],
 )
-def test_a_wrong_row_is_named(builder, row: dict, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_a_wrong_row_is_named(builder, row: dict, message: str | tuple[str, ...]) -> None:
+    with raises(DataError, message):
         builder([{"video": "v", "caption": "b", "time": 0, "id": "x"}, row]).pairs  # noqa: B018
 
 
@@ -164,17 +165,17 @@ def test_ids_that_make_one_pair_id_are_refused(builder) -> None:
         {"video": "v", "caption": c, "time": t, "id": c, "group": g}
         for c, t, g in [("a", 0, "1"), ("b-c", 1, "1"), ("a-b", 0, "2"), ("c", 1, "2")]
     ]
-    with pytest.raises(DataError, match="two pairs would have the id 'a-b-c'; give the captions other ids"):
+    with raises(DataError, "id", "'a-b-c'"):
         builder(rows).pairs  # noqa: B018
 
 
 def test_no_captions_are_refused(builder) -> None:
-    with pytest.raises(DataError, match=r"captions\.jsonl lists no captions"):
+    with raises(DataError, "captions.jsonl", "captions"):
         builder([]).pairs  # noqa: B018
 
 
 def test_a_video_that_is_there_twice_is_not_guessed_at(builder, tmp_path: Path) -> None:
     for name in ("v.mp4", "v.webm"):
         (tmp_path / "videos" / name).write_bytes(b"")
-    with pytest.raises(DataError, match=r"video 'v' is .*v\.mp4 and .*v\.webm; keep one of them"):
+    with raises(DataError, "'v'", "v.mp4", "v.webm"):
         builder(ROWS).candidates()

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.builders.builder import Rejected, Start
 from tellapart.builders.pipeline import build
 from tellapart.builders.video.youcook2 import YouCook2
@@ -102,24 +103,26 @@ def test_a_damaged_video_and_one_that_is_too_short_are_counted(
 @pytest.mark.parametrize(
     ("database", "message"),
     [
-        ({"v": annotated(STEPS)}, r"steps\.json: expected an object 'database' of videos"),
-        ({"database": {"v": {"subset": "training"}}}, r"video 'v': expected an object with 'subset' and a list"),
-        ({"database": {"v": annotated([([1.0], "chop")])}}, r"video 'v': row 0: field 'segment': list should have"),
-        ({"database": {"v": annotated([([1.0, -2.0], "chop")])}}, r"row 0: field 'segment\[1\]'"),
-        ({"database": {"v": annotated([([0, 1], "chop"), ([1, 2], " ")])}}, r"row 1: field 'sentence'"),
+        ({"v": annotated(STEPS)}, ("steps.json", "object", "'database'")),
+        ({"database": {"v": {"subset": "training"}}}, ("'v'", "object", "'subset'")),
+        ({"database": {"v": annotated([([1.0], "chop")])}}, ("'v'", "0", "'segment'")),
+        ({"database": {"v": annotated([([1.0, -2.0], "chop")])}}, ("0", "'segment[1]'")),
+        ({"database": {"v": annotated([([0, 1], "chop"), ([1, 2], " ")])}}, ("1", "'sentence'")),
         (
             {"database": {"v": annotated([([2, 1], "chop")])}},
-            r"row 0: field 'segment': ends at 1\.0, before it begins at 2",
+            ("0", "'segment'", "1.0", "2.0"),
         ),
     ],
 )
-def test_wrong_annotations_are_named(kitchen: Callable[..., YouCook2], database: object, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_wrong_annotations_are_named(
+    kitchen: Callable[..., YouCook2], database: object, message: str | tuple[str, ...]
+) -> None:
+    with raises(DataError, message):
         kitchen(database).pairs  # noqa: B018
 
 
 def test_two_segments_of_one_id_are_refused(kitchen: Callable[..., YouCook2]) -> None:
     twice = annotated(STEPS[:2])
     twice["annotations"][1]["id"] = 0
-    with pytest.raises(DataError, match="video 'v': two of its segments have the same id"):
+    with raises(DataError, "'v'", "id"):
         kitchen({"database": {"v": twice}}).pairs  # noqa: B018

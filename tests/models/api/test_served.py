@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from facts import raises
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.api import connection
@@ -142,9 +143,9 @@ def test_it_answers_in_words_and_chooses(llama: Any, pairs: PairSet) -> None:
     assert words == model.choose(images, [("a", "b")])
     assert words[0]
     assert model.answer([[pairs.pixels("0.png")]], [model.task_prompt("vqa").fill(question="what?")])[0]
-    with pytest.raises(ModelError, match="a server does not say how its model names a box, so it has no task"):
+    with raises(ModelError, "model", "task", "server"):
         model.task_prompt("grounding")
-    with pytest.raises(ModelError, match="give one list for each"):
+    with raises(ModelError, "list"):
         model.answer([], ["what?"])
 
 
@@ -152,18 +153,18 @@ def test_the_fingerprint_is_of_the_model_the_server_and_the_reading(llama: Any) 
     assert open_model(llama).fingerprint == open_model(llama).fingerprint
     assert open_model(llama).fingerprint != open_model(llama, reading="yes_no").fingerprint
     assert find_model(f"api:{llama.url}").name == "tiny"  # the only one
-    with pytest.raises(ModelError, match=r"has no model 'huge'; name one as api:http://.*#MODEL, of tiny"):
+    with raises(ModelError, "model", "'huge'", "api:http://", "#MODEL"):
         find_model(f"api:{llama.url}#huge")
-    with pytest.raises(ModelError, match=r"cannot be read by 'likelihood': a server tells .* use one of vqa, yes_no"):
+    with raises(ModelError, "'likelihood'", "yes_no"):
         open_model(llama, reading="likelihood")
 
 
 def test_a_server_that_is_away_is_named_at_once() -> None:
-    with pytest.raises(ModelError, match=r"http://127.0.0.1:9/v1: no reply in one try: .*refused"):
+    with raises(ModelError, "http://127.0.0.1:9/v1", "reply"):
         find_model("api:http://127.0.0.1:9/v1#tiny")
-    with pytest.raises(ModelError, match="calls must be at least 1; got 0"):
+    with raises(ModelError, "1", "0"):
         ModelOptions(calls=0)
-    with pytest.raises(ModelError, match="is another machine, and over http all on the way"):
+    with raises(ModelError, "all", "machine"):
         find_model("api:http://node-1.example:8000/v1#tiny")
 
 
@@ -176,16 +177,14 @@ def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_f
     assert answers.get(b"key") is None
     path = tmp_path / "other.sqlite"
     path.write_bytes(b"no database" * 100)
-    with pytest.raises(StoreError, match=r"other.sqlite cannot be used \(.*\); delete it, or name another --cache"):
+    with raises(StoreError, "other.sqlite", "--cache"):
         Answers(path)
 
 
-@pytest.mark.parametrize(
-    ("logprobs", "says"), [("x", "answers no chat completion"), (float("inf"), "gives a log-probability that is none")]
-)
-def test_what_is_no_log_probability_is_refused(logprobs: Any, says: str) -> None:
+@pytest.mark.parametrize(("logprobs", "says"), [("x", ("answers", "chat")), (float("inf"), "log-probability")])
+def test_what_is_no_log_probability_is_refused(logprobs: Any, says: str | tuple[str, ...]) -> None:
     listed = {"content": [{"top_logprobs": [{"token": "Yes", "logprob": logprobs}]}]}
-    with pytest.raises(ModelError, match=says):
+    with raises(ModelError, says):
         Completion.read({"choices": [{"message": {"content": "Yes"}, "logprobs": listed}]}, "http://here/v1")
 
 
@@ -220,7 +219,7 @@ def test_a_server_without_probabilities_is_read_in_words(pairs: PairSet) -> None
     with ThreadingHTTPServer(("127.0.0.1", 0), OtherServer) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         model: Any = find_model(f"api:http://127.0.0.1:{running.server_port}/v1")
-        with pytest.raises(ModelError, match=r"gives no log-probabilities \(`logprobs`\) of 'new'.*--reading choice"):
+        with raises(ModelError, "'new'", "--reading", "choice"):
             measure(model, pairs)
         model.take_notes()
         assert model.answer([[pairs.pixels("0.png")]] * 2, ["what?", "who?"], max_new_tokens=7) == ["7 tokens"] * 2

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from facts import raises
+
 pytest.importorskip("torch", reason="needs the models extra: torch")
 
 from tellapart.errors import DataError, ModelError
@@ -89,7 +91,7 @@ def test_a_converted_folder_is_never_written_over(folder: Path, tmp_path: Path) 
     from tellapart.models.compact.onnx_export import convert_to_onnx
 
     (tmp_path / "there").write_text("mine")
-    with pytest.raises(DataError, match=str(tmp_path)):
+    with raises(DataError, str(tmp_path)):
         convert_to_onnx(f"compact:{folder}", tmp_path)
 
 
@@ -109,16 +111,18 @@ def test_folding_keeps_what_the_tower_computes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        (CONFIG, '{"model_type": "compact", "heads": 5}', "heads: 5 do not divide text_width, 128"),
-        (CONFIG, '{"model_type": "compact", "layer": 5}', "unknown key 'layer'"),
-        (TOKENIZER, "{}", "tokenizer.json is not a file of the tokenizers library"),
-        (WEIGHTS, "nothing", "model.safetensors does not fit"),
+        (CONFIG, '{"model_type": "compact", "heads": 5}', ("5", "text_width", "128")),
+        (CONFIG, '{"model_type": "compact", "layer": 5}', ("'layer'", "key")),
+        (TOKENIZER, "{}", ("tokenizer.json", "file")),
+        (WEIGHTS, "nothing", "model.safetensors"),
     ],
 )
-def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, file: str, content: str, said: str) -> None:
+def test_a_damaged_file_is_named(
+    folder: Path, tmp_path: Path, file: str, content: str, said: str | tuple[str, ...]
+) -> None:
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / file).write_text(content)
-    with pytest.raises(ModelError, match=said):
+    with raises(ModelError, said):
         find_model(f"compact:{copy}")
 
 
@@ -127,12 +131,12 @@ def test_a_tokenizer_that_pads_otherwise_is_refused(folder: Path, tmp_path: Path
     vocabulary = values["model"]["vocab"]
     vocabulary[PAD], vocabulary["[UNK]"] = 1, 0
     (tmp_path / TOKENIZER).write_text(json.dumps(values))
-    with pytest.raises(ModelError, match=r"its entry 0 must be '\[PAD\]'"):
+    with raises(ModelError, "0", "'[PAD]'"):
         read_tokenizer(tmp_path, open_parts(folder).config)
 
 
 def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="is no compact dual encoder"):
+    with raises(ModelError, "compact", "dual"):
         find_model(f"compact:{tmp_path}")
 
 

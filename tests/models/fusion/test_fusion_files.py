@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import import_transformers, quiet
@@ -82,7 +83,7 @@ def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_pl
 
 
 def test_another_reading_than_the_heads_two_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="a matching head has no reading 'itc'; it has itm, itm_logit"):
+    with raises(ModelError, "'itc'", "itm", "itm_logit"):
         scorer(save(tmp_path, blip), reading="itc")
 
 
@@ -90,15 +91,14 @@ def test_a_tokenizer_that_pads_before_the_text_is_refused(tmp_path: Path) -> Non
     folder = save(tmp_path, blip)
     settings = json.loads((folder / "tokenizer_config.json").read_text()) | {"padding_side": "left"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    with pytest.raises(ModelError, match="its tokenizer pads on the left, which moves every token"):
+    with raises(ModelError, "tokenizer", "token"):
         scorer(folder)
 
 
 def test_missing_and_left_over_weights_are_an_error_that_names_them(family: str, folder: Path, tmp_path: Path) -> None:
     broken = Path(shutil.copytree(folder, tmp_path / "model"))
     change_weights(broken, lambda tensors: tensors.update(stray=tensors.pop(f"{HEADS[family]}.weight")))
-    message = rf"model: its weights are not those of \w+: 1 missing \({HEADS[family]}.weight\); 1 unexpected \(stray\)"
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, "model", "1 missing", f"({HEADS[family]}.weight)", "1 unexpected", "(stray)"):
         scorer(broken)
 
 
@@ -110,7 +110,7 @@ def test_weights_of_another_shape_are_an_error(family: str, folder: Path, tmp_pa
         tensors[name] = tensors[name][:, :-1].contiguous()
 
     change_weights(broken, cut)
-    with pytest.raises(ModelError, match=rf"not those of \w+: 1 of another shape \({HEADS[family]}.weight \("):
+    with raises(ModelError, "1", f"{HEADS[family]}.weight", "shape"):
         scorer(broken)
 
 
@@ -162,11 +162,8 @@ def test_a_vilt_without_a_matching_head_is_refused(tmp_path: Path) -> None:
     with quiet():
         transformers.ViltForMaskedLM(vilt_config()).save_pretrained(tmp_path)
         vilt()[1].save_pretrained(tmp_path)
-    message = (
-        r"not those of ViltForPreTraining: 2 missing \(itm_score.fc.bias, itm_score.fc.weight\); it was saved as "
-        "ViltForMaskedLM: .* or ask for another reading"
-    )
-    with pytest.raises(ModelError, match=message):
+    missing = "2 missing (itm_score.fc.bias, itm_score.fc.weight)"
+    with raises(ModelError, "ViltForPreTraining", missing, "ViltForMaskedLM"):
         scorer(tmp_path)
 
 
@@ -174,16 +171,14 @@ def test_a_vilt_that_draws_patches_is_refused(tmp_path: Path) -> None:
     folder = save(
         tmp_path, lambda: (transformers.ViltForImageAndTextRetrieval(vilt_config(max_image_length=4)), vilt()[1])
     )
-    with pytest.raises(ModelError, match=r"'max_image_length' is 4: the model then draws patches at random"):
+    with raises(ModelError, "'max_image_length'", "4", "model"):
         scorer(folder)
 
 
 def test_a_family_without_a_matching_head_is_named(tmp_path: Path) -> None:
     with quiet():
         transformers.BertConfig().save_pretrained(tmp_path)
-    with pytest.raises(
-        ModelError, match=f"is of type 'bert', which has no reading 'itm' here; {', '.join(FUSION)} have"
-    ):
+    with raises(ModelError, "type", "'bert'", "'itm'", f"{', '.join(FUSION)}"):
         scorer(tmp_path)
 
 
@@ -192,7 +187,7 @@ def test_a_checkpoint_without_its_processor_is_an_error(tmp_path: Path) -> None:
     for path in folder.iterdir():
         if "processor" in path.name or "tokenizer" in path.name:
             path.unlink()
-    with pytest.raises(ModelError, match="has no processor that can be read"):
+    with raises(ModelError, "processor"):
         scorer(folder)
 
 
@@ -201,9 +196,7 @@ def test_images_of_a_size_that_the_encoder_cannot_take_are_an_error(tmp_path: Pa
         images = transformers.BlipImageProcessorPil(size={"height": 40, "width": 40})
         return blip()[0], transformers.BlipProcessor(images, bert())
 
-    with pytest.raises(
-        ModelError, match=r"its image processor makes 40 x 40 pixels, and its image tower reads 32 x 32"
-    ):
+    with raises(ModelError, "40", "x", "40", "32", "x", "32"):
         scorer(save(tmp_path, larger))
 
 
@@ -213,11 +206,11 @@ def test_a_tokenizer_of_another_model_is_an_error(tmp_path: Path) -> None:
         tokenizer = transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)})
         return blip()[0], transformers.BlipProcessor(transformers.BlipImageProcessorPil(size=PIXELS), tokenizer)
 
-    with pytest.raises(ModelError, match="its tokenizer knows 55 tokens and its text encoder 40: they are not of one"):
+    with raises(ModelError, "55", "40", "tokenizer"):
         scorer(save(tmp_path, wordy))
 
 
 def test_what_the_library_raises_while_it_computes_is_one_line(tmp_path: Path) -> None:
     model = scorer(save(tmp_path, blip))
-    with pytest.raises(ModelError, match="BlipForImageTextRetrieval fails: The size of tensor a"):
+    with raises(ModelError, "BlipForImageTextRetrieval", "size"):
         model.score_pairs([{"pixel_values": np.zeros((3, 40, 40), np.float32)}], ["a cup"])

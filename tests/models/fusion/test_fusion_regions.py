@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from facts import raises
 from tellapart.data.images import pixel_hash
 from tellapart.errors import DataError, ModelError
 from tellapart.models.fusion.load import load_itm
@@ -193,13 +194,9 @@ def test_the_fingerprint_follows_the_region_file(folder: Path, tmp_path: Path) -
 
 def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> None:
     save(tmp_path / "bare", lxmert)
-    message = (
-        "bare reads region features of a detector, and none are given: name their file with --regions, or put "
-        r"regions\.safetensors or regions\.npz into"
-    )
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, "bare", "--regions", "regions.safetensors", "regions.npz"):
         scorer(tmp_path / "bare")
-    with pytest.raises(ModelError, match=r"no region features at .*gone\.npz; expected an \.npz or \.safetensors file"):
+    with raises(ModelError, "gone.npz", "region"):
         scorer(tmp_path / "bare", regions=tmp_path / "gone.npz")
 
 
@@ -208,21 +205,19 @@ def test_a_checkpoint_without_a_vocabulary_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "regions.npz", **arrays())
     for path in tmp_path.glob("*token*"):
         path.unlink()
-    with pytest.raises(
-        ModelError, match=r"has no vocabulary: expected tokenizer.json, or vocab.txt; copy it from bert-"
-    ):
+    with raises(ModelError, "tokenizer.json", "vocab.txt", "vocabulary"):
         scorer(tmp_path)
 
 
 def test_an_image_without_regions_is_named_by_its_hash(folder: Path) -> None:
     stranger = np.zeros((5, 5, 3), np.uint8)
-    with pytest.raises(ModelError, match=f"no regions of the image whose pixels hash to {pixel_hash(stranger)}"):
+    with raises(ModelError, "hash", pixel_hash(stranger), "regions"):
         scorer(folder).score_pairs([stranger], ["a cup"])
 
 
 def test_a_named_image_that_is_gone_is_an_error(tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", **arrays([f"{k}.png" for k in range(len(REGIONS))]))
-    with pytest.raises(DataError, match=r"r\.npz names an image that cannot be read: .*0\.png"):
+    with raises(DataError, "r.npz", "0.png", "image"):
         RegionFile(tmp_path / "r.npz", DIMENSIONS).inputs(pictures()[0])
 
 
@@ -257,23 +252,23 @@ def objects(content: dict[str, Any], key: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (boxes_in_pixels, r"boxes are left, top, right, bottom as shares .*: divide pixels by the image's width"),
-        (boxes_turned_round, "boxes are left, top, right, bottom"),
-        (too_few_boxes, r"expected boxes of shape \(4, 4\), one a region; got \(3, 4\)"),
-        (other_features, r"takes features of shape \(regions, 6\); got \(4, 5\)"),
-        (not_finite, "features or boxes are not finite"),
-        (integers, "features cannot be read: expected floats, got int64"),
-        (objects, "features cannot be read: Object arrays cannot be loaded"),
+        (boxes_in_pixels, ("boxes", "shares")),
+        (boxes_turned_round, ("boxes", "left")),
+        (too_few_boxes, ("(4, 4)", "(3, 4)")),
+        (other_features, ("(regions, 6)", "(4, 5)")),
+        (not_finite, ("boxes", "finite")),
+        (integers, ("got int64", "features")),
+        (objects, ("Object", "features")),
     ],
 )
 def test_regions_that_are_not_what_they_must_be_are_refused(
-    tmp_path: Path, change: Callable[[dict[str, Any], str], None], message: str
+    tmp_path: Path, change: Callable[[dict[str, Any], str], None], message: str | tuple[str, ...]
 ) -> None:
     content: dict[str, Any] = arrays()
     picture = pictures()[0]
     change(content, pixel_hash(picture))
     np.savez(tmp_path / "r.npz", **content)
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, message):
         RegionFile(tmp_path / "r.npz", DIMENSIONS).inputs(picture)
 
 
@@ -282,9 +277,9 @@ def test_half_an_image_and_damaged_files_are_refused(tmp_path: Path) -> None:
     lost = f"{pixel_hash(pictures()[1])}/boxes"
     del half[lost]
     np.savez(tmp_path / "half.npz", **half)
-    with pytest.raises(ModelError, match=f"KEY/features and KEY/boxes of every image; it lacks '{lost}'"):
+    with raises(ModelError, "KEY/features", "KEY/boxes", f"'{lost}'"):
         RegionFile(tmp_path / "half.npz", DIMENSIONS)
     for name in ("damaged.npz", "damaged.safetensors"):
         (tmp_path / name).write_bytes(b"\x93NUMPY nonsense")
-        with pytest.raises(ModelError, match=rf"{name} is no \.\w+ file of plain arrays"):
+        with raises(ModelError, name, "plain"):
             RegionFile(tmp_path / name, DIMENSIONS)

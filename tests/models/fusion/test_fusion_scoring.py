@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from facts import raises
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
@@ -158,15 +158,15 @@ def test_it_fits_the_protocols_of_scoring() -> None:
 
 
 def test_as_many_images_as_texts_are_wanted() -> None:
-    with pytest.raises(ModelError, match="score_pairs takes as many images as texts; got 1 and 2"):
+    with raises(ModelError, "score_pairs", "1", "2"):
         FusionScorer(Counting()).score_pairs([picture(0)], ["a", "b"])
 
 
 def test_an_encoder_that_loses_an_image_is_an_error() -> None:
-    with pytest.raises(ModelError, match="gave 1 states for 2 images or texts"):
+    with raises(ModelError, "1", "2", "images"):
         FusionScorer(Counting(lost=1)).score_pairs([picture(0), picture(1)], ["a", "b"])
 
 
 def test_a_negative_bound_is_an_error() -> None:
-    with pytest.raises(ModelError, match="cache_bytes must be at least 0; got -1"):
+    with raises(ModelError, "cache_bytes", "0", "-1"):
         FusionScorer(Counting(), cache_bytes=-1)

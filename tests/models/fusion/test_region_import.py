@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from facts import raises
 from tellapart.cli.main import app
 from tellapart.data.images import decode
 from tellapart.errors import DataError
@@ -152,24 +153,24 @@ def test_regions_of_other_images_are_left_out_and_counted(tmp_path: Path, images
 def test_wrong_files_are_one_line(tmp_path: Path, images: Path) -> None:
     out = tmp_path / "regions.safetensors"
     path = write_lxmert(tmp_path)
-    with pytest.raises(DataError, match=r"image COCO_val2014_000000000042 has regions twice"):
+    with raises(DataError, "COCO_val2014_000000000042", "image", "regions"):
         import_regions([path, path], images, out)
     path.write_text(path.read_text().replace("\t5\t", "\t7\t", 1))
-    with pytest.raises(DataError, match=r"val2014_obj36.tsv: line 1 cannot be read: cannot reshape"):
+    with raises(DataError, "val2014_obj36.tsv", "1"):
         import_regions([path], images, out)
     path.write_text("one\ttwo\n")
-    with pytest.raises(DataError, match=r"line 1 cannot be read: 2 columns, not 10 or 6"):
+    with raises(DataError, "1", "2", "10", "6"):
         import_regions([path], images, out)
-    for name, match in (("none.tsv", "none.tsv is not there"), ("a.json", "no file of region features that is known")):
+    for name, match in (("none.tsv", "none.tsv"), ("a.json", "file")):
         if name == "a.json":
             (tmp_path / name).write_text("{}")
-        with pytest.raises(DataError, match=match):
+        with raises(DataError, match):
             import_regions([tmp_path / name], images, out)
     base = write_lmdb(tmp_path / "planted.lmdb", {"42": b"\x80\x03cos\nsystem\nX\x02\x00\x00\x00ls\x85R."})
-    with pytest.raises(DataError, match=r"image 42: holds GLOBAL, which is no plain data"):
+    with raises(DataError, "42", "GLOBAL", "image"):
         import_regions([base], images, out)
     (images / "other").mkdir()
     (images / "other" / f"{NAMES[0]}.png").write_bytes((images / f"{NAMES[0]}.jpg").read_bytes())
-    with pytest.raises(DataError, match=r"image COCO_val2014_000000000042 could be "):
+    with raises(DataError, "COCO_val2014_000000000042", "image"):
         import_regions([write_lxmert(tmp_path)], images, out)
     assert not out.exists()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.generative.answers_grammar import parse_box, parse_pairing, parse_verdict
 
@@ -104,10 +105,10 @@ def test_a_box_is_read_in_the_convention_of_its_family(
 
 
 def test_pixels_need_the_size_that_the_model_reads() -> None:
-    with pytest.raises(ModelError, match="give its size as resized"):
+    with raises(ModelError, "size", "resized"):
         parse_box("[0, 0, 1, 1]", "pixels", (10, 10))
 
 
 def test_an_unknown_convention_is_refused() -> None:
-    with pytest.raises(ModelError, match="no box convention 'percent'; use one of unit, thousandths, pixels"):
+    with raises(ModelError, "'percent'", "box"):
         parse_box("[0, 0, 1, 1]", "percent", (10, 10))

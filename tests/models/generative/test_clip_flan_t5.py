@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from facts import raises
+
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")
 
@@ -129,7 +131,7 @@ def test_answers_are_the_librarys_greedy_ones(made: tuple[Path, Any, Any, Any]) 
     prompt = model.task_prompt("vqa").fill(question="what is it?")
     one, other = (model.answer([[image]], [prompt], max_new_tokens=5)[0] for image in IMAGES[:2])
     assert one != other
-    with pytest.raises(ModelError, match="reads one image with a prompt; 2 were given"):
+    with raises(ModelError, "2", "image", "prompt"):
         model.answer([[IMAGES[0], IMAGES[1]]], [prompt])
 
 
@@ -145,20 +147,20 @@ def test_files_that_do_not_fit_are_refused(made: tuple[Path, Any, Any, Any], tmp
         (other / "config.json").write_text(json.dumps(config | settings))
         return other
 
-    with pytest.raises(ModelError, match=r"missing \(vision_tower"):
+    with raises(ModelError, "vision_tower", "missing"):
         read(altered("blind", drop="vision_tower."))
-    with pytest.raises(ModelError, match=r"1 missing \(lm_head.weight\)"):
+    with raises(ModelError, "1", "lm_head.weight"):
         read(altered("headless", drop="lm_head"))
-    with pytest.raises(ModelError, match=r"mm_projector_type 'resampler'.*read are 'linear' or 'mlp2x_gelu'"):
+    with raises(ModelError, "mm_projector_type", "'resampler'", "'linear'", "'mlp2x_gelu'"):
         read(altered("other", mm_projector_type="resampler"))
-    with pytest.raises(ModelError, match=r"nowhere is no CLIP that can be read .*; correct mm_vision_tower in"):
+    with raises(ModelError, "CLIP", "mm_vision_tower"):
         read(altered("towerless", mm_vision_tower=str(tmp_path / "nowhere")))
-    with pytest.raises(ModelError, match="has no reading 'choice'; it has vqa_end, vqa, yes_no"):
+    with raises(ModelError, "'choice'", "vqa_end", "yes_no"):
         read(folder, "choice")
     longer = altered("longer")
     words.add_tokens([f"w{k}" for k in range(9)])
     words.save_pretrained(longer)
-    with pytest.raises(ModelError, match=r"its tokenizer has \d+ entries, its head \d+ rows; copy google/flan-t5-xl's"):
+    with raises(ModelError, "google/flan-t5-xl", "tokenizer", "rows"):
         read(longer)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.generative.choice import Chooser, pad_to_square, side_by_side
 from tellapart.models.generative.prompts import EQBEN_CHOICE
@@ -56,7 +57,7 @@ def test_two_images_may_be_asked_about_at_once(folders: dict[str, Path]) -> None
     prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
     pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
     assert pair != answerer.answer([IMAGES[1::-1]], [prompt], max_new_tokens=8)
-    with pytest.raises(ModelError, match="1 prompts and images for 2; give one list for each"):
+    with raises(ModelError, "1", "2", "images"):
         answerer.answer([[IMAGES[0]], [IMAGES[1]]], [prompt])
 
 
@@ -70,11 +71,11 @@ def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folde
     want = processor.decode(out[0][4:], skip_special_tokens=True)
     assert want
     assert captioner.answer([[IMAGES[1]]], [prompt], max_new_tokens=6) == [want]
-    with pytest.raises(ModelError, match="reads one image at a time; 2 were given"):
+    with raises(ModelError, "2", "image"):
         captioner.answer([IMAGES[:2]], [prompt])
-    with pytest.raises(ModelError, match="a model of type 'blip', has no task 'vqa'; it has caption"):
+    with raises(ModelError, "model", "type", "'blip'", "task", "'vqa'"):
         captioner.task_prompt("vqa")
-    with pytest.raises(ModelError, match="what a model of type 'blip' means by the numbers of a box is not known"):
+    with raises(ModelError, "model", "type", "'blip'", "means"):
         captioner.read_box("[0, 0, 1, 1]", IMAGES[0])
 
 
@@ -102,11 +103,11 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: dict[s
     assert scorer.task_prompt("vqa").fill(question="is it red?") == "is it red?"
     scorer.score_pairs([IMAGES[0]] * 2, ["a red cup " * 20, "a red cup " * 30])
     assert scorer.truncated == 2
-    with pytest.raises(ModelError, match="reads one image at a time; 2 were given"):
+    with raises(ModelError, "2", "image"):
         scorer.answer([IMAGES[:2]], ["is it red?"])
-    with pytest.raises(ModelError, match="its context holds 48"):
+    with raises(ModelError, "48", "context"):
         scorer.answer([[IMAGES[0]]], ["is it red? " * 20])
-    with pytest.raises(ModelError, match="answers questions and writes no captions; score it by the reading 'vqa'"):
+    with raises(ModelError, "'vqa'", "answers"):
         read_as("likelihood", source)
 
 
@@ -142,7 +143,7 @@ def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_pr
     assert answers[0] == read_as("vqa", folders[family]).answer([[picture]], [prompt], max_new_tokens=48)[0]
     assert answers[0] != answers[1]
     assert isinstance(chooser, Chooser)
-    with pytest.raises(ModelError, match="1 pairs of images and 2 of captions; give as many"):
+    with raises(ModelError, "1", "2", "pairs"):
         chooser.choose([(left, right)], [("a", "b"), ("c", "d")])
 
 
@@ -173,5 +174,5 @@ def test_captions_of_one_length_are_written_together_and_as_the_library_writes_t
     assert mixed[1] == want[1]
     hook.remove()
     assert [answerer.answer([[image]], [caption], max_new_tokens=9)[0] for image in images] == want
-    with pytest.raises(ModelError, match=r"image, prompt and answer take \d+ tokens and its context holds"):
+    with raises(ModelError, "image", "prompt"):
         answerer.answer([[images[0]]], [caption], max_new_tokens=1 << 20)

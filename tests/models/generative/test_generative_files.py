@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.generative.chat_format import ChatFormat
@@ -45,16 +46,14 @@ def test_pictures_are_prepared_by_pillow(folders: dict[str, Path], family: str) 
 def test_a_tokenizer_without_its_vocabulary_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     shutil.copytree(folders["blip"], tmp_path / "mute")
     (tmp_path / "mute/tokenizer.json").unlink()
-    with pytest.raises(ModelError, match=r"mute has no vocabulary: expected tokenizer.json, or vocab.txt; copy it"):
+    with raises(ModelError, "tokenizer.json", "vocab.txt", "vocabulary"):
         read_as("likelihood", tmp_path / "mute")
 
 
 def test_blips_captioner_is_not_asked_questions(folders: dict[str, Path]) -> None:
-    with pytest.raises(
-        ModelError, match="ForConditionalGeneration, answers no questions; score it by the reading 'like"
-    ):
+    with raises(ModelError, "BlipForConditionalGeneration", "answers", "questions"):
         read_as("vqa", folders["blip"])
-    with pytest.raises(ModelError, match="a BlipForConditionalGeneration, follows no instructions"):
+    with raises(ModelError, "BlipForConditionalGeneration", "follows"):
         read_as("choice", folders["blip"])
 
 
@@ -81,7 +80,7 @@ def test_another_family_without_a_template_is_an_error_that_says_what_to_add(
 ) -> None:
     shutil.copytree(folders["qwen2_vl"], tmp_path / "bare")
     (tmp_path / "bare/chat_template.jinja").unlink()
-    with pytest.raises(ModelError, match=r"no prompt format is known for the family 'qwen2_vl'; add the chat_template"):
+    with raises(ModelError, "format", "'qwen2_vl'", "chat_template"):
         read_as("vqa", tmp_path / "bare")
 
 
@@ -100,7 +99,7 @@ def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path: Path) -> N
         projection_dim=32,
     )
     save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
-    with pytest.raises(ModelError, match=r"the family 'paligemma' looks ahead in its own answer"):
+    with raises(ModelError, "'paligemma'", "answer"):
         read_as("likelihood", tmp_path)
 
 
@@ -109,12 +108,12 @@ def test_weights_that_do_not_fit_and_a_missing_processor_are_errors(folders: dic
     config = json.loads((tmp_path / "more/config.json").read_text())
     config["text_config"]["num_hidden_layers"] += 1
     (tmp_path / "more/config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelError, match=r"\d+ missing"):
+    with raises(ModelError, "missing"):
         read_as("vqa", tmp_path / "more")
     shutil.copytree(folders["llava"], tmp_path / "mute")
     for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "mute" / name).unlink()
-    with pytest.raises(ModelError, match=r"mute has no processor that can be read \("):
+    with raises(ModelError, "processor"):
         read_as("vqa", tmp_path / "mute")
 
 

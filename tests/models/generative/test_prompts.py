@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
@@ -35,5 +36,5 @@ def test_values_are_filled_in_unchanged(prompt: Prompt) -> None:
 
 
 def test_a_wrong_field_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"prompt vqascore/1 is filled with text; caption was given"):
+    with raises(ModelError, "vqascore/1", "prompt", "text"):
         prompts.VQASCORE.fill(caption="a cat")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from facts import raises
 
 pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
 pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
@@ -94,46 +95,44 @@ def test_every_fusion_family_is_declared_and_has_a_matching_head(model_type: str
 
 
 def test_a_family_of_no_reading_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="names the model type 'bert', which is read by no family here"):
+    with raises(ModelError, "model", "type", "'bert'"):
         load(written(tmp_path, model_type="bert"), ModelOptions())
     assert readings_of({"model_type": "llava"}, "x") is GENERATIVE
 
 
 def test_a_reading_that_the_family_lacks_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="a model of type 'siglip' has no reading 'itm'; it has itc"):
+    with raises(ModelError, "model", "type", "'siglip'", "'itm'", "itc"):
         load(written(tmp_path, model_type="siglip"), ModelOptions(reading="itm"))
 
 
 def test_an_architecture_without_contrastive_heads_is_refused(tmp_path: Path) -> None:
     name = written(tmp_path, model_type="blip", architectures=["BlipForConditionalGeneration"])
-    with pytest.raises(
-        ModelError, match=r"BlipForConditionalGeneration has no contrastive heads, so .* no reading 'itc'"
-    ):
+    with raises(ModelError, "BlipForConditionalGeneration", "'itc'"):
         load(name, ModelOptions(reading="itc"))
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "config.json: is not valid JSON"),
-        ("[" * 100_000, r"config.json: is not valid JSON \(it nests more than 100 levels\)"),
-        ("[1]", "names no model_type"),
-        ('{"hidden_size": 3}', "names no model_type"),
+        ("{", ("config.json", "JSON")),
+        ("[" * 100_000, ("config.json", "JSON", "100")),
+        ("[1]", "model_type"),
+        ('{"hidden_size": 3}', "model_type"),
     ],
 )
-def test_a_configuration_that_is_none_is_refused(content: str, message: str, tmp_path: Path) -> None:
+def test_a_configuration_that_is_none_is_refused(content: str, message: str | tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, message):
         load(str(tmp_path), ModelOptions())
 
 
 def test_a_name_that_is_no_folder_and_no_hub_id_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"nowhere/at/all .*is no id of the hub; expected OWNER/NAME"):
+    with raises(ModelError, "nowhere/at/all", "id", "OWNER/NAME"):
         load("nowhere/at/all", ModelOptions())
 
 
 def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"has no config.json; expected the folder of a model of transformers"):
+    with raises(ModelError, "config.json", "model", "folder"):
         load(str(tmp_path), ModelOptions())
 
 
@@ -158,16 +157,13 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 @pytest.mark.slow
 def test_a_weight_that_is_missing_is_named(copy: Path) -> None:
     rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
-    with pytest.raises(
-        ModelError,
-        match=r"not those of CLIPModel: 1 missing \(visual_projection.weight\); it was saved as CLIPModel: check that",
-    ):
+    with raises(ModelError, "CLIPModel", "1", "visual_projection.weight", "CLIPModel"):
         load(str(copy), ModelOptions())
 
 
 def test_a_weight_that_the_class_lacks_is_named(copy: Path) -> None:
     rewrite(copy, lambda tensors: tensors.update(adapter=tensors["logit_scale"] + 1))
-    with pytest.raises(ModelError, match=r"1 unexpected \(adapter\)"):
+    with raises(ModelError, "1", "adapter"):
         load(str(copy), ModelOptions())
 
 
@@ -175,7 +171,7 @@ def test_a_weight_of_another_shape_is_named(copy: Path) -> None:
     rewrite(
         copy, lambda tensors: tensors.update({"visual_projection.weight": tensors["visual_projection.weight"][:5] + 0})
     )
-    with pytest.raises(ModelError, match=r"1 of another shape \(visual_projection.weight \(5, 32\), not \(24, 32\)\)"):
+    with raises(ModelError, "1", "visual_projection.weight", "(5, 32)", "(24, 32)"):
         load(str(copy), ModelOptions())
 
 
@@ -215,15 +211,13 @@ def test_a_part_that_is_not_used_is_dropped_whether_the_checkpoint_holds_it_or_n
 
 def test_a_part_is_dropped_by_its_whole_name(copy: Path) -> None:
     rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
-    with pytest.raises(ModelError, match="1 missing"):
+    with raises(ModelError, "1", "missing"):
         load_weights("CLIPModel", str(copy), Runtime("cpu"), unused=("visual",))
 
 
 def test_a_folder_without_weights_is_refused_in_one_line(copy: Path) -> None:
     (copy / "model.safetensors").unlink()
-    with pytest.raises(
-        ModelError, match=r"cannot be loaded as CLIPModel \(Error no file .*\); expected model.safetensors"
-    ) as refusal:
+    with raises(ModelError, "CLIPModel", "Error", "model.safetensors") as refusal:
         load(str(copy), ModelOptions())
     assert "\n" not in str(refusal.value)
 
@@ -231,24 +225,22 @@ def test_a_folder_without_weights_is_refused_in_one_line(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "message"),
     [
-        ("clip", "has no vocabulary: expected tokenizer.json, or vocab.json with merges.txt; copy it from"),
-        ("chinese_clip", "has no vocabulary: expected tokenizer.json, or vocab.txt; copy it from"),
-        ("siglip", "has no processor that can be read (Either model_file or model_proto must be specified.); copy"),
+        ("clip", ("tokenizer.json", "vocab.json", "merges.txt")),
+        ("chinese_clip", ("tokenizer.json", "vocab.txt", "vocabulary")),
+        ("siglip", ("Either", "model_file", "model_proto")),
     ],
 )
-def test_a_model_without_its_vocabulary_is_refused(family: str, message: str, tmp_path: Path) -> None:
+def test_a_model_without_its_vocabulary_is_refused(family: str, message: str | tuple[str, ...], tmp_path: Path) -> None:
     folder = tiny_models.FAMILIES[family](tmp_path)
     for name in ("tokenizer.json", "spiece.model"):
         (folder / name).unlink(missing_ok=True)
-    with pytest.raises(ModelError, match=re.escape(message)):
+    with raises(ModelError, message):
         load(str(folder), ModelOptions())
 
 
 def test_a_model_without_its_image_processor_is_refused_in_one_line(copy: Path) -> None:
     (copy / "processor_config.json").unlink()
-    with pytest.raises(
-        ModelError, match=r"\(Can't load image processor .*\); copy preprocessor_config.json and"
-    ) as refusal:
+    with raises(ModelError, "Can't", "preprocessor_config.json") as refusal:
         load(str(copy), ModelOptions())
     assert "\n" not in str(refusal.value)
 
@@ -258,11 +250,11 @@ def test_an_image_processor_of_another_size_is_refused(copy: Path) -> None:
     content = json.loads(path.read_text())
     content["image_processor"]["crop_size"] = {"height": 24, "width": 24}
     path.write_text(json.dumps(content))
-    with pytest.raises(ModelError, match="makes 24 x 24 pixels, and its image tower reads 32 x 32"):
+    with raises(ModelError, "24", "x", "24", "32", "x", "32"):
         load(str(copy), ModelOptions())
     content["image_processor"]["do_center_crop"] = False
     path.write_text(json.dumps(content))
-    with pytest.raises(ModelError, match=r"makes images of several shapes \(\(3, 32, 42\) and \(3, 42, 32\)\)"):
+    with raises(ModelError, "3", "32", "42", "(3, 42, 32)"):
         load(str(copy), ModelOptions())
 
 
@@ -291,33 +283,33 @@ def test_the_context_is_the_shortest_of_what_tokenizer_tower_and_processor_say()
 @pytest.mark.parametrize(
     ("architecture", "tokens", "tower", "message"),
     [
-        ("CLIPModel", {"vocab_size": 10}, {}, "its tokenizer knows 10 tokens and its text encoder 9"),
-        ("CLIPModel", {"pad_token_id": None}, {}, "m: its tokenizer has no token to pad with"),
-        ("AltCLIPModel", {"pad_token_id": 0}, {}, "its tokenizer pads with token 0, its text encoder expects 1"),
-        ("CLIPModel", {"padding_side": "left"}, {}, "its tokenizer pads on the left"),
-        ("CLIPModel", {}, {"eos_token_id": 7}, "ends a text with token 8, and its text encoder looks for 7"),
+        ("CLIPModel", {"vocab_size": 10}, {}, ("10", "9", "tokenizer")),
+        ("CLIPModel", {"pad_token_id": None}, {}, ("m", "tokenizer", "token")),
+        ("AltCLIPModel", {"pad_token_id": 0}, {}, ("0", "1", "tokenizer")),
+        ("CLIPModel", {"padding_side": "left"}, {}, ("tokenizer", "pads")),
+        ("CLIPModel", {}, {"eos_token_id": 7}, ("8", "7", "text")),
     ],
 )
 def test_a_tokenizer_of_another_model_is_refused(
-    architecture: str, tokens: dict[str, Any], tower: dict[str, Any], message: str
+    architecture: str, tokens: dict[str, Any], tower: dict[str, Any], message: str | tuple[str, ...]
 ) -> None:
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, message):
         context_length("m", text_tower(**tower), tokenizer(**tokens), TOWERS[architecture])
 
 
 def test_a_tower_that_gives_no_direction_is_refused(copy: Path) -> None:
     rewrite(copy, lambda tensors: tensors["text_projection.weight"].zero_())
-    with pytest.raises(ModelError, match="1 of 1 vectors have length zero"):
+    with raises(ModelError, "1", "1", "vectors"):
         load(str(copy), ModelOptions()).encode_texts(["a cup"])  # type: ignore[attr-defined]
 
 
 def test_a_picture_that_the_processor_cannot_take_is_refused(tmp_path: Path) -> None:
     model: Any = load(str(tiny_models.bridgetower(tmp_path)), ModelOptions())
-    with pytest.raises(ModelError, match="BridgeTowerImageProcessorPil fails on 400 x 4 pixels"):
+    with raises(ModelError, "BridgeTowerImageProcessorPil", "400", "x", "4"):
         model.encode_images([np.zeros((4, 400, 3), np.uint8)])
 
 
 def test_towers_of_different_widths_are_refused(clip: Path) -> None:
     model: Any = load(str(clip), ModelOptions())
-    with pytest.raises(ModelError, match="images are encoded to 5 dimensions and texts to 3"):
+    with raises(ModelError, "5", "3", "images"):
         model.similarity(np.zeros((1, 5), np.float32), np.zeros((1, 3), np.float32))

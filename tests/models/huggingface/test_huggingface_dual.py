@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from facts import raises
+
 pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
 pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
 
@@ -204,7 +206,7 @@ def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_nu
     scores = model.similarity(model.encode_images(images), model.encode_texts(texts))
     np.testing.assert_allclose(scores, expected, rtol=0, atol=2e-6)
     assert len(set(model._texts.lengths(texts)[0])) > 1  # not padded whole: padding moves nothing
-    with pytest.raises(ModelError, match="1 of 1 vectors have length zero or are not finite"):
+    with raises(ModelError, "1", "1", "vectors"):
         model.encode_texts([""])
 
 
@@ -224,18 +226,23 @@ class Neighbourly(tiny_models.transformers().CLIPModel):  # type: ignore[name-de
 
 
 @pytest.mark.parametrize(
-    "fault", ["padding moves text vectors", "batching moves text vectors", "gives three texts one and the same vector"]
+    ("fault", "facts"),
+    [
+        ("padding moves text vectors", ("padding", "text vectors")),
+        ("batching moves text vectors", ("batching", "text vectors")),
+        ("gives three texts", "three texts"),
+    ],
 )
 def test_a_model_whose_vectors_are_not_its_samples_own_is_refused(
-    fault: str, saved: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    fault: str, facts: str | tuple[str, ...], saved: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Neighbourly, "fault", fault.removesuffix(" one and the same vector"))
+    monkeypatch.setattr(Neighbourly, "fault", fault)
     folder, where = saved("clip"), runtime(ModelOptions())
     towers = Towers("clip", lambda m, b: m.get_image_features(**b).pooler_output, read_texts, tested=False)
     model = HuggingFaceDual(
         "odd", Neighbourly.from_pretrained(folder).eval(), load_processor(str(folder)), towers, where
     )
-    with pytest.raises(ModelError, match=f"odd: .*{fault}"):
+    with raises(ModelError, facts):
         model.test_itself()
 
 
@@ -248,7 +255,7 @@ def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts
     model = loaded(folder)
     towers = dataclasses.replace(model._towers, whole=False, tested=False)
     other = HuggingFaceDual("other", model._model, load_processor(str(folder)), towers, where)
-    with pytest.raises(ModelError, match=r"padding moves text vectors of SiglipModel by up to 0\."):
+    with raises(ModelError, "SiglipModel", "padding", "text vectors"):
         other.test_itself()
     other.test_itself(pads_whole=True)
     np.testing.assert_array_equal(other.encode_texts(TEXTS), model.encode_texts(TEXTS))
@@ -412,7 +419,7 @@ def test_a_checkpoint_of_torch_is_not_opened_by_an_older_torch(
         index = {"metadata": {}, "weight_map": dict.fromkeys(names, "pytorch_model.bin")}
         (elsewhere / "model.safetensors.index.json").write_text(json.dumps(index))
     monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
-    with pytest.raises(ModelError, match=r"its weights are a pickle, and one can run code in torch 2\.9\.1\+cpu"):
+    with raises(ModelError, "2.9.1+cpu", "weights", "run"):
         loaded(elsewhere)
     assert not ran.exists()
 
@@ -436,7 +443,7 @@ def test_files_laid_out_as_openai_s_are_on_the_hub_give_the_same_numbers(
     np.testing.assert_array_equal(model.encode_images(pictures()), encoders("clip").encode_images(pictures()))
     np.testing.assert_array_equal(model.encode_texts(TEXTS), encoders("clip").encode_texts(TEXTS))
     (elsewhere / "merges.txt").unlink()
-    with pytest.raises(ModelError, match=r"has no processor that can be read .`vocab` and `merges`"):
+    with raises(ModelError, "processor", "vocab"):
         loaded(elsewhere)
 
 
@@ -459,8 +466,6 @@ def test_no_code_of_a_model_is_run(
     assert loaded(elsewhere).fingerprint == encoders("clip").fingerprint
     (elsewhere / "model.safetensors").unlink()
     torch.save({"logit_scale": _Payload(ran)}, elsewhere / "pytorch_model.bin")
-    with pytest.raises(
-        ModelError, match="cannot be loaded as CLIPModel: its weights are a pickle with more than tensors"
-    ):
+    with raises(ModelError, "CLIPModel", "weights"):
         loaded(elsewhere)
     assert not ran.exists()

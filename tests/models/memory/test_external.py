@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from facts import raises
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import ScoreError
 from tellapart.models.memory.external import created_ties, read_raw_scores, read_scores, write_scores
@@ -59,9 +60,7 @@ def test_only_npz_keeps_the_kind_and_another_one_is_refused(tmp_path: Path) -> N
         write_scores(scores, tmp_path / f"s{suffix}")
     read = [read_scores(tmp_path / f"s{suffix}", ids=["a"], shape=(1, 2)).kind for suffix in SUFFIXES]
     assert read == ["probability", "similarity", "similarity"]
-    with pytest.raises(
-        ScoreError, match=r"s\.npz says that its scores are of kind 'probability'; 'logit' was asked for"
-    ):
+    with raises(ScoreError, "s.npz", "'probability'", "'logit'"):
         read_scores(tmp_path / "s.npz", ids=["a"], shape=(1, 2), kind="logit")
 
 
@@ -70,9 +69,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "scores"
 
 
-def refused(path: Path, content: str | bytes, message: str, *, ids: tuple[str, ...] = ("0", "1")) -> None:
+def refused(
+    path: Path, content: str | bytes, facts: str | tuple[str, ...], *, ids: tuple[str, ...] = ("0", "1")
+) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ScoreError, match=message):
+    with raises(ScoreError, facts):
         read_scores(path, ids=ids, shape=(2, 2))
 
 
@@ -98,76 +99,78 @@ def test_an_id_may_look_like_a_label_itself(file: Path) -> None:
 
 def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file: Path) -> None:
     path, all_of_them = file.with_suffix(".jsonl"), lines()
-    refused(path, "\n".join(all_of_them[:-2]), r"2 of 8 scores are missing: 1_c1_i0, 1_c1_i1$")
-    refused(path, "\n".join([*all_of_them, all_of_them[2]]), r"1 scores occur twice in the file: 0_c1_i0 \(line 9\)")
+    refused(path, "\n".join(all_of_them[:-2]), ("2", "8", "1_c1_i0, 1_c1_i1"))
+    refused(path, "\n".join([*all_of_them, all_of_them[2]]), ("1", "twice", "0_c1_i0 (line 9)"))
     for extra in ("2_c0_i0", "0_c2_i0", "0_c0_i2", "0_c0_i99999999999999999999"):
         row = json.dumps({"label": extra, "score": 1})
         refused(
             path,
             "\n".join([row, *all_of_them]),
-            r"1 scores are of no item .*\(2 images by 2 texts each\): .* \(line 1\)",
+            ("1", "(2 images by 2 texts each)", "(line 1)"),
         )
-    refused(path, "", "8 of 8 scores are missing: 0_c0_i0, 0_c1_i0, ")
+    refused(path, "", ("8", "8", "missing", "0_c0_i0, 0_c1_i0"))
     many = tuple(str(k) for k in range(100))
-    refused(path, "\n".join(all_of_them), r"392 of 400 scores are missing: 2_c0_i0, .*, 4_c1_i0 and 382 more", ids=many)
+    refused(path, "\n".join(all_of_them), ("392", "400", "2_c0_i0", "4_c1_i0", "382"), ids=many)
 
 
 @pytest.mark.parametrize("score", ["NaN", "Infinity", "-Infinity", "1e39", "-1e300"])
 def test_a_score_that_is_not_finite_in_float32_is_refused(file: Path, score: str) -> None:
     rows = lines()
     rows[3] = f'{{"label": "0_c1_i1", "score": {score}}}'
-    said = r"1 scores are not finite in float32: 0_c1_i1 \(line 4\)"
+    said = ("1", "float32", "0_c1_i1 (line 4)")
     if "e" not in score or "y" in score:
-        said = rf"scores\.jsonl:4: is not valid JSON \({score} is not a JSON number\)"
+        said = ("scores.jsonl:4", "JSON", score)
     refused(file.with_suffix(".jsonl"), "\n".join(rows), said)
     table = f"id,image,text,score\n0,1,0,{score.replace('Infinity', 'inf')}\n"
-    refused(file.with_suffix(".csv"), table, r"1 scores are not finite in float32: 0_c0_i1 \(line 2\)")
+    refused(file.with_suffix(".csv"), table, ("1", "float32", "0_c0_i1 (line 2)"))
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('{"label": "0_c0_i0", "score": 1', r"scores\.jsonl:2: is not valid JSON "),
-        ("[" * 100_000, r"scores\.jsonl:2: is not valid JSON "),
-        ("[1, 2]", r'scores\.jsonl:2: expected \{"label": "ID_c0_i0", "score": 0\.5\}; got \[1, 2\]'),
-        ('{"label": "0_c0_i0"}', r"scores\.jsonl:2: expected .*; got"),
-        ('{"label": "0_i0_c0", "score": 1}', r"scores\.jsonl:2: field 'label': expected ID_c0_i0; got '0_i0_c0'"),
-        ('{"label": 7, "score": 1}', r"scores\.jsonl:2: field 'label': expected ID_c0_i0; got 7"),
-        ('{"label": "0_c0_i0", "score": "high"}', r"scores\.jsonl:2: field 'score': expected a number; got 'high'"),
-        ('{"label": "0_c0_i0", "score": true}', r"scores\.jsonl:2: field 'score': expected a number; got True"),
-        ('{"label": "0_c0_i0", "score": null}', r"scores\.jsonl:2: field 'score': expected a number; got None"),
-        (f'{{"label": "0_c0_i0", "score": 1{"0" * 400}}}', r"scores\.jsonl:2: is not valid JSON \(10{59} is too large"),
-        ('{"label": "0_c0_i0", "score": 1, "score": 2}', r"scores\.jsonl:2: .*key 'score' is repeated in one object"),
-        ('{"label": "0_c0_i0", "score": "1_0"}', r"scores\.jsonl:2: field 'score': expected a number; got '1_0'"),
-        ('{"label": "0_c0_i0", "score": "\uff11"}', r"scores\.jsonl:2: field 'score': expected a number; got '\uff11'"),
-        ('{"label": "' + "a" * 300_000 + '", "score": 1}', r"scores\.jsonl:2: field 'label': .* got 'a{59}$"),
+        ('{"label": "0_c0_i0", "score": 1', ("scores.jsonl:2", "JSON")),
+        ("[" * 100_000, ("scores.jsonl:2", "JSON")),
+        ("[1, 2]", ("scores.jsonl:2", '{"label": "ID_c0_i0", "score": 0.5}', "[1, 2]")),
+        ('{"label": "0_c0_i0"}', ("scores.jsonl:2", '{"label": "ID_c0_i0", "score": 0.5}', '{"label": "0_c0_i0"}')),
+        ('{"label": "0_i0_c0", "score": 1}', ("scores.jsonl:2", "'label'", "ID_c0_i0", "'0_i0_c0'")),
+        ('{"label": 7, "score": 1}', ("scores.jsonl:2", "'label'", "ID_c0_i0", "7")),
+        ('{"label": "0_c0_i0", "score": "high"}', ("scores.jsonl:2", "'score'", "number", "'high'")),
+        ('{"label": "0_c0_i0", "score": true}', ("scores.jsonl:2", "'score'", "number", "True")),
+        ('{"label": "0_c0_i0", "score": null}', ("scores.jsonl:2", "'score'", "number", "None")),
+        (f'{{"label": "0_c0_i0", "score": 1{"0" * 400}}}', ("scores.jsonl:2", "JSON", "1" + "0" * 59)),
+        ('{"label": "0_c0_i0", "score": 1, "score": 2}', ("scores.jsonl:2", "'score'", "repeated")),
+        ('{"label": "0_c0_i0", "score": "1_0"}', ("scores.jsonl:2", "'score'", "number", "'1_0'")),
+        ('{"label": "0_c0_i0", "score": "\uff11"}', ("scores.jsonl:2", "'score'", "number", "'\uff11'")),
+        ('{"label": "' + "a" * 300_000 + '", "score": 1}', ("scores.jsonl:2", "'label'", "'" + "a" * 59)),
     ],
 )
-def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, message: str) -> None:
+def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, message: str | tuple[str, ...]) -> None:
     refused(file.with_suffix(".jsonl"), f"{lines()[0]}\n{row}\n", message)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("id,text,image,score\n", r"scores\.csv:1: expected the header id,image,text,score; got 'id,text,image,score'"),
-        ("", r"scores\.csv:1: expected the header id,image,text,score; got ''"),
-        ("id,image,text,score\n0,0,0\n", r"scores\.csv:2: expected 4 columns; got 3"),
-        ("id,image,text,score\n0,0,0,1\n0,-1,0,1\n", r"scores\.csv:3: field 'image': expected 0, 1\.\.\.; got '-1'"),
-        ("id,image,text,score\n0,0,one,1\n", r"scores\.csv:2: field 'text': expected 0, 1\.\.\.; got 'one'"),
-        ("id,image,text,score\n0,0,0,1_0\n", r"scores\.csv:2: field 'score': expected a number; got '1_0'"),
-        ("id,image,text,score\n0,0,0,\uff11\n", r"scores\.csv:2: field 'score': expected a number; got '\uff11'"),
-        ("id,image,text,score\n0,0,0,\n", r"scores\.csv:2: field 'score': expected a number; got ''"),
-        ('id,image,text,score\n"0,0,0,1\n', r"scores\.csv:2: is not CSV: unexpected end of data"),
-        ("id,image,text,score\n0,0,0,1\n0,0,0,1\n", r"1 scores occur twice in the file: 0_c0_i0 \(line 3\)"),
-        ("id,image,text,score\n7,0,0,1\n", r"1 scores are of no item of this benchmark .*: 7_c0_i0 \(line 2\)"),
+        ("id,text,image,score\n", ("scores.csv:1", "id,image,text,score", "'id,text,image,score'")),
+        ("", ("scores.csv:1", "id,image,text,score", "''")),
+        ("id,image,text,score\n0,0,0\n", ("scores.csv:2", "4 columns", "3")),
+        ("id,image,text,score\n0,0,0,1\n0,-1,0,1\n", ("scores.csv:3", "'image'", "'-1'")),
+        ("id,image,text,score\n0,0,one,1\n", ("scores.csv:2", "'text'", "'one'")),
+        ("id,image,text,score\n0,0,0,1_0\n", ("scores.csv:2", "'score'", "number", "'1_0'")),
+        ("id,image,text,score\n0,0,0,\uff11\n", ("scores.csv:2", "'score'", "number", "'\uff11'")),
+        ("id,image,text,score\n0,0,0,\n", ("scores.csv:2", "'score'", "number", "''")),
+        ('id,image,text,score\n"0,0,0,1\n', ("scores.csv:2", "CSV", "unexpected end of data")),
+        ("id,image,text,score\n0,0,0,1\n0,0,0,1\n", ("1", "twice", "0_c0_i0 (line 3)")),
+        ("id,image,text,score\n7,0,0,1\n", ("1", "7_c0_i0 (line 2)")),
         (
             b"id,image,text,score\n0,0,0,1\n\xe9,0,0,1\n",
-            r"scores\.csv:3: is not UTF-8 \(byte 0xe9\); save the file",
+            ("scores.csv:3", "UTF-8", "0xe9"),
         ),
     ],
 )
-def test_a_bad_csv_line_is_an_error_with_its_number(file: Path, content: str | bytes, message: str) -> None:
+def test_a_bad_csv_line_is_an_error_with_its_number(
+    file: Path, content: str | bytes, message: str | tuple[str, ...]
+) -> None:
     refused(file.with_suffix(".csv"), content, message)
 
 
@@ -183,28 +186,25 @@ GOOD = np.zeros((2, 2, 2))
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (npz(scores=GOOD), "has no array ids; it must hold ids and scores"),
-        (npz(ids=[0, 1], scores=GOOD), r"ids must be strings \(n,\); got int64 \(2,\)"),
-        (npz(ids=["0", "1"], scores=GOOD[0]), r"scores must be numbers \(2, 2, 2\) for its 2 ids .*; got float64 \(2, "
-        r"2\)"),
-        (npz(ids=["0", "1"], scores=GOOD.astype(str)), r"scores must be numbers .*; got <U32 \(2, 2, 2\)"),
-        (npz(ids=["0", "0"], scores=GOOD), "1 scores are of items that occur twice in the file: 0"),
-        (npz(ids=["0", "2"], scores=GOOD), "1 scores are of no item of this benchmark: 2"),
-        (npz(ids=["0"], scores=GOOD[:1]), "1 of 2 scores are missing: 1"),
+        (npz(scores=GOOD), ("array ids", "ids", "scores")),
+        (npz(ids=[0, 1], scores=GOOD), ("ids", "(n,)", "int64 (2,)")),
+        (npz(ids=["0", "1"], scores=GOOD[0]), ("(2, 2, 2)", "2", "float64 (2, 2)")),
+        (npz(ids=["0", "1"], scores=GOOD.astype(str)), ("numbers", "<U32 (2, 2, 2)")),
+        (npz(ids=["0", "0"], scores=GOOD), ("1", "twice", "0")),
+        (npz(ids=["0", "2"], scores=GOOD), ("1", "benchmark", "2")),
+        (npz(ids=["0"], scores=GOOD[:1]), ("1", "2", "missing", "1")),
         (
             npz(ids=["0", "1"], scores=np.where(np.arange(8).reshape(GOOD.shape) == 7, np.nan, 0)),
-            "not finite in float32: 1",
+            ("float32", "1"),
         ),
-        (npz(ids=["0", "1"], scores=GOOD + 1e200), "2 scores are not finite in float32: 0, 1"),
-        (npz(ids=["0", "1"], scores=GOOD, kind="cosine"), "kind must be one of similarity, logit, probability; got "
-        "'cosine'"),
-        (npz(ids=np.array(["0", "1"], object), scores=GOOD), "is not an npz file of plain arrays: "
-        ".*allow_pickle=False"),
-        (b"PK\x03\x04 cut off", "is not an npz file of plain arrays: File is not a zip file"),
-        (npz(ids=["0", "1"], scores=GOOD)[:-40], "is not an npz file of plain arrays: "),
+        (npz(ids=["0", "1"], scores=GOOD + 1e200), ("2", "float32", "0, 1")),
+        (npz(ids=["0", "1"], scores=GOOD, kind="cosine"), ("kind", "similarity, logit, probability", "'cosine'")),
+        (npz(ids=np.array(["0", "1"], object), scores=GOOD), ("npz", "allow_pickle=False")),
+        (b"PK\x03\x04 cut off", ("npz", "File is not a zip file")),
+        (npz(ids=["0", "1"], scores=GOOD)[:-40], ("npz", "plain arrays")),
     ],
 )  # fmt: skip
-def test_a_bad_npz_is_refused(file: Path, content: bytes, message: str) -> None:
+def test_a_bad_npz_is_refused(file: Path, content: bytes, message: str | tuple[str, ...]) -> None:
     refused(file.with_suffix(".npz"), content, message)
 
 
@@ -224,18 +224,18 @@ def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(
     np.save(plain, np.array(["0", "1"]))
     bomb = zipped(ids=plain.getvalue(), scores=bytes(5 << 20))
     assert len(bomb) < 10_000
-    refused(file.with_suffix(".npz"), bomb, r"'scores\.npy' unpacks to 5,242,880 bytes; at most 1,048,576 are read")
+    refused(file.with_suffix(".npz"), bomb, ("'scores.npy'", "5,242,880", "1,048,576"))
 
 
 def test_an_array_whose_header_claims_terabytes_is_refused(file: Path) -> None:
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2, 2)})
     content = zipped(ids=b"", scores=header.getvalue())
-    refused(file.with_suffix(".npz"), content, "is not an npz file of plain arrays: ")
+    refused(file.with_suffix(".npz"), content, ("npz", "plain arrays"))
     plain = io.BytesIO()
     np.save(plain, np.array(["0", "1"]))
     content = zipped(ids=plain.getvalue(), scores=header.getvalue())
-    refused(file.with_suffix(".npz"), content, r"an array of shape \(1000000000000, 2, 2\) is cut off")
+    refused(file.with_suffix(".npz"), content, "(1000000000000, 2, 2)")
 
 
 def crafted(header: bytes) -> bytes:
@@ -263,7 +263,10 @@ def test_a_crafted_header_is_one_line(file: Path, header: bytes) -> None:
     ids = io.BytesIO()
     np.save(ids, np.array(["0", "1"]))
     content = zipped(ids=ids.getvalue(), scores=crafted(header))
-    refused(file.with_suffix(".npz"), content, r"\A.*/scores\.npz is not an npz file of plain arrays: [^\n]{1,400}\Z")
+    file.with_suffix(".npz").write_bytes(content)
+    with raises(ScoreError, "scores.npz", "plain arrays") as caught:
+        read_scores(file.with_suffix(".npz"), ids=("0", "1"), shape=(2, 2))
+    assert len(str(caught.value)) < 600 and "\n" not in str(caught.value)
 
 
 def test_an_array_named_twice_is_refused(file: Path) -> None:
@@ -279,7 +282,7 @@ def test_an_array_named_twice_is_refused(file: Path) -> None:
             warnings.simplefilter("ignore")
             for member in dict.fromkeys(members) if names[0] != names[1] else members:
                 archive.writestr(member, arrays[member.removesuffix(".npy")])
-        refused(file.with_suffix(".npz"), stream.getvalue(), "it holds two arrays of one name, '(scores|ids|kind)'")
+        refused(file.with_suffix(".npz"), stream.getvalue(), ("two arrays", repr(names[0].removesuffix(".npy"))))
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
@@ -289,30 +292,28 @@ def test_an_archive_packed_as_numpy_does_not_is_refused_before_it_reserves_memor
         for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD)):
             with archive.open(f"{name}.npy", "w") as member:
                 np.save(member, array)
-    refused(file.with_suffix(".npz"), stream.getvalue(), "'ids.npy' is packed as numpy does not")
+    refused(file.with_suffix(".npz"), stream.getvalue(), ("'ids.npy'", "packed"))
 
 
 def test_probabilities_outside_their_range_are_refused_with_the_files_name(file: Path) -> None:
     path = file.with_suffix(".jsonl")
     path.write_text("\n".join(lines(_1_c0_i0=1.5)))
-    with pytest.raises(
-        ScoreError, match=r"scores\.jsonl: probabilities must lie in \[0, 1\]; outside in 1 of 2 items: 1"
-    ):
+    with raises(ScoreError, "scores.jsonl", "[0, 1]", "1", "2", "1"):
         read_scores(path, ids=["0", "1"], shape=(2, 2), kind="probability")
 
 
 def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     scores = Scores(("a",), [[[0.25, 0.5]]], "logit")
-    with pytest.raises(ScoreError, match=r"gone\.csv: cannot be read \(No such file or directory\)"):
+    with raises(ScoreError, "gone.csv", "No such file or directory"):
         read_scores(tmp_path / "gone.csv", ids=["a"], shape=(1, 2))
-    with pytest.raises(ScoreError, match=r"read from \.npz, \.csv, \.jsonl or \.npy files; got '\.json'"):
+    with raises(ScoreError, "'.json'"):
         read_scores(tmp_path / "a.json", ids=["a"], shape=(1, 2))
-    with pytest.raises(ScoreError, match=r"written to \.npz, \.csv or \.jsonl files; got ''"):
+    with raises(ScoreError, "got ''", "files"):
         write_scores(scores, tmp_path / "a")
-    with pytest.raises(ScoreError, match=r"a\.csv cannot be written: No such file or directory"):
+    with raises(ScoreError, "a.csv", "No such file or directory"):
         write_scores(scores, tmp_path / "gone" / "a.csv")
     for bad in ("a\0", "\ud800"):
-        with pytest.raises(ScoreError, match="ids cannot hold a NUL or a lone surrogate: "):
+        with raises(ScoreError, "NUL", "ids"):
             write_scores(Scores((bad,), [[[0.25, 0.5]]], "logit"), tmp_path / "a.npz")
     assert list(tmp_path.iterdir()) == []
 
@@ -339,14 +340,12 @@ def test_a_plain_array_holds_items_in_their_order_or_one_number_a_pair(tmp_path:
     rows = np.random.default_rng(0).permutation(12).reshape(2, 2, 3)
     raw = read_raw_scores(tmp_path / "pairs.npy", ids=["b", "a"], shape=(2, 3), rows=rows)
     assert np.array_equal(raw.values, rows)
-    for bad, said in ((b"", "is not a .npy file of plain numbers"), (b"\x93NUMPY\x01\x00v\x00{", "is not a .npy file")):
+    for bad, said in ((b"", ("plain", "file")), (b"\x93NUMPY\x01\x00v\x00{", ".npy")):
         (tmp_path / "bad.npy").write_bytes(bad)
-        with pytest.raises(ScoreError, match=said):
+        with raises(ScoreError, said):
             read_scores(tmp_path / "bad.npy", ids=["a"], shape=(1, 2))
     np.save(tmp_path / "short.npy", np.zeros(5))
-    with pytest.raises(
-        ScoreError, match=r"2 pairs, as `tellapart export` lists them, or is \(1, 1, 2\).*got float64 \(5,\)"
-    ):
+    with raises(ScoreError, "2", "(1, 1, 2)", "float64", "(5,)"):
         read_scores(tmp_path / "short.npy", ids=["a"], shape=(1, 2))
 
 

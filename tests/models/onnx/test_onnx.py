@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, preprocess
 from tellapart.models.onnx.folder import FILES, OnnxConfig
@@ -168,46 +169,44 @@ def test_cropping_takes_the_middle_after_the_shorter_side_is_brought_to_size(
 @pytest.mark.parametrize("name", ["config.json", *FILES])
 def test_a_missing_file_is_named(tiny_encoder: Any, name: str) -> None:
     (tiny_encoder.folder / name).unlink()
-    with pytest.raises(
-        ModelError, match=f"encoder has no {name}; an ONNX dual encoder is a folder with config.json, im"
-    ):
+    with raises(ModelError, name, "ONNX", "config.json"):
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"image_sizes": 3}, r"config\.json: unknown field 'image_sizes'; did you mean 'image_size'\?"),
-        ({"zzz": 3}, r"config\.json: unknown field 'zzz'; known are schema_version, name,"),
-        ({"std": None}, r"config\.json: field 'std': is missing"),
-        ({"image_size": "160px"}, r"config\.json: field 'image_size': input should be a valid integer, got '160px'"),
-        ({"schema_version": 2}, r"config\.json: field 'schema_version': input should be 1, got 2"),
-        ({"std": [0.1, 0, 0.1]}, r"std must be positive; got \(0\.1, 0\.0, 0\.1\)"),
-        ({"kind": "logit"}, r"kind 'logit' needs a logit_scale"),
-        ({"sha256": {}}, r"sha256 must name image\.onnx, text\.onnx, tokenizer\.json; got nothing"),
-        ({"pad_token": "<pad>"}, r"tokenizer\.json has no token '<pad>', which config\.json names as pad_token"),
+        ({"image_sizes": 3}, ("config.json", "'image_sizes'", "'image_size'")),
+        ({"zzz": 3}, ("config.json", "'zzz'", "schema_version")),
+        ({"std": None}, ("config.json", "'std'")),
+        ({"image_size": "160px"}, ("config.json", "'image_size'", "input", "'160px'")),
+        ({"schema_version": 2}, ("config.json", "'schema_version'", "input", "1", "2")),
+        ({"std": [0.1, 0, 0.1]}, "(0.1, 0.0, 0.1)"),
+        ({"kind": "logit"}, ("'logit'", "logit_scale")),
+        ({"sha256": {}}, ("sha256", "image.onnx", "text.onnx", "tokenizer.json")),
+        ({"pad_token": "<pad>"}, ("tokenizer.json", "'<pad>'", "config.json", "pad_token")),
         (
             {"image_size": 32},
-            r"image\.onnx: input 'pixel_values' must be tensor\(float\) \('n', 3, 32, 32\); got tensor",
+            ("image.onnx", "input", "'pixel_values'", "3, 32, 32"),
         ),
-        ({"context_length": 7}, r"text\.onnx: input 'input_ids' must be .*\('n', 7\); got tensor\(int64\) \('n', 6\)"),
+        ({"context_length": 7}, ("text.onnx", "input", "'input_ids'", "7", "tensor(int64)", "6")),
     ],
 )
 def test_a_wrong_configuration_is_an_error_that_names_the_field(
-    tiny_encoder: Any, changes: dict[str, Any], message: str
+    tiny_encoder: Any, changes: dict[str, Any], message: str | tuple[str, ...]
 ) -> None:
     tiny_encoder.change_config(**changes)
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, message):
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
 def test_a_configuration_that_is_no_json_is_an_error_with_its_line(tiny_encoder: Any) -> None:
     path = tiny_encoder.folder / "config.json"
     path.write_text('{\n "name": "x",\n "image_size": ,\n}')
-    with pytest.raises(ModelError, match=r"config\.json: is not valid JSON \(Expecting value at line 3, column 16\)"):
+    with raises(ModelError, "config.json", "JSON", "Expecting value", "3", "16"):
         OnnxDualEncoder.load(tiny_encoder.folder)
     path.write_bytes(b'{\n "name": "caf\xe9"}')
-    with pytest.raises(ModelError, match=r"config\.json:2: is not UTF-8"):
+    with raises(ModelError, "config.json:2", "UTF-8"):
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
@@ -215,16 +214,16 @@ def test_a_configuration_that_is_no_json_is_an_error_with_its_line(tiny_encoder:
 def test_a_changed_file_is_refused(tiny_encoder: Any, name: str) -> None:
     with (tiny_encoder.folder / name).open("ab") as file:
         file.write(b" ")
-    with pytest.raises(ModelError, match=rf"{name}: its SHA-256 is .*, config\.json says .*fetch the folder again"):
+    with raises(ModelError, name, "SHA-256", "config.json"):
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
 def test_other_files_in_the_places_of_the_four_are_refused(tiny_encoder: Any) -> None:
     tiny_encoder.replace("tokenizer.json", b"{}")
-    with pytest.raises(ModelError, match=r"tokenizer\.json is not a file of the tokenizers library"):
+    with raises(ModelError, "tokenizer.json", "file"):
         OnnxDualEncoder.load(tiny_encoder.folder)
     tiny_encoder.replace("image.onnx", b"<html>not found</html>")
-    with pytest.raises(ModelError, match=r"image\.onnx is not an ONNX model: "):
+    with raises(ModelError, "image.onnx", "ONNX", "model"):
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
@@ -232,7 +231,7 @@ def test_a_graph_of_an_unknown_operator_is_refused(tiny_encoder: Any, graphs: di
     graph = graphs["image"](tiny_encoder.weights)
     graph.graph.node[1].op_type = "Conjure"
     tiny_encoder.replace("image.onnx", graph.SerializeToString())
-    with pytest.raises(ModelError, match=r"image\.onnx cannot be loaded by onnxruntime: .*Conjure"):
+    with raises(ModelError, "image.onnx", "Conjure"):
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
@@ -241,19 +240,19 @@ def test_other_input_names_and_output_counts_are_refused(
 ) -> None:
     graph = graphs["image"](tiny_encoder.weights, name="picture")
     tiny_encoder.replace("image.onnx", graph.SerializeToString())
-    with pytest.raises(ModelError, match=r"image\.onnx: expected an input 'pixel_values'; got picture"):
+    with raises(ModelError, "image.onnx", "input", "'pixel_values'", "picture"):
         OnnxDualEncoder.load(tiny_encoder.folder)
     graph = graphs["image"](tiny_encoder.weights)
     graph.graph.output.append(graph.graph.input[0])
     tiny_encoder.replace("image.onnx", graph.SerializeToString())
-    with pytest.raises(ModelError, match=r"image\.onnx: expected one output, the vectors; got vectors, pixel_values"):
+    with raises(ModelError, "image.onnx", "pixel_values"):
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
 def test_vectors_of_another_length_than_configured_are_refused(tiny_encoder: Any) -> None:
     tiny_encoder.change_config(dimensions=9)
     model = OnnxDualEncoder.load(tiny_encoder.folder)
-    with pytest.raises(ModelError, match=r"image\.onnx: expected a float32 output \(n, 9\); .*gave float32 \(1, 8\)"):
+    with raises(ModelError, "image.onnx", "float32", "(n, 9)", "float32", "(1, 8)"):
         model.encode_images(pictures(1))
 
 
@@ -262,14 +261,14 @@ def test_a_vector_of_length_zero_is_an_error_that_names_the_model(
 ) -> None:
     weights = tiny_encoder.weights | {"project": np.zeros((5, 8), np.float32)}
     tiny_encoder.replace("image.onnx", graphs["image"](weights).SerializeToString())
-    with pytest.raises(ModelError, match=r"tiny: 2 of 2 vectors have length zero or are not finite"):
+    with raises(ModelError, "2", "2", "vectors"):
         OnnxDualEncoder.load(tiny_encoder.folder).encode_images(pictures(2))
 
 
 def test_a_graph_that_fails_while_it_runs_is_an_error(tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]) -> None:
     weights = tiny_encoder.weights | {"table": tiny_encoder.weights["table"][:4]}
     tiny_encoder.replace("text.onnx", graphs["text"](weights).SerializeToString())
-    with pytest.raises(ModelError, match=r"text\.onnx failed: .*indices element out of data bounds"):
+    with raises(ModelError, "text.onnx", "failed"):
         OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["left"])
 
 
@@ -282,21 +281,19 @@ def test_weights_in_other_files_are_refused(
     graph = graphs["image"](tiny_encoder.weights)
     onnx.external_data_helper.set_external_data(graph.graph.initializer[1], location=location)
     tiny_encoder.replace("image.onnx", graph.SerializeToString())
-    with pytest.raises(ModelError, match=r"image\.onnx keeps 1 tensors in other files \(the first: 'project'\)"):
+    with raises(ModelError, "image.onnx", "1", "'project'"):
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
 def test_devices_that_are_not_there_are_refused(tiny_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ModelError, match="device 'tpu' is unknown; use one of cpu, cuda"):
+    with raises(ModelError, "'tpu'", "device"):
         OnnxDualEncoder.load(tiny_encoder.folder, device="tpu")
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
-    with pytest.raises(
-        ModelError, match=r"'cuda' needs CUDAExecutionProvider; this onnxruntime has CPUExec.*install onnx"
-    ):
+    with raises(ModelError, "'cuda'", "CUDAExecutionProvider", "CPUExecutionProvider"):
         OnnxDualEncoder.load(tiny_encoder.folder, device="cuda")
     # One that has the provider and cannot start it goes on with the CPU.
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CUDAExecutionProvider"])
-    with pytest.warns(UserWarning, match="CUDAExecutionProvider"), pytest.raises(ModelError, match="could not start"):
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider"), raises(ModelError, "CUDAExecutionProvider"):
         OnnxDualEncoder.load(tiny_encoder.folder, device="cuda")
 
 

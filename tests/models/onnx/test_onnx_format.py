@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.models.onnx.file_format import external_tensors
 
 onnx = pytest.importorskip("onnx", reason="the graphs are built with onnx, of the extra 'train'")
@@ -83,22 +84,22 @@ def test_graphs_nested_without_end_are_refused() -> None:
     graph = onnx.helper.make_graph([constant("a")], "g", [], [])
     for _ in range(30):
         graph = onnx.helper.make_graph([onnx.helper.make_node("Loop", [], ["y"], body=graph)], "g", [], [])
-    with pytest.raises(ValueError, match="nests more than 60 messages"):
+    with raises(ValueError, "60"):
         external_tensors(onnx.helper.make_model(graph).SerializeToString())
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "it holds no graph"),
-        (b"\x08\x07", "it holds no graph"),
-        (b"\x3a\x05ab", r"ends in the middle of a field \(3 bytes are missing\)"),
-        (b"\x80", "ends in the middle of a number"),
-        (b"\x3a" + b"\xff" * 12, "ends in the middle of a number"),
+        (b"", "graph"),
+        (b"\x08\x07", "graph"),
+        (b"\x3a\x05ab", ("field", "3 bytes")),
+        (b"\x80", "number"),
+        (b"\x3a" + b"\xff" * 12, "number"),
     ],
 )
-def test_bytes_that_are_no_model_are_refused(data: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bytes_that_are_no_model_are_refused(data: bytes, message: str | tuple[str, ...]) -> None:
+    with raises(ValueError, message):
         external_tensors(data)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tellapart.data.video
+from facts import raises
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
@@ -246,7 +247,7 @@ def test_a_tokenizer_with_more_entries_than_embeddings_is_refused(
         tmp_path, checkpoints("tiny"), lambda state: state.update({"token_embedding.weight": torch.ones(5, 32)})
     )
     folder = saved_folder(tmp_path, file, model_cfg=CLIP | {"text_cfg": text})
-    with pytest.raises(ModelError, match=r"its tokenizer has \d+ entries, its token embeddings 5 rows"):
+    with raises(ModelError, "5", "tokenizer", "token"):
         find_model(f"local-dir:{folder}")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model
 from tellapart.models.openclip.building import without_initialisation
@@ -70,7 +71,7 @@ def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(
     folder = saved_folder(tmp_path / "a", checkpoints("tiny"), file="first.pt")
     assert find_model(f"local-dir:{folder}").activation == "GELU"
     saved_folder(folder, checkpoints("tiny"), file="second.pt")
-    with pytest.raises(ModelError, match=r"expected open_clip_model.safetensors in .* it has first.pt, second.pt"):
+    with raises(ModelError, "open_clip_model.safetensors", "first.pt", "second.pt"):
         find_model(f"local-dir:{folder}")
     saved_folder(folder, checkpoints("tiny"))
     assert find_model(f"local-dir:{folder}").activation == "GELU"
@@ -79,22 +80,25 @@ def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda state: state.pop("ln_final.bias"), r"1 missing \(ln_final.bias\)"),
-        (lambda state: [state.pop(key) for key in list(state)[:5]], r"5 missing \(.*, .*, .* and 2 more\)"),
-        (lambda state: state.update(head=torch.ones(2)), r"1 unexpected \(head\)"),
+        (lambda state: state.pop("ln_final.bias"), ("1", "ln_final.bias")),
+        (lambda state: [state.pop(key) for key in list(state)[:5]], ("5", "2", "missing")),
+        (lambda state: state.update(head=torch.ones(2)), ("1", "unexpected")),
         (
             lambda state: state.update(positional_embedding=torch.ones(64, 32)),
-            r"1 of another shape \(positional_embedding \(64, 32\), not \(77, 32\)\)",
+            ("1", "positional_embedding", "(64, 32)", "(77, 32)"),
         ),
-        (lambda state: state["ln_final.bias"].fill_(float("nan")), "holds NaN or infinity, first in ln_final.bias"),
-        (lambda state: state.update({"vision_model.a": torch.ones(1)}), "is a checkpoint of transformers"),
+        (lambda state: state["ln_final.bias"].fill_(float("nan")), ("NaN", "ln_final.bias")),
+        (lambda state: state.update({"vision_model.a": torch.ones(1)}), "checkpoint"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_names_what_is_wrong(
-    checkpoints: Callable[[str], Path], tmp_path: Path, change: Callable[[dict[str, Any]], Any], message: str
+    checkpoints: Callable[[str], Path],
+    tmp_path: Path,
+    change: Callable[[dict[str, Any]], Any],
+    message: str | tuple[str, ...],
 ) -> None:
     file = spoilt(tmp_path, checkpoints("tiny"), change)
-    with pytest.raises(ModelError, match=message) as caught:
+    with raises(ModelError, message) as caught:
         find_model(f"open_clip:tiny-gelu@{file}")
     assert "\n" not in str(caught.value)
 
@@ -109,7 +113,7 @@ def test_numbers_whose_sum_is_infinite_are_finite(checkpoints: Callable[[str], P
 def test_a_checkpoint_of_another_architecture_is_answered_with_that_one(
     checkpoints: Callable[[str], Path], other: str
 ) -> None:
-    with pytest.raises(ModelError, match=f"does not fit tiny: .* of another shape .*; did you mean '{other}'"):
+    with raises(ModelError, f"'{other}'", "shape"):
         find_model(f"open_clip:tiny-gelu@{checkpoints(other)}")
 
 
@@ -170,11 +174,7 @@ def test_a_bare_file_whose_activation_must_be_said_is_answered_with_both_names(
     checkpoints: Callable[[str], Path],
 ) -> None:
     file = checkpoints("tiny")
-    with pytest.raises(
-        UnknownNameError,
-        match=rf"fit tiny, tiny-custom, tiny-quickgelu; write open_clip:tiny-quickgelu@{file} \(fine-tunes "
-        rf"of OpenAI's.*\) or open_clip:tiny-gelu@{file} \(of LAION's",
-    ):
+    with raises(UnknownNameError, f"open_clip:tiny-quickgelu@{file}", "OpenAI", f"open_clip:tiny-gelu@{file}", "LAION"):
         find_model(str(file))
 
 
@@ -182,17 +182,17 @@ def test_a_bare_file_that_nothing_fits_is_told_so(tmp_path: Path) -> None:
     torch.save({"head": torch.ones(2, 3)}, tmp_path / "head.pt")
     torch.save({"vision_model.a": torch.ones(2, 3)}, tmp_path / "hf.pt")
     torch.save({"epoch": 3}, tmp_path / "none.pt")
-    with pytest.raises(UnknownNameError, match=r"head.pt is a file of weights that fit no architecture of open_clip"):
+    with raises(UnknownNameError, "head.pt", "open_clip"):
         find_model(str(tmp_path / "head.pt"))
-    with pytest.raises(UnknownNameError, match=r"hf.pt is a checkpoint of transformers; write hf:FOLDER, its folder"):
+    with raises(UnknownNameError, "hf.pt", "hf:FOLDER", "checkpoint"):
         find_model(str(tmp_path / "hf.pt"))
-    with pytest.raises(ModelError, match=r"none.pt holds no state dict: .*; a file of open_clip's weights is named"):
+    with raises(ModelError, "none.pt", "dict", "open_clip"):
         find_model(str(tmp_path / "none.pt"))
 
 
 def test_a_missing_bias_is_not_filled_in(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:
     file = spoilt(tmp_path, checkpoints("tiny-bidirectional"), lambda state: state.pop("logit_bias"))
-    with pytest.raises(ModelError, match=r"1 missing \(logit_bias\)"):
+    with raises(ModelError, "1", "logit_bias"):
         find_model(f"open_clip:tiny-bidirectional@{file}")
 
 
@@ -212,50 +212,50 @@ def test_names_and_shapes_that_open_clip_itself_renames_are_read(
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_cfg": None}, "has no 'model_cfg'"),
-        ({"preprocess_cfg": {"mean": MEAN}}, "says nothing of std, interpolation, resize_mode; add"),
+        ({"model_cfg": None}, "'model_cfg'"),
+        ({"preprocess_cfg": {"mean": MEAN}}, "resize_mode"),
         (
             {"preprocess_cfg": PREPROCESSING | {"size": 224}},
-            r"makes images of \(224, 224\) pixels, .* takes \(32, 32\)",
+            ("(224, 224)", "(32, 32)"),
         ),
-        ({"preprocess_cfg": PREPROCESSING | {"resize_mode": "crop"}}, "open_clip cannot build it"),
-        ({"model_cfg": CLIP | {"wings": 2}}, "open_clip cannot build it: .*wings"),
+        ({"preprocess_cfg": PREPROCESSING | {"resize_mode": "crop"}}, ("open_clip", "build")),
+        ({"model_cfg": CLIP | {"wings": 2}}, ("open_clip", "build")),
         (
             {"model_cfg": CLIP | {"text_cfg": TEXT | {"vocab_size": 500}}},
-            r"token_embedding.weight \(49408, 32\), not \(500, 32\)",
+            ("token_embedding.weight", "(49408, 32)", "(500, 32)"),
         ),
         (
             {"model_cfg": CLIP | {"text_cfg": TEXT | {"tokenizer_kwargs": {"reduction_mask": "random"}}}},
-            "leaves out words of long texts at random",
+            ("words", "texts"),
         ),
         (
             {"model_cfg": CLIP | {"text_cfg": TEXT | {"tokenizer_kwargs": {"additional_special_tokens": ["<x>"]}}}},
-            "its tokenizer has 49409 entries, its token embeddings 49408 rows",
+            ("49409", "49408", "tokenizer"),
         ),
         (
             {"model_cfg": CLIP | {"text_cfg": TEXT | {"pool_type": "eos", "eos_id": 2}}},
-            "its text tower pools at token 2, its tokenizer ends texts with 49407",
+            ("2", "49407", "text"),
         ),
         (
             {"model_cfg": CLIP | {"text_cfg": TEXT | {"hf_tokenizer_name": "x"}}},
-            "its tokenizer cannot be loaded: .*; open_clip takes it from the hub: load",
+            ("open_clip", "load"),
         ),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused_in_one_line(
-    checkpoints: Callable[[str], Path], tmp_path: Path, config: dict[str, Any], message: str
+    checkpoints: Callable[[str], Path], tmp_path: Path, config: dict[str, Any], message: str | tuple[str, ...]
 ) -> None:
     folder = saved_folder(tmp_path / "model", checkpoints("tiny"), **config)
-    with pytest.raises(ModelError, match=message) as caught:
+    with raises(ModelError, message) as caught:
         find_model(f"local-dir:{folder}")
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_without_a_configuration_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"has no open_clip_config.json"):
+    with raises(ModelError, "open_clip_config.json"):
         find_model(f"local-dir:{tmp_path}")
     (tmp_path / "open_clip_config.json").write_text("{")
-    with pytest.raises(ModelError, match=r"open_clip_config.json: is not valid JSON"):
+    with raises(ModelError, "open_clip_config.json", "JSON"):
         find_model(f"local-dir:{tmp_path}")
-    with pytest.raises(ModelError, match=r"gone.pt is no file; name a checkpoint file"):
+    with raises(ModelError, "gone.pt", "checkpoint"):
         find_model(f"open_clip:ViT-B-32-quickgelu@{tmp_path / 'gone.pt'}")

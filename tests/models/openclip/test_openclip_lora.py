@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.openclip.lora import merge_updates
@@ -155,21 +156,21 @@ def dropped(*names: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("tensors", "config", "message"),
     [
-        (WEIGHTS, None, r'm: lora\.pt holds 2 LoRA matrices, first fc\.lora_A.*write adapter_config\.json.*"r": 4'),
-        (WEIGHTS, {"r": 1}, r"adapter_config\.json: expected 'r'.*got 1 and None"),
-        (WEIGHTS, {"r": True, "lora_alpha": 1}, r"expected 'r'.*got True and 1"),
-        (WEIGHTS, {"r": 0, "lora_alpha": 1}, r"expected 'r', a number of at least 1.*got 0 and 1"),
-        (WEIGHTS, [4], r"expected 'r'.*got None and None"),
-        (WEIGHTS, {"r": 1, "lora_alpha": 1, "use_dora": True}, r"'use_dora' is set.*name the merged state dict"),
-        (WEIGHTS, {"r": 2, "lora_alpha": 1}, r"fc\.weight have shapes \(1, 2\) and \(2, 1\).*rank 2.*need \(2, 2\)"),
-        (dropped("fc.lora_B"), {"r": 1, "lora_alpha": 1}, r"holds fc\.lora_A alone; expected its weight's lora_A and"),
-        (dropped("fc.weight"), {"r": 1, "lora_alpha": 1}, r"fc\.lora_A without fc\.weight, which it changes; save the"),
+        (WEIGHTS, None, ("m", "lora.pt", "2", "LoRA", "fc.lora_A", "adapter_config.json", '"r"', "4")),
+        (WEIGHTS, {"r": 1}, ("adapter_config.json", "'r'", "1", "None")),
+        (WEIGHTS, {"r": True, "lora_alpha": 1}, ("'r'", "True", "1")),
+        (WEIGHTS, {"r": 0, "lora_alpha": 1}, ("'r'", "1", "0", "1")),
+        (WEIGHTS, [4], ("'r'", "None", "None")),
+        (WEIGHTS, {"r": 1, "lora_alpha": 1, "use_dora": True}, ("'use_dora'", "dict")),
+        (WEIGHTS, {"r": 2, "lora_alpha": 1}, ("fc.weight", "(1, 2)", "(2, 1)", "2", "(2, 2)")),
+        (dropped("fc.lora_B"), {"r": 1, "lora_alpha": 1}, ("fc.lora_A", "lora_A")),
+        (dropped("fc.weight"), {"r": 1, "lora_alpha": 1}, ("fc.lora_A", "fc.weight")),
     ],
 )
 def test_what_cannot_be_merged_is_an_error(
-    tensors: Mapping[str, Any], config: object, message: str, tmp_path: Path
+    tensors: Mapping[str, Any], config: object, message: str | tuple[str, ...], tmp_path: Path
 ) -> None:
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, message):
         merge_updates("m", tensors, written(tmp_path / "f", tensors, config))
 
 
@@ -186,7 +187,7 @@ def test_an_adapter_s_folder_is_merged_as_peft_merges_it(
     wrapped = peft.get_peft_model(model, settings)
     wrapped.save_pretrained(tmp_path / "a")
     torch.save(wrapped.merge_and_unload().state_dict(), tmp_path / "merged.pt")
-    with pytest.raises(ModelError, match=r"names no base model; write it there .* open_clip:ARCH/TAG@FOLDER"):
+    with raises(ModelError, "model", "open_clip:ARCH/TAG@FOLDER"):
         find_model(f"open_clip:tiny-gelu@{tmp_path / 'a'}")
     config = tmp_path / "a" / "adapter_config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": str(file)}))
@@ -200,5 +201,5 @@ def test_an_adapter_s_folder_is_merged_as_peft_merges_it(
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
         assert np.abs(one - bare).max() > 0.05
     config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": "an/id"}))
-    with pytest.raises(ModelError, match=r"'an/id', is no file; name the weights .*: open_clip:tiny-gelu/TAG@"):
+    with raises(ModelError, "'an/id'", "open_clip:tiny-gelu/TAG@"):
         find_model(f"open_clip:tiny-gelu@{tmp_path / 'a'}")

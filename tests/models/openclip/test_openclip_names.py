@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
@@ -41,12 +41,9 @@ def test_a_tag_of_the_other_activation_is_refused_with_the_architecture_that_fit
     tags = {"openai": {"file": str(checkpoints("tiny")), "quick_gelu": True}}
     tagged(open_clip, monkeypatch, "tiny", laion={"file": str(checkpoints("tiny"))}, **tags)
     tagged(open_clip, monkeypatch, "tiny-quickgelu", **tags)
-    message = "trained with QuickGELU, and tiny computes with GELU; did you mean 'open_clip:tiny-quickgelu/openai'"
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, "QuickGELU", "tiny", "GELU", "'open_clip:tiny-quickgelu/openai'"):
         find_model("open_clip:tiny/openai")
-    with pytest.raises(
-        UnknownNameError, match="no weights 'laion' of 'tiny-quickgelu'; did you mean 'open_clip:tiny/laion'"
-    ):
+    with raises(UnknownNameError, "'laion'", "'tiny-quickgelu'", "'open_clip:tiny/laion'"):
         find_model("open_clip:tiny-quickgelu/laion")
     assert find_model("open_clip:tiny-quickgelu/openai").activation == "QuickGELU"
 
@@ -54,29 +51,29 @@ def test_a_tag_of_the_other_activation_is_refused_with_the_architecture_that_fit
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("open_clip:ViT-B-23/openai", "no architecture 'ViT-B-23'; did you mean 'ViT-B-32'"),
-        ("open_clip:ViT-B-23@a.pt", "no architecture 'ViT-B-23'; did you mean 'ViT-B-32'"),
+        ("open_clip:ViT-B-23/openai", ("'ViT-B-23'", "'ViT-B-32'")),
+        ("open_clip:ViT-B-23@a.pt", ("'ViT-B-23'", "'ViT-B-32'")),
         (
             "open_clip:ViT-B-32/laion2b_s34b",
-            "no weights 'laion2b_s34b' of 'ViT-B-32'; did you mean 'laion2b_s34b_b79k'",
+            ("'laion2b_s34b'", "'ViT-B-32'", "'laion2b_s34b_b79k'"),
         ),
-        ("open_clip:ViT-B-32/zzz", "no weights 'zzz' of 'ViT-B-32'; it has openai, laion400m_e31, "),
-        ("open_clip:ViT-S-32/openai", "no weights 'openai' of 'ViT-S-32'"),
+        ("open_clip:ViT-B-32/zzz", ("'zzz'", "'ViT-B-32'", "laion400m_e31")),
+        ("open_clip:ViT-S-32/openai", ("'openai'", "'ViT-S-32'")),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest(name: str, message: str) -> None:
-    with pytest.raises(UnknownNameError, match=re.escape(message)):
+def test_an_unknown_name_is_answered_with_the_nearest(name: str, message: str | tuple[str, ...]) -> None:
+    with raises(UnknownNameError, message):
         find_model(name)
 
 
 @pytest.mark.parametrize("name", ["open_clip:ViT-B-32", "open_clip:ViT-B/32"])
 def test_an_architecture_without_weights_is_answered_with_its_tags(name: str) -> None:
-    with pytest.raises(ModelError, match=r"names no weights; write open_clip:ViT-B-32/TAG .* a tag .openai, laion400m"):
+    with raises(ModelError, "open_clip:ViT-B-32/TAG", "laion400m_e31"):
         find_model(name)
 
 
 def test_openais_weights_under_the_plain_name_are_refused_before_anything_is_fetched() -> None:
-    with pytest.raises(ModelError, match="did you mean 'open_clip:ViT-B-32-quickgelu/openai'"):
+    with raises(ModelError, "'open_clip:ViT-B-32-quickgelu/openai'"):
         find_model("open_clip:ViT-B-32/openai")
 
 
@@ -84,8 +81,7 @@ def test_a_bare_file_of_an_architecture_with_two_activations_must_say_which(
     open_clip: Any, checkpoints: Callable[[str], Path]
 ) -> None:
     file = checkpoints("tiny")
-    message = f"nothing says whether .* write open_clip:tiny-quickgelu@{file} .* or open_clip:tiny-gelu@{file}"
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, f"open_clip:tiny-quickgelu@{file}", f"open_clip:tiny-gelu@{file}"):
         find_model(f"open_clip:tiny@{file}")
 
 
@@ -118,12 +114,10 @@ def test_what_open_clips_trainer_wrote_decides_the_activation(
     assert find_model(f"open_clip:{right}@{file}").activation == (activation or "GELU")
     if activation is None:
         assert find_model(f"open_clip:{wrong}@{file}").activation == "QuickGELU"
-        with pytest.raises(ModelError, match="nothing says whether this file was trained with GELU or QuickGELU"):
+        with raises(ModelError, "GELU", "QuickGELU", "nothing"):
             find_model(f"open_clip:tiny@{file}")
         return
-    with pytest.raises(
-        ModelError, match=rf"params.txt beside the file says {activation}, .* did you mean 'open_clip:tiny"
-    ):
+    with raises(ModelError, "params.txt", activation, "open_clip:tiny"):
         find_model(f"open_clip:{wrong}@{file}")
     if activation == "GELU":
         assert find_model(f"open_clip:tiny@{file}").activation == "GELU"
@@ -135,7 +129,7 @@ def test_a_configuration_beside_the_file_decides_activation_and_preprocessing(
     stated = PREPROCESSING | {"mean": [0.1, 0.2, 0.3]}
     folder = saved_folder(tmp_path, checkpoints("tiny"), model_cfg=CLIP | {"quick_gelu": True}, preprocess_cfg=stated)
     file = folder / "open_clip_pytorch_model.bin"
-    with pytest.raises(ModelError, match=r"open_clip_config.json beside the file says QuickGELU.*tiny-quickgelu@"):
+    with raises(ModelError, "open_clip_config.json", "QuickGELU", "tiny-quickgelu@"):
         find_model(f"open_clip:tiny@{file}")
     model = find_model(f"open_clip:tiny-quickgelu@{file}")
     assert model.fingerprint == find_model(f"local-dir:{folder}").fingerprint
@@ -146,7 +140,7 @@ def test_a_fine_tune_has_activation_and_preprocessing_of_the_tag_it_came_from(
 ) -> None:
     tagged(open_clip, monkeypatch, "tiny", a={}, b={"mean": (0.5,) * 3, "resize_mode": "squash"})
     file = checkpoints("tiny")
-    with pytest.raises(ModelError, match=rf"published with 2 kinds of preprocessing .* open_clip:tiny-gelu/a@{file}"):
+    with raises(ModelError, "2", f"open_clip:tiny-gelu/a@{file}"):
         find_model(f"open_clip:tiny-gelu@{file}")
     models = [find_model(f"open_clip:tiny/{tag}@{file}") for tag in "ab"]
     assert models[0].fingerprint != models[1].fingerprint
@@ -170,7 +164,7 @@ def test_openais_own_state_dict_must_have_quickgelu(checkpoints: Callable[[str],
     state = torch.load(checkpoints("tiny"), weights_only=True)
     numbers = {"input_resolution": 32, "context_length": 77, "vocab_size": 49408}
     torch.save(state | {key: torch.tensor(value) for key, value in numbers.items()}, tmp_path / "openai.pt")
-    with pytest.raises(ModelError, match="OpenAI's own weights, trained with QuickGELU; use tiny-quickgelu"):
+    with raises(ModelError, "OpenAI", "QuickGELU", "weights"):
         find_model(f"open_clip:tiny-gelu@{tmp_path / 'openai.pt'}")
     assert find_model(f"open_clip:tiny-quickgelu@{tmp_path / 'openai.pt'}").activation == "QuickGELU"
 
@@ -178,7 +172,7 @@ def test_openais_own_state_dict_must_have_quickgelu(checkpoints: Callable[[str],
 @pytest.mark.slow
 def test_another_reading_is_refused(checkpoints: Callable[[str], Path]) -> None:
     name = f"open_clip:tiny-gelu@{checkpoints('tiny')}"
-    with pytest.raises(ModelError, match="has no reading 'itm'; a dual encoder of open_clip has one, 'itc'"):
+    with raises(ModelError, "'itm'", "open_clip", "'itc'"):
         find_model(name, ModelOptions(reading="itm"))
     assert find_model(name, ModelOptions(reading="itc")).kind == "similarity"
 
@@ -225,9 +219,7 @@ def test_a_published_model_in_the_cache_is_loaded_offline(
 
 @pytest.mark.parametrize("name", ["hf-hub:org/absent", "open_clip:ViT-B-32/laion2b_s34b_b79k"])
 def test_what_is_not_in_the_cache_is_not_fetched_offline(hub: Callable[[str, Path], None], name: str) -> None:
-    with pytest.raises(
-        ModelError, match="is not in the hub's cache, and HF_HUB_OFFLINE is set; unset it, or fetch it"
-    ) as caught:
+    with raises(ModelError, "HF_HUB_OFFLINE", "hub") as caught:
         find_model(name)
     assert "\n" not in str(caught.value)
 
@@ -235,16 +227,18 @@ def test_what_is_not_in_the_cache_is_not_fetched_offline(hub: Callable[[str, Pat
 @pytest.mark.parametrize(
     ("failure", "message"),
     [
-        ("GatedRepoError", "is gated: accept its conditions on https://huggingface.co/org/repo, then log in"),
-        ("RepositoryNotFoundError", "org/repo is not on the hub, or you may not read it"),
+        ("GatedRepoError", ("https://huggingface.co/org/repo", "log")),
+        ("RepositoryNotFoundError", ("org/repo", "hub")),
         (
             "RemoteEntryNotFoundError",
-            r"org/repo has no open_clip_config.json on the hub \(.*\); is it a model of open_clip",
+            ("org/repo", "open_clip_config.json", "model", "open_clip"),
         ),
-        ("HfHubHTTPError", "org/repo cannot be fetched from the hub: a first line$"),
+        ("HfHubHTTPError", ("org/repo", "hub", "line")),
     ],
 )
-def test_what_the_hub_refuses_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, failure: str, message: str) -> None:
+def test_what_the_hub_refuses_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, failure: str, message: str | tuple[str, ...]
+) -> None:
     import huggingface_hub
     from huggingface_hub import errors
 
@@ -255,10 +249,10 @@ def test_what_the_hub_refuses_is_told_in_one_line(monkeypatch: pytest.MonkeyPatc
         raise error
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, message):
         find_model("hf-hub:org/repo")
 
 
 def test_what_is_no_hub_id_is_told(hub: Callable[[str, Path], None]) -> None:
-    with pytest.raises(ModelError, match="hf-hub:a/b/c is no id of the hub; expected OWNER/NAME, or a file"):
+    with raises(ModelError, "hf-hub:a/b/c", "id", "OWNER/NAME"):
         find_model("hf-hub:a/b/c")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scored_anew import fresh
 
+from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
@@ -146,7 +147,7 @@ def test_items_scored_in_one_call_get_the_same_bits(
     np.testing.assert_array_equal(fresh(model, pairset).scores.values, apart.scores.values)
     assert calls == [9]
     model.model.similarity = lambda images, texts: np.zeros((len(images), 7, 7), np.float32)
-    with pytest.raises(ModelError, match=r"given 'item-0', .* must return an array .*; it returned \(9, 7, 7\)"):
+    with raises(ModelError, "'item-0'", "(9, 7, 7)"):
         fresh(model, pairset)
 
 
@@ -154,7 +155,7 @@ def test_models_that_read_no_image_need_none(tmp_path: Path) -> None:
     pairset = PairSet("absent", (Item(id="a", images=("0.png", "1.png"), texts=("one cat", "a cat")),), tmp_path)
     for model in (Constant(), Blind(), Oracle(), BagOfWords()):
         assert fresh(model, pairset).images_distinct == 0
-    with pytest.raises(DataError, match=r"absent: item a: field 'images\[0\]': no image '0\.png'"):
+    with raises(DataError, "'images[0]'", "'0.png'"):
         fresh(Random(), pairset)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scored_anew import fresh
 
+from facts import raises
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError, StoreError
 from tellapart.models.reference import Oracle
@@ -23,7 +24,7 @@ def test_an_image_that_changes_during_a_run_is_an_error(
     with EmbeddingStore(None) as store:
         score(histogram(), pairset, store=store, hashes=hashes)
         (pairset.root / "0-1.png").write_bytes((pairset.root / "1-1.png").read_bytes())
-        with pytest.raises(DataError, match=r"item-0: field 'images\[1\]': 0-1\.png changed during the run; start it"):
+        with raises(DataError, "item-0", "'images[1]'", "0-1.png"):
             score(fusion(), pairset, store=store, hashes=hashes)
 
 
@@ -35,7 +36,7 @@ def test_a_store_that_cannot_be_written_ends_the_run(
         raise StoreError("the disk is full")
 
     monkeypatch.setattr(EmbeddingStore, method, refuse)
-    with pytest.raises(StoreError, match="the disk is full"):
+    with raises(StoreError, "the disk is full", "disk"):
         fresh(histogram(), picture_set(9), batch_size=2)
 
 
@@ -46,17 +47,17 @@ def test_a_truncated_image_is_named_and_nothing_is_stored_of_it(
     file = pairset.root / "2-1.png"
     file.write_bytes(file.read_bytes()[:60])
     with EmbeddingStore(None) as store:
-        with pytest.raises(DataError, match=r"pictures: item item-2: field 'images\[1\]': 2-1\.png: cannot be decoded"):
+        with raises(DataError, "item-2", "'images[1]'", "2-1.png"):
             score(histogram(), pairset, store=store, batch_size=2)
         assert store.counts().pictures == 4
 
 
 WRONG = {
-    "of another shape": (lambda v: v[:, None], r"must return an array \(4, 'd'\); it returned \(4, 1, 7\)"),
-    "one too few": (lambda v: v[:-1], r"must return an array \(4, 'd'\); it returned \(3, 7\)"),
-    "in float64": (lambda v: v.astype(np.float64), "must return a float32 array; it returned float64"),
-    "a list": (lambda v: v.tolist(), "must return a float32 array; it returned list"),
-    "NaN": (lambda v: np.where(np.arange(len(v))[:, None] == 2, np.float32(np.nan), v), "NaN or infinity, first for"),
+    "of another shape": (lambda v: v[:, None], ("(4, 'd')", "(4, 1, 7)")),
+    "one too few": (lambda v: v[:-1], ("(4, 'd')", "(3, 7)")),
+    "in float64": (lambda v: v.astype(np.float64), ("float32", "float64")),
+    "a list": (lambda v: v.tolist(), ("float32", "list")),
+    "NaN": (lambda v: np.where(np.arange(len(v))[:, None] == 2, np.float32(np.nan), v), "NaN"),
 }
 
 
@@ -71,19 +72,19 @@ def test_wrong_vectors_are_an_error_that_names_the_model_and_the_input(
     setattr(model, method, lambda batch: spoil(right(batch)))
     texts = sorted((text for item in pairset.items for text in item.texts), key=len)
     given, third = ("0-0.png", "1-0.png") if method == "encode_images" else (texts[0], texts[2])
-    with pytest.raises(ModelError, match=rf"model 'histogram', given '{given}', .* and 1 more, .*{message}") as raised:
+    with raises(ModelError, "'histogram'", repr(given), "1 more", message) as raised:
         fresh(model, pairset, batch_size=4)
-    assert case != "NaN" or repr(third) in str(raised.value).split("first for")[1]
+    assert case != "NaN" or repr(third) in str(raised.value).split("NaN")[1]
 
 
 def test_wrong_pair_scores_are_an_error_that_names_the_pair(fusion: Any, picture_set: Callable[..., PairSet]) -> None:
     pairset = picture_set(2)
     model = fusion()
     model.score_pairs = lambda images, texts: np.full(len(texts), np.inf, np.float32)
-    with pytest.raises(ModelError, match=rf"first for '0-0\.png with {pairset.items[0].texts[0]}'"):
+    with raises(ModelError, f"'0-0.png with {pairset.items[0].texts[0]}'"):
         fresh(model, pairset)
     model.score_pairs = lambda images, texts: np.zeros((len(texts), 1), np.float32)
-    with pytest.raises(ModelError, match=r"must return an array \(8,\); it returned \(8, 1\)"):
+    with raises(ModelError, "(8,)", "(8, 1)"):
         fresh(model, pairset)
 
 
@@ -92,7 +93,7 @@ def test_a_wrong_similarity_is_an_error_that_names_the_item(
 ) -> None:
     model = histogram()
     model.similarity = lambda images, texts: np.zeros((1, 2), np.float32)
-    with pytest.raises(ModelError, match=r"given 'item-0', must return an array \(2, 2\); it returned \(1, 2\)"):
+    with raises(ModelError, "'item-0'", "(2, 2)", "(1, 2)"):
         fresh(model, picture_set(2))
 
 
@@ -104,14 +105,12 @@ def test_a_changed_model_with_an_old_fingerprint_is_an_error(
         score(histogram(), pairset.select(range(2)), store=store)
         changed = histogram()
         changed.encode_images = lambda images: np.ones((len(images), 3), np.float32)
-        with pytest.raises(StoreError, match=r"vectors of 3 and 7 dimensions for model 'histogram'.*delete the store"):
+        with raises(StoreError, "3", "7", "model", "'histogram'"):
             score(changed, pairset, store=store)
 
 
 def test_what_is_no_model_is_refused(picture_set: Callable[..., PairSet]) -> None:
-    with pytest.raises(
-        ModelError, match=r"object is no model that can be scored; it must have a name, .* encode_images"
-    ):
+    with raises(ModelError, "object", "model", "encode_images"):
         fresh(object(), picture_set(1))
-    with pytest.raises(ModelError, match="batch_size must be at least 1; got 0"):
+    with raises(ModelError, "batch_size", "1", "0"):
         fresh(Oracle(), picture_set(1), batch_size=0)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from facts import raises
 from tellapart.api.evaluate import evaluate as run
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.folder import read_pair_set
@@ -68,13 +69,13 @@ def test_frames_are_evenly_spread_whatever_their_order_in_the_file(folder: Path)
 @pytest.mark.parametrize(
     ("data", "count", "says"),
     [
-        (b"no video", 8, "bad.mp4: cannot be decoded"),
-        (b"", 8, "bad.mp4: cannot be"),
-        (b"x", 0, "1 frame or more; got 0"),
+        (b"no video", 8, ("bad.mp4", "decoded")),
+        (b"", 8, "bad.mp4"),
+        (b"x", 0, ("1", "0")),
     ],
 )
-def test_what_is_no_video_is_named(data: bytes, count: int, says: str) -> None:
-    with pytest.raises(DataError, match=says):
+def test_what_is_no_video_is_named(data: bytes, count: int, says: str | tuple[str, ...]) -> None:
+    with raises(DataError, says):
         sample_frames(data, "bad.mp4", count)
 
 
@@ -159,7 +160,7 @@ def test_a_card_says_how_many_frames(folder: Path, tmp_path: Path) -> None:
     (copy / "card.json").write_text('{"frames": 5}')
     assert read_pair_set(copy).pixels("0up.mp4").shape == (5, SIDE, SIDE, 3)
     (copy / "card.json").write_text('{"frames": 0}')
-    with pytest.raises(DataError, match=r"card.json: field 'frames': 0 is no number of frames"):
+    with raises(DataError, "card.json", "'frames'", "0"):
         read_pair_set(copy)
 
 

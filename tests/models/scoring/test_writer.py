@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from facts import raises
 from tellapart.errors import StoreError
 from tellapart.models.scoring.compute import Writer
 
@@ -32,13 +33,13 @@ def test_a_failed_write_is_raised_by_the_next_call_and_by_the_end_of_the_block()
 
     with Writer() as writer:
         writer.write(fail)
-        with pytest.raises(StoreError, match="the disk is full"):
+        with raises(StoreError, "the disk is full", "disk"):
             writer.write(lambda: None)
         writer.write(fail)
-        with pytest.raises(StoreError, match="the disk is full"):
+        with raises(StoreError, "the disk is full", "disk"):
             writer.settle()
         writer.settle()  # said once
-    with pytest.raises(StoreError, match="the disk is full"), Writer() as writer:
+    with raises(StoreError, "the disk is full", "disk"), Writer() as writer:
         writer.write(fail)
 
 

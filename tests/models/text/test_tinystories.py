@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
@@ -200,29 +201,29 @@ def test_it_chooses_a_caption_without_opening_an_image(checkpoint: Callable[...,
 
 def test_a_text_without_words_and_one_that_is_too_long_are_refused(checkpoint: Callable[..., Path]) -> None:
     model = TinyStories.load(checkpoint())
-    with pytest.raises(ModelError, match=r"a text without words: ' '"):
+    with raises(ModelError, "words", "' '"):
         model.score_texts([" "])
-    with pytest.raises(ModelError, match=r"reads 48 pieces at most; .* shorten the text"):
+    with raises(ModelError, "48", "text"):
         model.score_texts(["q" * 60])
 
 
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda data, _: b"", "is no checkpoint of llama2.c"),
-        (lambda data, _: b"PK" + data[2:], "is no checkpoint of llama2.c|is cut short"),
-        (lambda data, _: struct.pack("<7i", 16, 24, 2, 3, 3, 340, 48) + data[28:], "is no checkpoint of llama2.c"),
-        (lambda data, end: data[: end - 1], "its weights take .* bytes"),
-        (lambda data, end: data[:end], "tokenizer.bin: No such file.* holds no tokenizer"),
-        (lambda data, _: data[:-1], "piece 339 of 340 is not there"),
-        (lambda data, end: data[: end + 2], "piece 0 of 340 is not there"),
+        (lambda data, _: b"", ("llama2.c", "checkpoint")),
+        (lambda data, _: b"PK" + data[2:], "model.bin"),
+        (lambda data, _: struct.pack("<7i", 16, 24, 2, 3, 3, 340, 48) + data[28:], ("llama2.c", "checkpoint")),
+        (lambda data, end: data[: end - 1], ("bytes", "weights")),
+        (lambda data, end: data[:end], ("tokenizer.bin", "tokenizer")),
+        (lambda data, _: data[:-1], ("339", "340")),
+        (lambda data, end: data[: end + 2], ("0", "340")),
     ],
     ids=["empty", "another file", "sizes that do not fit", "weights cut", "no tokenizer", "tokenizer cut", "a stump"],
 )
 def test_a_damaged_file_is_refused(
-    checkpoint: Callable[..., Path], damage: Callable[[bytes, int], bytes], said: str
+    checkpoint: Callable[..., Path], damage: Callable[[bytes, int], bytes], said: str | tuple[str, ...]
 ) -> None:
     path = checkpoint()
     path.write_bytes(damage(path.read_bytes(), len(model_bytes(PLAIN))))
-    with pytest.raises(ModelError, match=said):
+    with raises(ModelError, said):
         TinyStories.load(path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import InertObject, read_checkpoint, read_state_dict
@@ -99,7 +100,7 @@ def test_a_planted_pickle_runs_nothing(tmp_path: Path, legacy: bool) -> None:
 def test_planted_among_the_tensors_it_is_refused(tmp_path: Path, legacy: bool) -> None:
     trace = tmp_path / "ran"
     path = save({"a": torch.ones(2), "b": Planted(trace)}, tmp_path / "x.pth", legacy)
-    with pytest.raises(ModelError, match=r"x.pth holds no state dict: 1 of its 2 entries are no tensors, first 'b'"):
+    with raises(ModelError, "x.pth", "dict", "1", "2", "'b'"):
         read_checkpoint(path)
     assert not trace.exists()
 
@@ -107,20 +108,20 @@ def test_planted_among_the_tensors_it_is_refused(tmp_path: Path, legacy: bool) -
 @pytest.mark.parametrize(
     ("instructions", "reason"),
     [
-        (b"cos\nsystem\n(S'touch ran'\ntR.", "x.pth holds no state dict"),
-        (b"cbuiltins\neval\n(S'1/0'\ntR.", "x.pth holds no state dict"),
-        (b"ctorch._utils\n_rebuild_tensor_v2\n((lI0\n(I9\nt(I1\ntI00\nNtR.", "without a storage of numbers"),
-        (b"\x80\x02]r\xff\xff\xff\x7f.", "no checkpoint of torch.save"),
-        (b"\x80\x02c__main__\nX\n", "no checkpoint of torch.save"),
-        (b"", "no checkpoint of torch.save"),
+        (b"cos\nsystem\n(S'touch ran'\ntR.", ("x.pth", "dict", "state")),
+        (b"cbuiltins\neval\n(S'1/0'\ntR.", ("x.pth", "dict", "state")),
+        (b"ctorch._utils\n_rebuild_tensor_v2\n((lI0\n(I9\nt(I1\ntI00\nNtR.", "storage"),
+        (b"\x80\x02]r\xff\xff\xff\x7f.", ("torch.save", "checkpoint")),
+        (b"\x80\x02c__main__\nX\n", ("torch.save", "checkpoint")),
+        (b"", ("torch.save", "checkpoint")),
     ],
 )
-def test_crafted_pickles_are_one_line(tmp_path: Path, instructions: bytes, reason: str) -> None:
+def test_crafted_pickles_are_one_line(tmp_path: Path, instructions: bytes, reason: str | tuple[str, ...]) -> None:
     path = tmp_path / "x.pth"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x/data.pkl", instructions)
         archive.writestr("x/data/0", bytes(8))
-    with pytest.raises(ModelError, match=reason) as caught:
+    with raises(ModelError, reason) as caught:
         read_checkpoint(path)
     assert "\n" not in str(caught.value)
 
@@ -135,7 +136,7 @@ def test_a_tensor_may_not_reach_beyond_its_numbers(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for key, data in parts.items():
             archive.writestr(key, data)
-    with pytest.raises(ModelError, match=r"a tensor of shape \(99,\) reaches beyond its 4 numbers"):
+    with raises(ModelError, "(99,)", "4"):
         read_checkpoint(path)
 
 
@@ -145,17 +146,17 @@ def test_a_cut_file_is_one_line(tmp_path: Path, legacy: bool) -> None:
     for length in (0, 1, 20, len(data) // 2, len(data) - 1):
         cut = tmp_path / "cut.pth"
         cut.write_bytes(data[:length])
-        with pytest.raises(ModelError, match=r"cut.pth (is no checkpoint of torch.save|holds no state dict)"):
+        with raises(ModelError, cut):
             read_checkpoint(cut)
 
 
 def test_a_pickle_of_something_else_is_none(tmp_path: Path) -> None:
     (tmp_path / "x.pth").write_bytes(pickle.dumps([1, 2]))
-    with pytest.raises(ModelError, match="neither an archive nor the number that older files begin with"):
+    with raises(ModelError, "archive", "number"):
         read_checkpoint(tmp_path / "x.pth")
-    with pytest.raises(ModelError, match=r"is no file; name a checkpoint file"):
+    with raises(ModelError, "checkpoint", "file"):
         read_checkpoint(tmp_path / "none.pth")
-    with pytest.raises(ModelError, match="is a folder; name a checkpoint file"):
+    with raises(ModelError, "folder", "checkpoint"):
         read_checkpoint(tmp_path)
 
 
@@ -196,12 +197,12 @@ def _script(path: Path) -> None:
 
 
 BAD_FILES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
-    "torchscript": (_script, "a.pt", r"is a TorchScript archive.*torch\.jit\.load"),
-    "text": (lambda path: path.write_text("hello"), "a.safetensors", "is no safetensors file"),
-    "empty": (lambda path: path.write_bytes(b""), "a.bin", r"is no checkpoint of torch\.save"),
-    "list": (lambda path: torch.save([torch.ones(1)], path), "a.pt", "holds no state dict; it holds list"),
-    "numbers": (lambda path: torch.save({"lr": 0.1, "b": torch.ones(1)}, path), "a.pt", "1 of its 2 entries.*'lr'"),
-    "nothing": (lambda path: torch.save({}, path), "a.pt", "holds no state dict"),
+    "torchscript": (_script, "a.pt", ("TorchScript", "torch.jit.load", "archive")),
+    "text": (lambda path: path.write_text("hello"), "a.safetensors", "safetensors"),
+    "empty": (lambda path: path.write_bytes(b""), "a.bin", ("torch.save", "checkpoint")),
+    "list": (lambda path: torch.save([torch.ones(1)], path), "a.pt", ("dict", "state")),
+    "numbers": (lambda path: torch.save({"lr": 0.1, "b": torch.ones(1)}, path), "a.pt", ("1", "2", "'lr'")),
+    "nothing": (lambda path: torch.save({}, path), "a.pt", ("dict", "state")),
 }
 
 
@@ -209,6 +210,6 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
 def test_what_is_no_state_dict_is_refused_in_one_line(tmp_path: Path, kind: str) -> None:
     make, name, message = BAD_FILES[kind]
     make(tmp_path / name)
-    with pytest.raises(ModelError, match=message) as caught:
+    with raises(ModelError, message) as caught:
         read_state_dict(tmp_path / name)
     assert "\n" not in str(caught.value)

@@ -13,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.table import table_command
 from tellapart.errors import RunError
@@ -127,7 +128,7 @@ def test_the_mean_of_the_columns_is_of_models_that_have_them_all(systems) -> Non
     assert mine.cells[-1].value == pytest.approx(np.mean([cell.value for cell in mine.cells[:-1]]))
     assert theirs.cells[-2].value is None and theirs.cells[-1].value is None
     assert chance.cells[-1].value == pytest.approx((50 + 100 / 6 + 100 / 6) / 3)
-    with pytest.raises(RunError, match="--average is the mean over several benchmarks; got bivlc"):
+    with raises(RunError, "--average", "bivlc"):
         lay_out(systems, settings=TableSettings(benchmarks=("bivlc",), average=True))
 
 
@@ -162,13 +163,13 @@ def test_the_command_lays_out_all_that_was_measured_or_what_is_named(systems, tm
 
 
 def test_what_cannot_be_one_table_is_said(systems, save: Save) -> None:
-    with pytest.raises(RunError, match="no run measured 'valse'; they hold sugarcrepe, bivlc, winoground"):
+    with raises(RunError, "'valse'", "sugarcrepe", "bivlc", "winoground"):
         lay_out(systems, settings=TableSettings(benchmarks=("bivlc", "valse")))
     again = save("mine", benchmark="bivlc", n=60, seed=9, tags=PLANS["bivlc"]["tags"])
     twice = lay_out([*systems, again])
     assert [row.label for row in twice.rows] == ["mine (run 1)", "theirs", "mine (run 2)", "chance"]
     other = save("third", benchmark="winoground", n=50, tags=[])
-    with pytest.raises(RunError, match="winoground is not the same in"):
+    with raises(RunError, "winoground"):
         lay_out([*systems, other])
 
 
@@ -189,5 +190,5 @@ def test_rows_are_sorted_by_a_column(systems) -> None:
     assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
     turned = lay_out([*systems[3:], *systems[:3]], settings=TableSettings(sort="Avg", average=True))
     assert [row.label for row in turned.rows] == ["mine", "theirs", "chance"]
-    with pytest.raises(RunError, match="--sort bivcl: this table has the columns sugarcrepe, bivlc, winoground; sort"):
+    with raises(RunError, "--sort", "sugarcrepe", "bivlc", "winoground"):
         lay_out(systems, settings=TableSettings(sort="bivcl"))

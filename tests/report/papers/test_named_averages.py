@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from facts import raises
 from tellapart.cli.table import table_command
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
@@ -112,11 +113,9 @@ def test_a_model_without_all_parts_has_no_average(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, [*map(str, folders), *options])
     rows = {row["label"]: row["cells"][-1]["value"] for row in json.loads(shown.output)["rows"]}
     assert rows == {"all": 50.0, "part": None, "chance": 50.0}
-    with pytest.raises(
-        RunError, match=r"--average-as whatsup-six is over all parts of whatsup-a, whatsup-b, .* no run"
-    ):
+    with raises(RunError, "--average-as", "all", "whatsup-a", "whatsup-b"):
         lay_out(folders[1:], settings=TableSettings(average_as=("whatsup-six",)))
-    with pytest.raises(UnknownNameError, match=r"no average 'whatsup'; .* the averages are whatsup-six, whatsup-three"):
+    with raises(UnknownNameError, "'whatsup'", "average"):
         lay_out(folders, settings=TableSettings(average_as=("whatsup",)))
-    with pytest.raises(RunError, match="--average-as adds a column to benchmarks; vlue has its paper's columns"):
+    with raises(RunError, "--average-as", "column"):
         lay_out(folders, "vlue", TableSettings(average_as=("whatsup-six",)))

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from facts import raises
 from tellapart.benchmarks.aro import original_choice
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.find import find_benchmark
@@ -327,22 +328,22 @@ def test_the_command_prints_or_writes_one_format(save, tmp_path) -> None:
 
 def test_what_a_table_cannot_show_is_said(save, vlue) -> None:
     folder = save("m")
-    with pytest.raises(UnknownNameError, match="no layout 'vleu'; did you mean 'vlue'"):
+    with raises(UnknownNameError, "'vleu'", "'vlue'"):
         lay_out([folder], "vleu")
-    with pytest.raises(RunError, match="no run measured any of coco-retrieval, vlue-retrieval, nlvr2"):
+    with raises(RunError, "any", "coco-retrieval", "vlue-retrieval", "nlvr2"):
         lay_out([folder], "vlue")
-    with pytest.raises(RunError, match="no run measured any of coco-captions, vlue-captions"):
+    with raises(RunError, "any", "coco-captions", "vlue-captions"):
         lay_out([folder], "vlue-captions")
-    with pytest.raises(RunError, match="vlue-cost needs what models cost"):
+    with raises(RunError, "models", "vlue-cost"):
         lay_out(vlue, "vlue-cost")
-    with pytest.raises(RunError, match="no run measured 'x'; they hold shapes"):
+    with raises(RunError, "'x'", "run"):
         lay_out([folder], settings=TableSettings(benchmarks=("x",)))
 
 
 def test_a_model_without_a_cost_is_said(vlue, tmp_path) -> None:
     path = tmp_path / "some.csv"
     path.write_text("model,ms\nLXMERT,1\n")
-    with pytest.raises(RunError, match="no ms of ViLBERT; the file has LXMERT"):
+    with raises(RunError, "ViLBERT", "LXMERT"):
         lay_out(vlue, "vlue-cost", TableSettings(costs=path))
 
 
@@ -362,9 +363,9 @@ def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save) -> Non
     assert [row.label for row in named.rows if not row.plain] == ["weak", "Ours, 12 layers"]
     by_group = lay_out(folders, settings=TableSettings(sort="group_score"))
     assert [row.label for row in by_group.rows if not row.plain] == ["strong", "weak"]
-    with pytest.raises(RunError, match=r"--label string=\.\.\.: no model has that name; these runs hold weak, strong"):
+    with raises(RunError, "--label", "string=", "model"):
         lay_out(folders, settings=TableSettings(labels={"string": "x"}))
-    with pytest.raises(RunError, match="has no 'grup_score' of shapes"):
+    with raises(RunError, "'grup_score'", "shapes"):
         lay_out(folders, settings=TableSettings(sort="grup_score"))
 
 
@@ -385,5 +386,5 @@ def test_a_limited_run_is_no_rival_of_a_full_one(save) -> None:
     result = read_result(part)
     cut = {name: record.model_copy(update={"limited_from": 30}) for name, record in result.benchmarks.items()}
     write_result(part, result.model_copy(update={"benchmarks": cut}))
-    with pytest.raises(RunError, match=r"has 30 items, .* has 20 of 30 items, .*measure the same pairs, without --lim"):
+    with raises(RunError, "30", "20", "30", "--limit"):
         lay_out([whole, part])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from training_sets import config, logged, squares
 
+from facts import raises
 from tellapart.errors import TellapartWarning
 from tellapart.models.torch.backend import import_torch
 from tellapart.train.data import augmentation
@@ -96,7 +97,7 @@ def test_a_crop_keeps_its_share_of_the_area_and_its_shape() -> None:
 
 def test_a_flip_is_warned_of_where_captions_say_left_or_right(tmp_path: Path) -> None:
     rows = read_rows([str(squares(tmp_path / "train"))], tmp_path)
-    with pytest.warns(TellapartWarning, match=r'"fiber" flips half .* 24 of 24 captions say left or right .*0_0.png'):
+    with pytest.warns(TellapartWarning, match=r'"fiber".* 24 of 24 .*0_0\.png'):
         warn_of_flips("fiber", rows)
     import warnings
 
@@ -123,5 +124,5 @@ def test_a_run_that_stops_draws_the_same_pictures(tmp_path: Path) -> None:
     plain = config(tmp_path, validation={"every": 1}, optimiser={"steps": 3})
     run_training(plain, tmp_path, tmp_path / "plain")
     assert logged(tmp_path / "plain")[0]["total"] != logged(tmp_path / "whole")[0]["total"]
-    with pytest.raises(ValueError, match="keep_images keeps what augment draws anew"):
+    with raises(ValueError, "keep_images", "augment"):
         config(tmp_path, data={"augment": "meter", "keep_images": True})

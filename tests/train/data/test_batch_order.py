@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import raises
 from tellapart.errors import DataError
 from tellapart.train.data.batch_order import BatchOrder, draw_choices
 from tellapart.train.data.rows import TrainingRow, TrainingRows
@@ -22,7 +22,7 @@ def rows(count: int, each: int = 1) -> TrainingRows:
 @given(st.integers(2, 60), st.integers(2, 20), SEEDS, st.integers(0, 3))
 def test_an_epoch_takes_no_row_twice_and_leaves_less_than_a_batch(count: int, size: int, seed: int, epoch: int) -> None:
     if count < size:
-        with pytest.raises(DataError, match=f"there are {count} rows to train on, and a batch takes {size} pairs"):
+        with raises(DataError, count, size, "rows"):
             BatchOrder(rows(count), size, seed)
         return
     order = BatchOrder(rows(count), size, seed)
@@ -62,7 +62,7 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
 
 def test_items_of_several_sizes_cannot_stay_together() -> None:
     mixed = TrainingRows(tuple(TrainingRow(Path("a.png"), str(n), item=max(n - 1, 0)) for n in range(6)))
-    with pytest.raises(DataError, match=r"data\.together: items have 1 and 2 rows, and a batch 4 pairs"):
+    with raises(DataError, "data.together", "1", "2", "4"):
         BatchOrder(mixed, 4, 0, together=True)
 
 

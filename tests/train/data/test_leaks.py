@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
 from tellapart.train.data.leaks import Leak, find_leaks, refuse_leaks
@@ -48,9 +49,7 @@ def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) 
     )
     assert result == [Leak("demo", ("copied.png",), ("jpeg.jpg", "smaller.png"), result[0].images)]
     assert result[0].images == 600
-    with pytest.raises(
-        DataError, match=r"demo: 1 training image is one of its pictures to the pixel \(copied.png\), 2 look"
-    ):
+    with raises(DataError, "1", "copied.png", "2"):
         refuse_leaks(result)
 
 
@@ -66,8 +65,8 @@ def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp
 
 
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone.png: cannot be read"):
+    with raises(DataError, "gone.png"):
         find_leaks(TrainingRows((TrainingRow(tmp_path / "gone.png", "a cat"),)), ["demo"])
     (tmp_path / "no.png").write_bytes(b"no picture")
-    with pytest.raises(DataError, match=r"no.png"):
+    with raises(DataError, "no.png"):
         find_leaks(TrainingRows((TrainingRow(tmp_path / "no.png", "a cat"),)), ["demo"])

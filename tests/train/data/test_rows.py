@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from training_sets import squares
 
+from facts import raises
 from tellapart.errors import DataError
 from tellapart.train.data.rows import TrainingRows, read_rows, write_rows
 from tellapart.train.data.validation import left_over
@@ -65,31 +66,31 @@ GOOD = {"image": "a.png", "caption": "a cat"}
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("{", r"rows.jsonl:2: "),
-        ({**GOOD, "units": [["a cup"]]}, r"rows.jsonl:2: field 'units' must be a list of pairs of texts"),
-        ({**GOOD, "captoin": "x"}, r"rows.jsonl:2: unknown field 'captoin'; .*rows hold image, caption"),
-        ({"image": "a.png"}, r"rows.jsonl:2: field 'caption' must be a text, got None"),
-        ({**GOOD, "caption": " "}, r"rows.jsonl:2: field 'caption' must be a text, got ' '"),
-        ({**GOOD, "image": 3}, r"rows.jsonl:2: field 'image' must be a text, got 3"),
-        ({**GOOD, "image": "c.png"}, r"rows.jsonl:2: field 'image': .*c.png"),
-        ({**GOOD, "image": "../c.png"}, r"rows.jsonl:2: field 'image': '../c.png' leaves the pair set's folder"),
-        ({**GOOD, "negative_captions": "no"}, r"rows.jsonl:2: field 'negative_captions' must be a list of texts"),
-        ({**GOOD, "negative_captions": ["", "b"]}, r"field 'negative_captions' must be a list of texts"),
-        ({**GOOD, "negative_images": [2]}, r"'negative_images' must be a list of row numbers below 2, got \[2\]"),
-        ({**GOOD, "negative_images": [True]}, r"'negative_images' must be a list of row numbers"),
+        ("{", "rows.jsonl:2"),
+        ({**GOOD, "units": [["a cup"]]}, ("rows.jsonl:2", "'units'")),
+        ({**GOOD, "captoin": "x"}, ("rows.jsonl:2", "'captoin'")),
+        ({"image": "a.png"}, ("rows.jsonl:2", "'caption'", "None")),
+        ({**GOOD, "caption": " "}, ("rows.jsonl:2", "'caption'", "' '")),
+        ({**GOOD, "image": 3}, ("rows.jsonl:2", "'image'", "3")),
+        ({**GOOD, "image": "c.png"}, ("rows.jsonl:2", "'image'", "c.png")),
+        ({**GOOD, "image": "../c.png"}, ("rows.jsonl:2", "'image'", "'../c.png'")),
+        ({**GOOD, "negative_captions": "no"}, ("rows.jsonl:2", "'negative_captions'")),
+        ({**GOOD, "negative_captions": ["", "b"]}, ("'negative_captions'", "texts")),
+        ({**GOOD, "negative_images": [2]}, ("'negative_images'", "2", "[2]")),
+        ({**GOOD, "negative_images": [True]}, ("'negative_images'", "row")),
     ],
 )
-def test_a_broken_row_is_named(listed: Any, row: Any, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_a_broken_row_is_named(listed: Any, row: Any, said: str | tuple[str, ...]) -> None:
+    with raises(DataError, said):
         listed(GOOD, row)
 
 
 def test_sources_that_are_missing_or_empty_are_said(tmp_path: Path, listed: Any) -> None:
-    with pytest.raises(DataError, match=r"rows\.jsonl: no rows to train on"):
+    with raises(DataError, "rows.jsonl", "rows"):
         listed()
-    with pytest.raises(DataError, match=r"gone.csv: cannot be read"):
+    with raises(DataError, "gone.csv"):
         read_rows(["gone.csv"], tmp_path)
-    with pytest.raises(DataError, match=r"data.take: gives 2 shares of 1 sources"):
+    with raises(DataError, "data.take", "2", "1"):
         read_rows(["rows.jsonl"], tmp_path, take=[0.5, 0.5])
 
 
@@ -131,20 +132,20 @@ def test_the_released_negclip_file_is_read_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "line", "said"),
     [
-        ("title\tfilepath\tneg_caption", "x\ta.png\t[]", r"rows.tsv:2: column 'neg_image' is missing"),
+        ("title\tfilepath\tneg_caption", "x\ta.png\t[]", ("rows.tsv:2", "'neg_image'")),
         (
             "title\tfilepath\tneg_caption\tneg_image",
             "x\ta.png\tNone\t[]",
-            r"rows.tsv:2: column 'neg_caption' is no list",
+            ("rows.tsv:2", "'neg_caption'"),
         ),
-        ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\t[]\tf()", r"column 'neg_image' is no list: 'f\(\)'"),
-        ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\t[]\t[4]", r"rows.tsv:2: field 'negative_images'"),
+        ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\t[]\tf()", ("'neg_image'", "'f()'")),
+        ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\t[]\t[4]", ("rows.tsv:2", "'negative_images'")),
     ],
 )
-def test_a_broken_tsv_is_named(tmp_path: Path, header: str, line: str, said: str) -> None:
+def test_a_broken_tsv_is_named(tmp_path: Path, header: str, line: str, said: str | tuple[str, ...]) -> None:
     picture(tmp_path / "a.png")
     (tmp_path / "rows.tsv").write_text(f"{header}\n{line}\n", encoding="utf-8")
-    with pytest.raises(DataError, match=said):
+    with raises(DataError, said):
         read_rows(["rows.tsv"], tmp_path)
 
 
@@ -181,10 +182,10 @@ def test_a_plain_csv_is_rows_too_and_a_broken_one_is_named(tmp_path: Path) -> No
     (tmp_path / "rows.csv").write_text("image_path,caption\na.png,a cat\na.png,a pet\n", encoding="utf-8")
     assert [row.caption for row in read_rows(["rows.csv"], tmp_path).rows] == ["a cat", "a pet"]
     (tmp_path / "rows.csv").write_text("image,caption\na.png,a cat\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"rows.csv:2: column 'image_path' is missing"):
+    with raises(DataError, "rows.csv:2", "'image_path'"):
         read_rows(["rows.csv"], tmp_path)
     counterfactuals(tmp_path, (ORIGINAL, "7_1", "a dog"), (ORIGINAL, "7_1", "a dog again"))
-    with pytest.raises(DataError, match=r"train-coco-cfs.csv:3: '7_1_img_0.jpg' appears twice"):
+    with raises(DataError, "train-coco-cfs.csv:3", "'7_1_img_0.jpg'"):
         read_rows(["train-coco-cfs.csv"], tmp_path)
 
 
@@ -267,24 +268,24 @@ def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(
     listing = (photos / "pairs.jsonl").read_text()
     (mine / "pairs.jsonl").write_text(listing)
     (mine / "rows.jsonl").write_text(json.dumps({"image": f"{photos}/images/0_0.png", "caption": "a"}) + "\n")
-    with pytest.raises(DataError, match=r"no image 'images/0_0.png' in .*mine; name the folder that holds it"):
+    with raises(DataError, "'images/0_0.png'", "image"):
         read_rows(["mine"], tmp_path)
     inside = read_rows(["mine"], tmp_path, "photos")
     assert inside.rows[0].image == photos / "images" / "0_0.png"
-    with pytest.raises(DataError, match=r"rows.jsonl:1: field 'image': .*leaves.*outside_images of a training file"):
+    with raises(DataError, "rows.jsonl:1", "'image'", "outside_images"):
         read_rows(["mine/rows.jsonl"], tmp_path)
     outside = read_rows(["mine/rows.jsonl"], tmp_path, outside=True)
     assert outside.rows[0].image == photos / "images" / "0_0.png"
-    with pytest.raises(DataError, match=f"{photos}/images/0_0.png lies outside of {mine}"):
+    with raises(DataError, f"{photos}/images/0_0.png", mine):
         write_rows(tmp_path / "out.jsonl", outside, mine)
     write_rows(tmp_path / "out.jsonl", outside, mine, outside=True)
     assert json.loads((tmp_path / "out.jsonl").read_text())["image"] == f"{photos}/images/0_0.png"
     (mine / "pairs.jsonl").write_text(listing.replace('"images/', f'"{photos}/images/'))
-    with pytest.raises(DataError, match=r"pairs.jsonl:1: field .*--outside-images"):
+    with raises(DataError, "pairs.jsonl:1", "--outside-images"):
         read_rows(["mine"], tmp_path)
     assert read_rows(["mine"], tmp_path, outside=True).rows[0].image == inside.rows[0].image
 
 
 def test_a_folder_of_training_images_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"the training images' folder .*gone is not there"):
+    with raises(DataError, "images", "folder"):
         read_rows(["rows.jsonl"], tmp_path, "gone")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from training_sets import config, far, logged, squares, weights
 
+from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
@@ -132,7 +133,7 @@ def test_a_head_of_retrieval_begins_as_the_matching_heads_match(tmp_path: Path) 
     state = torch.load(tmp_path / "meter" / "model.ckpt")
     state["state_dict"] = {key: one for key, one in state["state_dict"].items() if "rank_output" not in key}
     torch.save(state, tmp_path / "meter" / "model.ckpt")
-    with pytest.raises(ModelError, match="no reading 'rank'"):
+    with raises(ModelError, "'rank'"):
         find_model(name, ModelOptions(reading="rank"))
     module = open_fusion(name, "cpu", "rank").module.model  # type: ignore[union-attr]
     torch.testing.assert_close(module.rank_output.weight, module.itm_score.fc.weight[1:])
@@ -152,7 +153,7 @@ def test_groups_of_weights_learn_at_rates_of_their_own(tmp_path: Path) -> None:
         "itm_score.fc.weight": 0.0,
     }.items():
         torch.testing.assert_close(grouped[name] - begun[name], factor * (plain[name] - begun[name]), atol=2e-6, rtol=0)
-    with pytest.raises(DataError, match=r"optimiser.groups: no trained weight's name matches '\*t2i\*'; model\."):
+    with raises(DataError, "optimiser.groups", "'*t2i*'", "model"):
         run(tmp_path, "meter", "wrong", optimiser={"groups": {"*t2i*": 5.0}})
 
 
@@ -163,13 +164,13 @@ def test_a_path_is_relative_to_the_configuration(tmp_path: Path) -> None:
 
 def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
     fiber = native(tmp_path / "fiber", "fiber")
-    with pytest.raises(ModelError, match=r"a matching loss trains a matching head; reading 'itc' is none"):
+    with raises(ModelError, "loss", "'itc'"):
         open_fusion(fiber, "cpu", "itc")
-    with pytest.raises(ModelError, match=r"demo: image_size is for models in their authors' files"):
+    with raises(ModelError, "image_size", "models"):
         open_fusion("demo", "cpu", image_size=32)
-    with pytest.raises(ModelError, match=r"model.ckpt cannot be trained by a contrastive loss alone: take a loss of m"):
+    with raises(ModelError, "model.ckpt", "loss", "loss", "m"):
         run(tmp_path, "fiber", loss={"name": "itc"})
-    with pytest.raises(ModelError, match=r"model.ckpt: ALBEF cannot be trained here; METER and FIBER can"):
+    with raises(ModelError, "model.ckpt", "ALBEF", "METER", "FIBER"):
         open_fusion(native(tmp_path / "albef", "albef"), "cpu")
-    with pytest.raises(DataError, match=r"image_size: 32 pixels are for a fusion encoder in its authors' file"):
+    with raises(DataError, "image_size", "32"):
         run(tmp_path, "fiber", loss={"name": "itc"}, image_size=32)

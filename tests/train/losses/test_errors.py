@@ -12,6 +12,7 @@ import pytest
 import torch
 from made_batches import batch, matches
 
+from facts import raises
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.train.losses.batch import Batch
@@ -38,95 +39,99 @@ FULL = batch(ids=[0, 1, 2])
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"images": torch.zeros(3)}, r"images=\.\.\.\) has shape \(3,\); expected \(pairs, dimensions\)"),
-        ({"images": torch.zeros(0, 5)}, r"images=\.\.\.\) has shape \(0, 5\)"),
-        ({"texts": torch.zeros(3, 4)}, r"texts=\.\.\.\) has shape \(3, 4\); expected \(3, 5\): one unit vector"),
-        ({"scale": torch.zeros(1)}, r"scale=\.\.\.\) has shape \(1,\); expected \(\)"),
-        ({"image_ids": torch.zeros(2)}, r"image_ids=\.\.\.\) has shape \(2,\); expected \(3,\)"),
-        ({"negative_texts": torch.zeros(3, 5)}, r"negative_texts=\.\.\.\) has shape \(3, 5\); expected \(3, 1, 5\)"),
-        ({"has_negative": torch.zeros(3, 1)}, r"has_negative=\.\.\.\) has shape \(3, 1\); expected \(3, 2\)"),
-        ({"positive_texts": torch.zeros(3, 5)}, r"positive_texts=\.\.\.\) has shape \(3, 5\); expected \(3, 1, 5\)"),
-        ({"units": torch.zeros(3, 5)}, r"units=\.\.\.\) has shape \(3, 5\); expected \(3, 2, 5\)"),
-        ({"patches": torch.zeros(3, 5)}, r"patches=\.\.\.\) has shape \(3, 5\); expected \(3, 1, 5\)"),
-        ({"words": torch.zeros(3, 2, 5)}, r"words=\.\.\.\) has shape \(3, 2, 5\); expected \(3, 1, 1, 5\)"),
-        ({"real_words": torch.zeros(3, 3)}, r"real_words=\.\.\.\) has shape \(3, 3\); expected \(3, 3, 3\)"),
-        ({"mates": batch(ids=[7])}, r"mates\.images=\.\.\.\) has shape \(1, 5\); expected \(3, 5\)"),
-        ({"chunk": 0}, r"chunk=0\): a chunk has at least one row"),
+        ({"images": torch.zeros(3)}, ("images=", "(3,)", "(pairs, dimensions)")),
+        ({"images": torch.zeros(0, 5)}, ("images=", "(0, 5)")),
+        ({"texts": torch.zeros(3, 4)}, ("texts=", "(3, 4)", "(3, 5)")),
+        ({"scale": torch.zeros(1)}, ("scale=", "(1,)")),
+        ({"image_ids": torch.zeros(2)}, ("image_ids=", "(2,)", "(3,)")),
+        ({"negative_texts": torch.zeros(3, 5)}, ("negative_texts=", "(3, 5)", "(3, 1, 5)")),
+        ({"has_negative": torch.zeros(3, 1)}, ("has_negative=", "(3, 1)", "(3, 2)")),
+        ({"positive_texts": torch.zeros(3, 5)}, ("positive_texts=", "(3, 5)", "(3, 1, 5)")),
+        ({"units": torch.zeros(3, 5)}, ("units=", "(3, 5)", "(3, 2, 5)")),
+        ({"patches": torch.zeros(3, 5)}, ("patches=", "(3, 5)", "(3, 1, 5)")),
+        ({"words": torch.zeros(3, 2, 5)}, ("words=", "(3, 2, 5)", "(3, 1, 1, 5)")),
+        ({"real_words": torch.zeros(3, 3)}, ("real_words=", "(3, 3)", "(3, 3, 3)")),
+        ({"mates": batch(ids=[7])}, ("mates.images=", "(1, 5)", "(3, 5)")),
+        ({"chunk": 0}, ("chunk=0", "row")),
     ],
 )
-def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str) -> None:
-    with pytest.raises(ModelError, match=says):
+def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str | tuple[str, ...]) -> None:
+    with raises(ModelError, says):
         replace(FULL, **change)
 
 
 @pytest.mark.parametrize(
     ("loss", "change", "says"),
     [
-        (negclip, {"negative_texts": None, "has_negative": None}, "negclip needs false captions"),
-        (ce_clip, {"negative_texts": None, "has_negative": None}, "ce-clip needs false captions"),
-        (fsc_global, {"negative_texts": None, "has_negative": None}, "fsc-global needs false captions"),
-        (fsc_clip, {"patches": None}, r"fsc-clip needs patches and words: give Batch\(patches"),
-        (negbench, {"negative_texts": None, "has_negative": None}, "negbench needs false captions"),
-        (clic, {"negative_texts": None, "has_negative": None}, "clic needs false captions"),
-        (cs_clip, {"units": None}, "cs-clip needs units with their foils"),
-        (tripletclip, {"mates": None}, r"tripletclip needs Batch\(mates"),
-        (siglip, {"bias": None}, r"siglip needs Batch\(bias"),
-        (trohn_img, {"mates": None}, r"trohn-img needs Batch\(mates"),
-        (trohn_img, {"mates": batch(ids=[5, 1, 2])}, r"pairs \[1, 2\] and their mates have the same image_ids"),
+        (negclip, {"negative_texts": None, "has_negative": None}, ("negclip", "captions")),
+        (ce_clip, {"negative_texts": None, "has_negative": None}, ("ce-clip", "captions")),
+        (fsc_global, {"negative_texts": None, "has_negative": None}, ("fsc-global", "captions")),
+        (fsc_clip, {"patches": None}, ("fsc-clip", "words", "Batch(patches")),
+        (negbench, {"negative_texts": None, "has_negative": None}, ("negbench", "captions")),
+        (clic, {"negative_texts": None, "has_negative": None}, ("clic", "captions")),
+        (cs_clip, {"units": None}, ("cs-clip", "units")),
+        (tripletclip, {"mates": None}, ("tripletclip", "Batch(mates")),
+        (siglip, {"bias": None}, ("siglip", "Batch(bias")),
+        (trohn_img, {"mates": None}, ("trohn-img", "Batch(mates")),
+        (trohn_img, {"mates": batch(ids=[5, 1, 2])}, ("[1, 2]", "image_ids")),
     ],
 )
-def test_a_loss_says_what_its_batch_lacks(loss: Callable[[Batch], Any], change: dict[str, Any], says: str) -> None:
-    with pytest.raises(ModelError, match=says):
+def test_a_loss_says_what_its_batch_lacks(
+    loss: Callable[[Batch], Any], change: dict[str, Any], says: str | tuple[str, ...]
+) -> None:
+    with raises(ModelError, says):
         loss(replace(FULL, **change))
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"true": torch.zeros(8, 1)}, r"true=\.\.\., wrong_texts=\.\.\.\) have shapes \(8, 1\) and \(8, 4\)"),
-        ({"wrong_texts": torch.zeros(8)}, r"have shapes \(8,\) and \(8,\)"),
-        ({"wrong_images": torch.zeros(8, 3)}, r"wrong_images=\.\.\.\) has shape \(8, 3\); expected \(8, 4\)"),
-        ({"counterparts": torch.zeros(4, 8)}, r"counterparts=\.\.\.\) has shape \(4, 8\)"),
-        ({"image_ids": torch.zeros(4)}, r"image_ids=\.\.\.\) has shape \(4,\); expected \(8,\)"),
-        ({"close": torch.zeros(8, 1)}, r"close=\.\.\.\) has shape \(8, 1\)"),
+        ({"true": torch.zeros(8, 1)}, ("true=", "wrong_texts=", "(8, 1)", "(8, 4)")),
+        ({"wrong_texts": torch.zeros(8)}, ("(8,)", "(8,)")),
+        ({"wrong_images": torch.zeros(8, 3)}, ("wrong_images=", "(8, 3)", "(8, 4)")),
+        ({"counterparts": torch.zeros(4, 8)}, ("counterparts=", "(4, 8)")),
+        ({"image_ids": torch.zeros(4)}, ("image_ids=", "(4,)", "(8,)")),
+        ({"close": torch.zeros(8, 1)}, ("close=", "(8, 1)")),
     ],
 )
-def test_matches_of_wrong_shapes_are_refused(change: dict[str, Any], says: str) -> None:
-    with pytest.raises(ModelError, match=says):
+def test_matches_of_wrong_shapes_are_refused(change: dict[str, Any], says: str | tuple[str, ...]) -> None:
+    with raises(ModelError, says):
         replace(matches(), **change)
 
 
 def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
-    with pytest.raises(ModelError, match=r"EqSim needs Matches\(counterparts"):
+    with raises(ModelError, "EqSim", "Matches(counterparts"):
         eqsim_itm(replace(matches(), counterparts=None))
 
 
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda: EqSim(alpha=float("nan")), ModelError, r"EqSim\(alpha=nan\)"),
-        (lambda: EqSim(beta=-1), ModelError, "beta=-1.*at least 0"),
-        (lambda: EqSim(k=0), ModelError, "k=0.*at least 1"),
-        (lambda: EqSim(variant="v2-al"), UnknownNameError, r"variant='v2-al'\) is unknown; did you mean 'v2-all'\?"),
-        (lambda: EqSim(normalise="rows"), UnknownNameError, "use one of batch, block, none"),
-        (lambda: EqSim(as_released=True, variant="v1-all"), ModelError, "leave both at their defaults"),
-        (lambda: EqSim(as_released=True, normalise="none"), ModelError, "leave both at their defaults"),
-        (lambda: EqSim(as_released=True, k=3), ModelError, "make it even"),
-        (lambda: FscClip(local=-1), ModelError, r"FscClip\(local=-1\).* at least 0"),
-        (lambda: HardNeg(k=0), ModelError, "k=0.* at least 1"),
-        (lambda: HardNeg(weight=-1), ModelError, "weight=-1.* at least 0"),
-        (lambda: CeClip(threshold=-1.0), ModelError, r"threshold=-1.0\).* at least 0"),
-        (lambda: CeClip(intra=-1.0), ModelError, r"CeClip\(intra=-1.0"),
-        (lambda: FscGlobal(gamma=0.5), ModelError, "gamma=0.5.* 0 or at least 1"),
-        (lambda: FscGlobal(smoothing=1.0), ModelError, "smoothing=1.0.* at least 0 and below 1"),
-        (lambda: NegBench(choice=-1.0), ModelError, "choice=-1.0.* at least 0"),
-        (lambda: Clic(paraphrase=-1.0), ModelError, r"Clic\(paraphrase=-1.0\)"),
-        (lambda: CsClip(weight=-1.0), ModelError, r"CsClip\(weight=-1.0\)"),
-        (lambda: CyClip(within=-0.1), ModelError, r"CyClip\(within=-0.1\).* at least 0"),
+        (lambda: EqSim(alpha=float("nan")), ModelError, "EqSim(alpha=nan)"),
+        (lambda: EqSim(beta=-1), ModelError, ("beta=-1", "0")),
+        (lambda: EqSim(k=0), ModelError, ("k=0", "1")),
+        (lambda: EqSim(variant="v2-al"), UnknownNameError, ("variant='v2-al'", "'v2-all'")),
+        (lambda: EqSim(normalise="rows"), UnknownNameError, "batch, block, none"),
+        (lambda: EqSim(as_released=True, variant="v1-all"), ModelError, "defaults"),
+        (lambda: EqSim(as_released=True, normalise="none"), ModelError, "defaults"),
+        (lambda: EqSim(as_released=True, k=3), ModelError, "even"),
+        (lambda: FscClip(local=-1), ModelError, ("FscClip(local=-1)", "0")),
+        (lambda: HardNeg(k=0), ModelError, ("k=0", "1")),
+        (lambda: HardNeg(weight=-1), ModelError, ("weight=-1", "0")),
+        (lambda: CeClip(threshold=-1.0), ModelError, ("threshold=-1.0", "0")),
+        (lambda: CeClip(intra=-1.0), ModelError, "CeClip(intra=-1.0"),
+        (lambda: FscGlobal(gamma=0.5), ModelError, ("gamma=0.5", "0", "1")),
+        (lambda: FscGlobal(smoothing=1.0), ModelError, ("smoothing=1.0", "0", "1")),
+        (lambda: NegBench(choice=-1.0), ModelError, ("choice=-1.0", "0")),
+        (lambda: Clic(paraphrase=-1.0), ModelError, "Clic(paraphrase=-1.0)"),
+        (lambda: CsClip(weight=-1.0), ModelError, "CsClip(weight=-1.0)"),
+        (lambda: CyClip(within=-0.1), ModelError, ("CyClip(within=-0.1)", "0")),
     ],
 )
-def test_options_out_of_range_are_refused(make: Callable[[], Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+def test_options_out_of_range_are_refused(
+    make: Callable[[], Any], error: type[Exception], says: str | tuple[str, ...]
+) -> None:
+    with raises(error, says):
         make()
 
 
@@ -139,7 +144,7 @@ def test_every_loss_of_the_catalogue_declares_its_function_and_options() -> None
         result = declare(name, loss.function)
         assert (type(result), result.options) == (type(loss), loss.options)
         assert result.options is None or issubclass(result.options, LossOptions)
-    with pytest.raises(UnknownNameError, match=r"no loss 'eqsin'; did you mean 'eqsim'\? `tellapart ls losses`"):
+    with raises(UnknownNameError, "loss", "'eqsin'", "'eqsim'"):
         load("loss", "eqsin")
 
 

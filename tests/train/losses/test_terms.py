@@ -10,6 +10,7 @@ import reference_losses as reference
 import torch
 from made_batches import batch, matches
 
+from facts import raises
 from tellapart.errors import DataError, UnknownNameError
 from tellapart.train.losses.eqsim import drawn_negatives
 from tellapart.train.losses.matrix_rows import gather_pairs
@@ -47,23 +48,23 @@ def test_the_gradient_of_a_sum_of_contrastive_losses_is_linear() -> None:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"name": "itc", "also": {"itm": {}}}, r"\[loss\]: also.itm: matches pairs, and 'itc' is contrastive; let"),
-        ({"name": "itc", "also": {"itc": {}}}, r"also.itc: \[loss\] is that loss already"),
-        ({"name": "itc", "also": {"siglip": {"factor": -1}}}, r"also.siglip: factor is -1; give a number that is not"),
+        ({"name": "itc", "also": {"itm": {}}}, ("[loss]", "also.itm", "'itc'")),
+        ({"name": "itc", "also": {"itc": {}}}, ("also.itc", "[loss]", "loss")),
+        ({"name": "itc", "also": {"siglip": {"factor": -1}}}, ("also.siglip", "-1")),
         (
             {"name": "itm", "also": {"itc": {"reading": "rank"}}},
-            r"also.itc: reading is 'rank'; it names a matching head",
+            ("also.itc", "'rank'"),
         ),
         (
             {"name": "itm", "also": {"negclip": {}}},
-            r"also.negclip: needs false captions or counterparts, which no fusi",
+            ("also.negclip", "captions"),
         ),
-        ({"name": "itm", "also": {"eqsim": {"margin": 1}}}, r"\[loss\]: also: 'eqsim' has no option 'margin'"),
-        ({"name": "itm", "also": ["itc"]}, r"'also' holds a table for each loss: \[loss.also.itc\]"),
+        ({"name": "itm", "also": {"eqsim": {"margin": 1}}}, ("[loss]", "'eqsim'", "'margin'")),
+        ({"name": "itm", "also": ["itc"]}, ("'also'", "loss", "[loss.also.itc]")),
     ],
 )
-def test_losses_that_cannot_be_added_are_named(table: dict[str, object], said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_losses_that_cannot_be_added_are_named(table: dict[str, object], said: str | tuple[str, ...]) -> None:
+    with raises(DataError, said):
         read_terms(table)
-    with pytest.raises(UnknownNameError, match=r"\[loss\]: also: .*'eqsimm'"):
+    with raises(UnknownNameError, "[loss]", "'eqsimm'"):
         read_terms({"name": "itm", "also": {"eqsimm": {}}})

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.train.data.rows import TrainingRows, read_rows, write_rows
@@ -114,9 +115,9 @@ def test_equal_vectors_are_ordered_by_number() -> None:
 
 @pytest.mark.parametrize("k", [0, 3])
 def test_as_many_neighbours_as_there_are_others_can_be_had(k: int) -> None:
-    with pytest.raises(DataError, match=f"{k} nearest of 3 images: ask for at least 1 and fewer than there are"):
+    with raises(DataError, k, "3", "1"):
         nearest(np.eye(3, dtype=np.float32), k)
-    with pytest.raises(ModelError, match="have length zero"):
+    with raises(ModelError, "length"):
         nearest(np.zeros((3, 2), np.float32), 1)
 
 
@@ -197,26 +198,22 @@ def test_the_written_file_is_read_as_the_same_rows(listed: Listed, tmp_path: Pat
     mined = coarse_to_fine(rows_of(listed()), Colours(), Together(), store=EmbeddingStore(None), settings=FEW)
     write_rows(tmp_path / "mined.jsonl", mined, tmp_path)
     assert rows_of(tmp_path / "mined.jsonl") == mined
-    with pytest.raises(DataError, match=r"training row 0: .*0\.png lies outside of .*elsewhere"):
+    with raises(DataError, "0", "0.png", "row"):
         write_rows(tmp_path / "other.jsonl", mined, tmp_path / "elsewhere")
 
 
 def test_captions_that_are_too_few_or_broken_are_said(listed: Listed) -> None:
     rows = rows_of(listed(n=4))
     asked = MiningSettings(nearest=3, negatives=9, hard=2)
-    with pytest.raises(
-        DataError, match=r"training row 0 \('picture 0, said 0'\): there are 6 different captions of other"
-    ):
+    with raises(DataError, "0", "0", "0", "6"):
         coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=asked)
     asked = MiningSettings(nearest=2, negatives=9, hard=5)
-    with pytest.raises(
-        DataError, match=r"0\.png: its 2 nearest images have 4 captions of their own, and 5 hard negatives"
-    ):
+    with raises(DataError, "0.png", "2", "4", "5", "negatives"):
         coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=asked)
     broken = TrainingRows(tuple(replace(row, caption=f"{row.caption} \ud800") for row in rows.rows))
-    with pytest.raises(DataError, match=r"captions of .*0\.png: field 'texts\[0\]': .*half a character"):
+    with raises(DataError, "0.png", "'texts[0]'"):
         nearest_images(broken, Colours(), store=EmbeddingStore(None))
-    with pytest.raises(DataError, match="0 hard of 15 negatives, from 128 nearest images"):
+    with raises(DataError, "0", "15", "negatives", "128"):
         MiningSettings(hard=0)
 
 

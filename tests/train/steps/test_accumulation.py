@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from training_sets import config, far, logged, weights
 
+from facts import raises
 from tellapart.errors import DataError
 from tellapart.models.torch.backend import import_torch
 from tellapart.train.data.batch_order import BatchOrder
@@ -67,9 +68,9 @@ def test_a_part_may_be_cut_into_pieces_which_change_no_number(tmp_path: Path) ->
 
 def test_parts_must_be_equal_and_hold_two_pairs(tmp_path: Path) -> None:
     for size, count in ((8, 3), (8, 8)):
-        with pytest.raises(ValueError, match=f"accumulate = {count} does not cut 8 pairs into equal parts"):
+        with raises(ValueError, f"accumulate = {count}", "8"):
             config(tmp_path, batch={"size": size, "accumulate": count})
-    with pytest.raises(DataError, match=r"a batch of 2 pairs has 1 others; raise batch.size, or lower batch.accumul"):
+    with raises(DataError, "2", "1", "batch.size", "batch.accumulate"):
         from tellapart.train.steps.fusion_step import matching_settings
 
         fusion = config(tmp_path, loss={"name": "itm"}, matching={"negatives": 2}, batch={"size": 8, "accumulate": 4})

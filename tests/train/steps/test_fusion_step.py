@@ -10,6 +10,7 @@ import pytest
 from tiny_fusion import MODELS, blip, vilt
 from training_sets import config, far, logged, table, weights
 
+from facts import raises
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError
 from tellapart.metrics.pairs import group_score
@@ -214,32 +215,32 @@ def test_the_family_follows_from_the_loss() -> None:
 
 def test_a_model_and_a_loss_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     itc = config(tmp_path, model=vilt(tmp_path / "vilt"))
-    with pytest.raises(ModelError, match="ViltForImageAndTextRetrieval cannot be trained by a contrastive loss"):
+    with raises(ModelError, "ViltForImageAndTextRetrieval", "loss"):
         run_training(itc, tmp_path, tmp_path / "run")
-    with pytest.raises(ModelError, match="demo-encoder cannot be trained by a matching loss: name a BLIP or ViLT"):
+    with raises(ModelError, "demo-encoder", "loss", "BLIP", "ViLT"):
         run_training(config(tmp_path, model="demo-encoder", loss={"name": "itm"}), tmp_path, tmp_path / "run")
-    with pytest.raises(DataError, match=r"\[matching\] is of fusion encoders' losses .*'itc' is none"):
+    with raises(DataError, "[matching]", "'itc'"):
         run_training(config(tmp_path, model="hf:vilt", matching={}), tmp_path, tmp_path / "run")
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"data": {"negative_captions": 1}}, r"matches whole pairs: leave out data.negative_captions"),
-        ({"batch": {"size": 8, "chunk": 2}}, r"batch.chunk: loss 'itm' has no matrix"),
-        ({"matching": {"negatives": 8}}, r"a batch of 8 pairs has 7 others"),
-        ({"matching": {"source": "rows", "negatives": 2}}, r"row 0 .* has 1 hard counterparts; mine more"),
+        ({"data": {"negative_captions": 1}}, ("data.negative_captions", "pairs")),
+        ({"batch": {"size": 8, "chunk": 2}}, ("batch.chunk", "loss", "'itm'")),
+        ({"matching": {"negatives": 8}}, ("8", "7", "pairs")),
+        ({"matching": {"source": "rows", "negatives": 2}}, ("0", "1", "row")),
     ],
 )
-def test_what_a_step_cannot_cross_is_said(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_what_a_step_cannot_cross_is_said(tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]) -> None:
+    with raises(DataError, said):
         run(tmp_path, "run", **changes)
 
 
 def test_the_hardest_need_towers_and_close_ones_need_mined_rows(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"matching.hardest: the model has no unimodal towers"):
+    with raises(ModelError, "matching.hardest", "model"):
         run(tmp_path, "run", "vilt", matching={"hardest": True})
-    with pytest.raises(ValueError, match="close is of mined negatives"):
+    with raises(ValueError, "close", "mined"):
         config(tmp_path, matching={"close": 1})
-    with pytest.raises(ValueError, match="mined negatives are hard already"):
+    with raises(ValueError, "hardest", "mined"):
         config(tmp_path, matching={"source": "rows", "hardest": True})

@@ -1,0 +1,134 @@
+"""Plain words: few of those that strangers stumble over, and functions called by a verb and its object.
+
+The words are counted in docstrings without their examples, in comments, in the texts of raised errors, in the README
+and in the documents. A ceiling is lowered whenever the rate has fallen, and never raised.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """How often some words may occur in 1,000: `most` today, and `goal` in the end."""
+
+    pattern: str
+    most: float
+    goal: float
+
+
+#: The goals are about the rates of httpx, torchmetrics, inspect_ai and mteb, with room.
+CEILINGS = {
+    "what": Ceiling(r"\bwhat\b", most=4.5, goal=1.5),
+    "says, told": Ceiling(r"\b(says?|said|tells?|told)\b", most=2.2, goal=0.3),
+    "is no": Ceiling(r"\b(is|are|was|were|be) no\b(?! longer)", most=1.3, goal=0.5),
+    "where": Ceiling(r"\bwhere\b", most=3.3, goal=2.0),
+    "own": Ceiling(r"\bown\b", most=2.5, goal=1.0),
+    "beside": Ceiling(r"\bbesides?\b", most=1.0, goal=0.7),
+    "whole": Ceiling(r"\bwhole\b", most=0.7, goal=0.5),
+    "at hand, be had, anew": Ceiling(r"\b(at hand|be had|anew)\b", most=0.5, goal=0.1),
+}
+
+#: Per cent of the functions' names that are one word: today, and in the end 34.
+MOST_ONE_WORD = 54.5
+
+
+def read_prose(source: str) -> Iterator[str]:
+    """Yield the docstrings of a module without their examples, its comments, and the texts of its raised errors."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield re.sub(r"^ *(>>>|\.\.\.).*$", "", ast.get_docstring(node) or "", flags=re.MULTILINE)
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            texts = (each.value for each in ast.walk(node.exc) if isinstance(each, ast.Constant))
+            yield from (text for text in texts if isinstance(text, str))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string.lstrip("#: ")
+
+
+def list_functions(source: str) -> Iterator[str]:
+    """Yield the names of a module's functions and methods, but not those of Python's protocols."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not re.fullmatch("__.*__", node.name):
+            yield node.name.lstrip("_")
+
+
+def share_of_one_word(names: list[str]) -> float:
+    """Return the per cent of names that are one word."""
+    return 100 * sum("_" not in name for name in names) / len(names)
+
+
+@pytest.fixture(scope="module")
+def sources() -> dict[Path, str]:
+    """The text of every module of every package."""
+    return {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
+
+
+@pytest.fixture(scope="module")
+def prose(sources: dict[Path, str]) -> dict[Path, str]:
+    """The prose of every module and document."""
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    written = {path: re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL) for path in documents}
+    return {path: "\n".join(read_prose(source)) for path, source in sources.items()} | written
+
+
+def test_words_that_strangers_stumble_over_are_rare(prose: dict[Path, str]) -> None:
+    words = sum(len(re.findall(r"[A-Za-z']+", text)) for text in prose.values())
+    over = []
+    for name, ceiling in CEILINGS.items():
+        found = Counter({path: len(re.findall(ceiling.pattern, text, re.IGNORECASE)) for path, text in prose.items()})
+        rate = 1000 * found.total() / words
+        if rate > ceiling.most:
+            most = ", ".join(f"{path.relative_to(ROOT)} {count}" for path, count in found.most_common(5))
+            over.append(f"{name}: {rate:.2f} in 1,000 words, at most {ceiling.most}; most in {most}")
+    assert over == []
+
+
+def test_most_functions_are_called_by_more_than_one_word(sources: dict[Path, str]) -> None:
+    names = [name for source in sources.values() for name in list_functions(source)]
+    often = ", ".join(f"{name} {count}" for name, count in Counter(n for n in names if "_" not in n).most_common(20))
+    assert share_of_one_word(names) <= MOST_ONE_WORD, often
+
+
+def test_no_ceiling_is_below_its_goal() -> None:
+    assert [name for name, ceiling in CEILINGS.items() if ceiling.most < ceiling.goal] == []
+
+
+def test_prose_is_docstrings_comments_and_errors_and_no_code() -> None:
+    source = '''"""Module."""
+def _read(where):
+    """Read it.
+
+    >>> what
+    """
+    #: Comment.
+    own = "text"
+    raise ValueError(f"Error in {own}")
+'''
+    assert " ".join(" ".join(read_prose(source)).split()) == "Module. Read it. Error in Comment."
+
+
+def test_words_are_counted_as_words() -> None:
+    text = "What it says is no longer told. Nowhere; its owner owns it, and there is no other."
+    counts = {name: len(re.findall(ceiling.pattern, text, re.IGNORECASE)) for name, ceiling in CEILINGS.items()}
+    assert {name: count for name, count in counts.items() if count} == {"what": 1, "says, told": 2, "is no": 1}
+
+
+def test_names_are_one_word_or_more() -> None:
+    names = list(
+        list_functions("class A:\n def __init__(): ...\n def _read(): ...\n async def read_rows(): ...\ndef own(): ...")
+    )
+    assert sorted(names) == ["own", "read", "read_rows"]
+    assert share_of_one_word(names) == pytest.approx(200 / 3)
