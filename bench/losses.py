@@ -139,14 +139,14 @@ def encoded(model: Encoders, inputs: Inputs, name: str) -> tuple[Batch, Tensor, 
         batch = replace(batch, negative_texts=normalize(wrong.mean(1), dim=-1).reshape(len(ids), false, -1))
         if getattr(loss, "local", False):
             words = torch.cat([text_tokens[:, None], wrong.unflatten(0, (len(ids), false))], dim=1)
-            batch = replace(batch, patches=normalize(image_tokens, dim=-1), words=normalize(words, dim=-1))
+            batch = replace(batch, patches=image_tokens, words=normalize(words, dim=-1))
             batch = replace(batch, real_words=torch.ones(words.shape[:3], dtype=torch.bool, device=ids.device))
     if getattr(loss, "joins", False):
         further = normalize(model.text_tokens(inputs.false_texts[-3 * len(ids) :]).mean(1), dim=-1)
         batch = replace(batch, positive_texts=further.reshape(len(ids), 3, -1))
-    if getattr(loss, "units", False):
-        both = normalize(model.text_tokens(inputs.false_texts[-2 * len(ids) :]).mean(1), dim=-1)
-        batch = replace(batch, units=both.reshape(len(ids), 2, -1))
+    if units := getattr(loss, "units", 0):
+        both = normalize(model.text_tokens(inputs.false_texts[-2 * units * len(ids) :]).mean(1), dim=-1)
+        batch = replace(batch, units=both.reshape(len(ids), units, 2, -1))
     if getattr(loss, "negative_images", "none") == "mate":
         more = (model.image_tokens(inputs.mate_images), model.text_tokens(inputs.mate_texts))
         mates = Batch(*(normalize(tokens.mean(1), dim=-1) for tokens in more), batch.scale, ids + len(ids))

@@ -72,6 +72,21 @@ def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
         assert torch.allclose(value, trained[name], atol=2e-6), name
 
 
+def test_biases_norms_and_the_scale_are_decayed_where_everything_is(tmp_path: Path) -> None:
+    decay = {"weight_decay": 0.5, "learning_rate": 1e-2}
+    both = [config(tmp_path, optimiser=decay | {"steps": 1, "decayed": decayed}) for decayed in ("matrices", "all")]
+    for name, settings in zip(("matrices", "all"), both, strict=True):
+        run_training(settings, tmp_path, tmp_path / name)
+    start = read_state_dict(tmp_path / "all" / "start" / "open_clip_model.safetensors")
+    plain, decayed = weights(tmp_path / "matrices"), weights(tmp_path / "all")
+    trained = [name for name, value in start.items() if value.is_floating_point() and "attn_mask" not in name]
+    assert any(start[name].ndim < 2 for name in trained)
+    for name in trained:  # the same gradient moved both; decay takes rate x decay of the weights at the start
+        less = 1e-2 * 0.5 * start[name] if start[name].ndim < 2 else torch.zeros(())
+        torch.testing.assert_close(plain[name] - decayed[name], less.expand_as(start[name]), rtol=1e-3, atol=1e-6)
+    assert "logit_scale" in trained
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg", "tripletclip", "ce-clip"]
@@ -113,16 +128,19 @@ def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number
     for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cached"), strict=True):
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
         assert "total" not in one or one["units"] > 0.1
-    # What is drawn is a unit of the row and that unit's own foil, another one in another step.
+    # What is drawn is two units of the row, with replacement, each with its own foil, others in another step.
     read = read_rows(["units.jsonl"], tmp_path)
     start = open_dual(f"local-dir:{tmp_path / 'whole' / 'start'}", "cpu")
     step = DualStep(settings, start, read, open_accelerator(settings), start.module)
     drawn = [step.draw([5, 0], number) for number in range(12)]
-    assert {(one.units[0], one.units[2]) for one in drawn} == set(read.rows[5].units)
-    assert {(one.units[1], one.units[3]) for one in drawn} == set(read.rows[0].units)
-    batch = step._batch(drawn[0], Encoded(torch.zeros(2, 1), torch.arange(8.0)[:, None], torch.tensor(1.0), None), 0)
+    pairs = [list(zip(one.units[::2], one.units[1::2], strict=True)) for one in drawn]
+    assert {pair for one in pairs for pair in one[:2]} == set(read.rows[5].units)
+    assert {pair for one in pairs for pair in one[2:]} == set(read.rows[0].units)
+    assert {one[0] == one[1] for one in pairs} == {True, False}
+    texts = torch.arange(12.0)[:, None]  # two captions, two false ones, and two units of each with their foils
+    batch = step._batch(drawn[0], Encoded(torch.zeros(2, 1), texts, torch.tensor(1.0), None), 0)
     assert batch.units is not None
-    assert batch.units[:, :, 0].tolist() == [[4, 6], [5, 7]]
+    assert batch.units[..., 0].tolist() == [[[4, 5], [6, 7]], [[8, 9], [10, 11]]]
     with raises(DataError, "loss", "'cs-clip'", "0"):
         run_training(config(tmp_path, loss={"name": "cs-clip"}), tmp_path, tmp_path / "none")
 

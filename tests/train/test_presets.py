@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from pydantic import BaseModel
 from training_sets import toml
 
 from facts import raises
@@ -21,6 +22,14 @@ def settings(folder: Path, preset: str, **more: Any) -> TrainConfig:
     path.write_text(toml(values), encoding="utf-8")
     return read_config(path)
 
+
+#: Table -> its keys.
+TABLES = {
+    name: kind.model_fields
+    for name, field in TrainConfig.model_fields.items()
+    for kind in (field.annotation, *get_args(field.annotation))
+    if isinstance(kind, type) and issubclass(kind, BaseModel)
+}
 
 #: What no paper says, and a configuration must.
 UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "batch": {"size": 8}}}
@@ -62,6 +71,19 @@ def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
         assert (bivlc.batch.size, bivlc.optimiser.learning_rate, bivlc.optimiser.warm_up) == (200, 1e-6, 50)
         assert (bivlc.optimiser.weight_decay, bivlc.optimiser.max_scale) == (0.1, None)
         assert bivlc.data.negative_images == images
+    # No scale is clamped by TripletCLIP, CS-CLIP and CLIC; TripletCLIP decays everything, by its script or its README.
+    for preset, rate, epochs in (("tripletclip", 5e-4, 10), ("tripletclip-paper", 5e-5, 30)):
+        triplet = settings(tmp_path, preset).optimiser
+        assert (triplet.learning_rate, triplet.epochs, triplet.decayed, triplet.max_scale) == (
+            rate,
+            epochs,
+            "all",
+            None,
+        )
+    assert settings(tmp_path, "cs-clip").optimiser.max_scale is None
+    assert settings(tmp_path, "clic").optimiser.max_scale is None
+    assert loss_options(settings(tmp_path, "cs-clip").loss).foils == "own"
+    assert loss_options(settings(tmp_path, "fsc-clip").loss).unit_patches is False
     # The released commands of TripletCLIP, CE-CLIP (two GPUs of 256) and FSC-CLIP; what NegBench says at all.
     for preset, rate, size, decay, epochs in (
         ("tripletclip", 5e-4, 1024, 0.5, 10),
@@ -89,6 +111,17 @@ def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
     assert (counterfactuals.seed, counterfactuals.batch.size, counterfactuals.data.share) == (107, 128, 0.8)
     assert (counterfactuals.optimiser.learning_rate, counterfactuals.optimiser.weight_decay) == (5e-7, 0.001)
     assert counterfactuals.optimiser.decay == "linear"
+
+
+def test_a_preset_names_its_source_and_a_reason_for_each_value_that_is_not_released() -> None:
+    keys = {f"{table}.{key}" for table, fields in TABLES.items() for key in fields}
+    for name, preset in list_presets().items():
+        assert preset.source and preset.values.get("preset") is None, name
+        for of, reason in preset.ours.items():
+            assert "." not in of or of in keys or of.startswith("loss."), of
+            assert len(reason.split()) > 3, (name, of)
+    assert "a row without a false caption" in find_preset("cs-clip").ours
+    assert {"data.join", "words that change places"} <= find_preset("clic").ours.keys()
 
 
 def test_the_file_has_the_last_word(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ class OptimiserConfig(_Table):
     max_scale: float | None = Field(default=100.0, gt=1)
     groups: dict[str, Annotated[float, Field(ge=0)]] = {}
     tower: Literal["both", "text"] = "both"
+    decayed: Literal["matrices", "all"] = "matrices"
 
     @model_validator(mode="after")
     def _length(self) -> OptimiserConfig:
@@ -230,7 +231,10 @@ class TrainConfig(_Table):
             "data": {"outside_images", "folder"},
         }
         values = self.model_dump(mode="json", exclude=decides_nothing)
-        return hashlib.sha256(json.dumps([values, *facts], sort_keys=True).encode()).hexdigest()[:16]
+        if self.optimiser.decayed == "matrices":  # the key is younger than runs that may have been stopped
+            del values["optimiser"]["decayed"]
+        revised = [f"{term.name} {term.loss.revision}" for term in self.loss_terms() if term.loss.revision > 1]
+        return hashlib.sha256(json.dumps([values, *facts, *revised], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read_config(path: Path) -> TrainConfig:

@@ -199,7 +199,7 @@ def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
 
 
 def _make_optimiser(module: Any, config: TrainConfig) -> Any:
-    """Return AdamW; biases, norms and the scale, which have one axis or none, are not decayed.
+    """Return AdamW; biases, norms and the scale, which have one axis or none, are decayed if `decayed` is `all`.
 
     Raises:
         DataError: no trained weight's name matches a pattern of `optimiser.groups`.
@@ -212,7 +212,7 @@ def _make_optimiser(module: Any, config: TrainConfig) -> Any:
     groups: dict[tuple[float, float], list[Any]] = {(1.0, settings.weight_decay): [], (1.0, 0.0): []}
     for name, parameter in named:
         factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
-        decay = settings.weight_decay if parameter.ndim >= 2 else 0.0
+        decay = settings.weight_decay if parameter.ndim >= 2 or settings.decayed == "all" else 0.0
         groups.setdefault((factor, decay), []).append(parameter)
     return import_torch().optim.AdamW(
         [{"params": p, "weight_decay": decay, "factor": factor} for (factor, decay), p in groups.items() if p],

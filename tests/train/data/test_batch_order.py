@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart.train.data.batch_order import BatchOrder, draw_choices
+from tellapart.train.data.batch_order import BatchOrder, draw_choices, draw_units
 from tellapart.train.data.rows import TrainingRow, TrainingRows
 
 SEEDS = st.integers(0, 2**31 - 1)
@@ -84,3 +85,15 @@ def test_every_choice_comes_up_about_equally_often() -> None:
         counts[draw_choices([0, 1, 2], 1, seed=3, step=step, row=8)[0]] += 1
     assert all(240 < count < 360 for count in counts)
     assert len({tuple(draw_choices(range(9), 9, 0, 0, row)) for row in range(50)}) > 45
+
+
+def test_units_are_drawn_with_replacement_and_relations_alone_where_there_are_some() -> None:
+    things = (("a cup", "a bowl"), ("a table", "a chair"))
+    row = TrainingRow(Path("a.png"), "a cup on a table", units=things)
+    drawn = [draw_units(row, 2, seed=1, step=step, number=4) for step in range(40)]
+    assert drawn == [draw_units(row, 2, seed=1, step=step, number=4) for step in range(40)]
+    assert {tuple(pair) for pair in drawn} == {(one, other) for one in things for other in things}
+    relations = (("a cup on a table", "a cup under a table"), ("a cup on a table", "a table on a cup"))
+    both = replace(row, units=(things[0], relations[0], things[1], relations[1]), relations=(1, 3))
+    drawn = [draw_units(both, 2, seed=1, step=step, number=4) for step in range(40)]
+    assert {unit for pair in drawn for unit in pair} == set(relations)

@@ -7,6 +7,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from training_sets import squares
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart.train.data.rows import TrainingRows, read_rows, write_rows
+from tellapart.train.data.rows import TrainingRow, TrainingRows, read_rows, write_rows
 from tellapart.train.data.validation import left_over
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -68,6 +69,7 @@ GOOD = {"image": "a.png", "caption": "a cat"}
     [
         ("{", "rows.jsonl:2"),
         ({**GOOD, "units": [["a cup"]]}, ("rows.jsonl:2", "'units'")),
+        ({**GOOD, "units": [["a cup", "a bowl", "thing"]]}, ("rows.jsonl:2", "'units'", '"relation"')),
         ({**GOOD, "captoin": "x"}, ("rows.jsonl:2", "'captoin'")),
         ({"image": "a.png"}, ("rows.jsonl:2", "'caption'", "None")),
         ({**GOOD, "caption": " "}, ("rows.jsonl:2", "'caption'", "' '")),
@@ -289,3 +291,17 @@ def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(
 def test_a_folder_of_training_images_that_is_not_there_is_named(tmp_path: Path) -> None:
     with raises(DataError, "images", "folder"):
         read_rows(["rows.jsonl"], tmp_path, "gone")
+
+
+def test_units_and_which_of_them_are_relations_are_read_as_they_were_written(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"")
+    units = (("a cup", "a bowl"), ("a cup on a table", "a cup under a table"))
+    row = TrainingRow(tmp_path / "a.png", "a cup on a table", units=units, relations=(1,))
+    write_rows(tmp_path / "rows.jsonl", TrainingRows((row,)), tmp_path)
+    assert '"units": [["a cup", "a bowl"], ["a cup on a table", "a cup under a table", "relation"]]' in (
+        tmp_path / "rows.jsonl"
+    ).read_text(encoding="utf-8")
+    (read,) = read_rows(["rows.jsonl"], tmp_path).rows
+    assert (read.units, read.relations) == (units, (1,))
+    plain = TrainingRows((replace(row, relations=()),)).fingerprint
+    assert TrainingRows((row,)).fingerprint != plain

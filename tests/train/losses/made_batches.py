@@ -41,8 +41,9 @@ def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, **more: Any) 
         negative_texts=units(b, 2, d, seed=seed + 2),
         has_negative=torch.arange(2 * b).reshape(b, 2) % 3 != 1,
         positive_texts=units(b, 2, d, seed=seed + 6),
-        units=units(b, 2, d, seed=seed + 5),
-        patches=units(b, 4, d, seed=seed + 7),
+        units=units(b, 2, 2, d, seed=seed + 5),
+        # A patch has a length of its own: the losses that compare directions take that out.
+        patches=units(b, 4, d, seed=seed + 7) * torch.linspace(0.5, 2.0, 4, dtype=torch.float64)[None, :, None],
         words=units(b, 3, 3, d, seed=seed + 8),
         real_words=torch.arange(9 * b).reshape(b, 3, 3) % 4 != 3,
         mates=mates,

@@ -61,9 +61,17 @@ def tripletclip(L, L2, LN, L2N, same, same2, cross):
     return {"image_to_text": image, "text_to_image": text, "total": image + text}
 
 
-def cs_clip(L, N, there, U, F, same, weight):
-    """U: logits of images with all units, F: with all foils."""
-    captions, units = negclip(L, N, there, same)["total"], negclip(U, F, np.ones(len(L), bool), same)["total"]
+def cs_clip(L, N, there, U, F, same, weight, foils):
+    """U: for each place logits of images with all units, F: with all foils; `foils` own or all."""
+    captions, each, n = negclip(L, N, there, same)["total"], [], len(L)
+    for u, f in zip(U, F, strict=True):
+        image = text = 0.0
+        for i in range(n):
+            at = candidates(n, i, same)
+            image += nll([*u[i, at], *(f[i] if foils == "all" else [f[i, i]])], at.index(i)) / n
+            text += nll(u[at, i], at.index(i)) / n
+        each.append((image + text) / 2)
+    units = mean(each)
     return {"negclip": captions, "units": weight * units, "total": captions + weight * units}
 
 
@@ -112,8 +120,8 @@ def fsc_clip(L, false, there, same, scale, patches, words, real, *, local, weigh
     for i, c in np.ndindex(n, captions):
         sums = 0.0
         for word in words[i, c][real[i, c]]:
-            cosines = patches[i] @ word
-            shares = (cosines - cosines.min()) / (cosines.max() - cosines.min())
+            products = patches[i] @ word
+            shares = (products - products.min()) / (products.max() - products.min())
             mean_patch = shares @ patches[i] / shares.sum()
             sums += np.exp(scale * mean_patch @ word / np.linalg.norm(mean_patch))
         fits[i, c] = np.log(sums)

@@ -90,15 +90,19 @@ def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chun
     for weights in ((0.5, 0.5, 1.0), (1.0, 0.0, 0.0)):
         expected = reference.clic(scale * made.images.numpy() @ true, false, there, alike, apart, *weights)
         assert_equal(clic(made, Clic(*weights)), expected)
-    U, F = (scale * made.images.numpy() @ made.units[:, side].numpy().T for side in (0, 1))
-    assert_equal(cs_clip(made, CsClip(0.7)), reference.cs_clip(L, N, there.flatten(), U, F, alike, 0.7))
+    U, F = ([scale * made.images.numpy() @ made.units[:, k, side].numpy().T for k in (0, 1)] for side in (0, 1))
+    for foils in ("own", "all"):
+        expected = reference.cs_clip(L, N, there.flatten(), U, F, alike, 0.7, foils)
+        assert_equal(cs_clip(made, CsClip(0.7, foils)), expected)
     for weight, gamma, smoothing in ((0.5, 2.0, 0.02), (1.0, 0.0, 0.0), (2.0, 1.0, 0.5)):
         settings = {"weight": weight, "gamma": gamma, "smoothing": smoothing}
         expected = reference.fsc_global(L, false, there, alike, **settings)
         assert_equal(fsc_global(made, FscGlobal(**settings)), expected)
-        tokens = (made.patches.numpy(), made.words.numpy(), made.real_words.numpy())
-        expected = reference.fsc_clip(L, false, there, alike, scale, *tokens, local=0.3, **settings)
-        assert_equal(fsc_clip(made, FscClip(local=0.3, **settings)), expected)
+        patches, words = made.patches.numpy(), (made.words.numpy(), made.real_words.numpy())
+        directions = patches / np.linalg.norm(patches, axis=-1, keepdims=True)
+        for unit_patches, shown in ((False, patches), (True, directions)):
+            expected = reference.fsc_clip(L, false, there, alike, scale, shown, *words, local=0.3, **settings)
+            assert_equal(fsc_clip(made, FscClip(local=0.3, unit_patches=unit_patches, **settings)), expected)
     for bound, threshold in ((5.0, None), (0.5, None), (5.0, 2.0)):
         settings = {"intra": 0.2, "rank": 0.4, "bound": bound, "threshold": threshold}
         expected = reference.ce_clip(L, N, T, false, there, alike, **settings)

@@ -47,7 +47,7 @@ FULL = batch(ids=[0, 1, 2])
         ({"negative_texts": torch.zeros(3, 5)}, ("negative_texts=", "(3, 5)", "(3, 1, 5)")),
         ({"has_negative": torch.zeros(3, 1)}, ("has_negative=", "(3, 1)", "(3, 2)")),
         ({"positive_texts": torch.zeros(3, 5)}, ("positive_texts=", "(3, 5)", "(3, 1, 5)")),
-        ({"units": torch.zeros(3, 5)}, ("units=", "(3, 5)", "(3, 2, 5)")),
+        ({"units": torch.zeros(3, 5)}, ("units=", "(3, 5)", "(3, 1, 2, 5)")),
         ({"patches": torch.zeros(3, 5)}, ("patches=", "(3, 5)", "(3, 1, 5)")),
         ({"words": torch.zeros(3, 2, 5)}, ("words=", "(3, 2, 5)", "(3, 1, 1, 5)")),
         ({"real_words": torch.zeros(3, 3)}, ("real_words=", "(3, 3)", "(3, 3, 3)")),
@@ -125,6 +125,7 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
         (lambda: NegBench(choice=-1.0), ModelError, ("choice=-1.0", "0")),
         (lambda: Clic(paraphrase=-1.0), ModelError, "Clic(paraphrase=-1.0)"),
         (lambda: CsClip(weight=-1.0), ModelError, "CsClip(weight=-1.0)"),
+        (lambda: CsClip(foils="owm"), UnknownNameError, ("foils='owm'", "'own'", "own, all")),
         (lambda: CyClip(within=-0.1), ModelError, ("CyClip(within=-0.1)", "0")),
     ],
 )

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tellapart.errors import DataError
-from tellapart.train.data.rows import TrainingRows
+from tellapart.train.data.rows import TrainingRow, TrainingRows
 
-__all__ = ["BatchOrder", "draw_choices"]
+__all__ = ["BatchOrder", "draw_choices", "draw_units"]
 
 
 @dataclass(frozen=True)
@@ -90,3 +90,26 @@ def draw_choices(pool: Sequence[int], count: int, seed: int, step: int, row: int
     """
     rng = np.random.default_rng([seed, step, row, 1])  # the 1 keeps these draws apart from the permutations
     return [pool[k] for k in rng.permutation(len(pool))[:count]]
+
+
+def draw_units(row: TrainingRow, count: int, seed: int, step: int, number: int) -> list[tuple[str, str]]:
+    """Draw units with their foils, with replacement, by seed, step and row alone; relations alone if there are some.
+
+    Args:
+        row: has a unit at least.
+        count: units to draw.
+        seed: of the run.
+        step: number of the part.
+        number: of the row.
+
+    Source: CS-CLIP (Kargi et al. 2026), `StructuredSampler` of its code with its released settings.
+
+    >>> from pathlib import Path
+    >>> units = (("a cup", "a bowl"), ("a cup on a table", "a cup under a table"))
+    >>> row = TrainingRow(Path("a.png"), "a cup on a table", units=units, relations=(1,))
+    >>> draw_units(row, 2, seed=0, step=3, number=5)
+    [('a cup on a table', 'a cup under a table'), ('a cup on a table', 'a cup under a table')]
+    """
+    rng = np.random.default_rng([seed, step, number, 4])  # the 4 keeps these draws apart from all others
+    pool = [row.units[k] for k in row.relations] or list(row.units)
+    return [pool[k] for k in rng.integers(len(pool), size=count)]

@@ -3,8 +3,8 @@
 A source is a JSONL file, a pair set folder, or a file that a paper released (`released_rows`). A JSONL row holds
 `image` (a path), `caption`, and if it has them `negative_captions` (texts that are false of the image),
 `negative_images` (numbers of rows of the same file, from 0, whose images are hard to tell from this one), `units`
-(pairs of texts: a part of the caption, and a foil that is false of the image) `positive_captions`
-(further texts that are true of it) and `cluster`.
+(pairs of texts: a part of the caption, and a foil that is false of the image; a third entry "relation" marks a relation
+of two things), `positive_captions` (further texts that are true of it) and `cluster`.
 Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
 counterpart. Of a 1xn item the first text is the caption, the others are false.
 """
@@ -47,6 +47,7 @@ class TrainingRow:
         negatives: captions that are false of it.
         counterparts: numbers of rows whose images are hard to tell from this one.
         units: parts of the caption, each with a foil.
+        relations: numbers of the units that are relations of two things.
         positives: further captions that are true of it.
         item: number of what the row is a part of: rows of one item may be kept in one batch.
         cluster: what must not be split between training and validation.
@@ -57,6 +58,7 @@ class TrainingRow:
     negatives: tuple[str, ...] = ()
     counterparts: tuple[int, ...] = ()
     units: tuple[tuple[str, str], ...] = ()
+    relations: tuple[int, ...] = ()
     positives: tuple[str, ...] = ()
     item: int = 0
     cluster: str = ""
@@ -130,6 +132,7 @@ class TrainingRows:
         for row in self.rows:
             facts = [hashes[row.image], row.caption, row.negatives, row.counterparts, row.item]
             facts += [row.units] if row.units else []
+            facts += [{"relations": row.relations}] if row.relations else []
             facts += [{"positives": row.positives}] if row.positives else []
             digest.update(json.dumps(facts).encode() + b"\n")
         return digest.hexdigest()
@@ -277,14 +280,18 @@ def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number
         )
     units = fields.get("units", [])
     if not isinstance(units, list) or not all(_is_unit(unit) for unit in units):
-        raise DataError(f"{where}: field 'units' must be a list of pairs of texts, got {quote(units)}")
+        raise DataError(
+            f"{where}: field 'units' must be a list of pairs of texts, each alone or with a third entry "
+            f'"relation", got {quote(units)}'
+        )
     return TrainingRow(
         image=image,
         caption=fields["caption"],
         # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
         negatives=tuple(text for text in negatives if _letters(text) != _letters(fields["caption"])),
         counterparts=tuple(other for other in others if other != number),
-        units=tuple((unit, foil) for unit, foil in units),
+        units=tuple((unit, foil) for unit, foil, *_ in units),
+        relations=tuple(number for number, unit in enumerate(units) if len(unit) == 3),
         positives=tuple(positives),
         item=fields.get("item", number),  # no field of JSONL: released pairs alone have it
         cluster=str(fields.get("cluster", "") or fields["image"]),
@@ -299,7 +306,8 @@ def _texts(where: str, fields: dict[str, Any], name: str) -> list[str]:
 
 
 def _is_unit(unit: Any) -> bool:
-    return isinstance(unit, list) and len(unit) == 2 and all(isinstance(text, str) and text.strip() for text in unit)
+    texts = isinstance(unit, list) and len(unit) in {2, 3} and all(isinstance(one, str) and one.strip() for one in unit)
+    return texts and unit[2:] in ([], ["relation"])
 
 
 def images_root(source: str, images: Path | None) -> Path:
@@ -341,8 +349,12 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
             "cluster": row.cluster,
             "negative_captions": row.negatives,
             "negative_images": row.counterparts,
-            **({"units": row.units} if row.units else {}),
+            **({"units": [[*unit, *_kind(row, k)] for k, unit in enumerate(row.units)]} if row.units else {}),
             **({"positive_captions": row.positives} if row.positives else {}),
         }
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))
+
+
+def _kind(row: TrainingRow, unit: int) -> list[str]:
+    return ["relation"] if unit in row.relations else []

@@ -52,10 +52,8 @@ class LocalFeatures:
             ids: of the texts that were encoded, int64 `(m, length)`.
 
         Returns:
-            Unit vectors, float32 `(n, patches, d)` and `(m, length, d)`; bool `(m, length)`.
+            Patches as their tower projects them, float32 `(n, patches, d)`; words as unit vectors, float32
+            `(m, length, d)`; bool `(m, length)`.
         """
-        normalize = import_torch().nn.functional.normalize
-        patches, words = (
-            normalize(tower.project(self._states.pop(side)).float(), dim=-1) for side, tower in enumerate(self._towers)
-        )
-        return patches[:, 1:], words, self._words(ids)
+        patches, words = (tower.project(self._states.pop(side)).float() for side, tower in enumerate(self._towers))
+        return patches[:, 1:], import_torch().nn.functional.normalize(words, dim=-1), self._words(ids)

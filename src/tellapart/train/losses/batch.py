@@ -31,8 +31,9 @@ class Batch:
         has_negative: bool `(b, f)`, False where an image has fewer; all True if None.
         positive_texts: float `(b, p, d)`, unit vectors of further captions that are true of image `i`; the first says
             what the pair's own text says.
-        units: float `(b, 2, d)`, unit vectors of a part of each caption and of its foil, which is false of the image.
-        patches: float `(b, p, d)`, unit vectors of the parts of each image.
+        units: float `(b, u, 2, d)`, unit vectors of parts of each caption, each with its foil, which is false of the
+            image.
+        patches: float `(b, p, d)`, vectors of the parts of each image, of any length.
         words: float `(b, 1 + f, w, d)`, unit vectors of the tokens of each text and its false captions.
         real_words: bool `(b, 1 + f, w)`, False where a token begins a text or fills it up.
         mates: the hard counterpart of each pair (another image and its own caption), as many pairs as these.
@@ -81,7 +82,8 @@ class Batch:
             p = self.positive_texts.shape[1] if self.positive_texts.ndim == 3 else 1
             _expect("positive_texts", self.positive_texts, (b, max(p, 1), d), "further true captions of each image")
         if self.units is not None:
-            _expect("units", self.units, (b, 2, d), "a unit of each caption and its foil")
+            u = self.units.shape[1] if self.units.ndim == 4 else 1
+            _expect("units", self.units, (b, max(u, 1), 2, d), "units of each caption, each with its foil")
         if self.patches is not None:
             p = self.patches.shape[1] if self.patches.ndim == 3 else 1
             _expect("patches", self.patches, (b, max(p, 1), d), "the parts of each image")

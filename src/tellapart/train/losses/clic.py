@@ -82,7 +82,7 @@ def clic(batch: Batch, options: Clic = _DEFAULT) -> LossParts:
 #: The released command and its defaults: from OpenAI's weights, 800 pictures a step (200 on each of four GPUs), one
 #: epoch over a million of LAION with CogVLM's captions, the first sentence and two others drawn. The text tower and the
 #: scale alone; joined pictures and plain ones by turns; weights 0.5, 0.5 and 1 (Eq. 7). A fifth of the epoch is the
-#: warm-up (250 steps).
+#: warm-up (250 steps). Weight decay leaves out what has one axis or none, as here; its clamp of the scale does nothing.
 _CLIC = Preset(
     {
         "loss": {"name": "clic", "contrast": 0.5, "choice": 0.5, "paraphrase": 1.0},
@@ -93,7 +93,7 @@ _CLIC = Preset(
             "weight_decay": 0.1,
             "warm_up": 250,
             "epochs": 1,
-            "max_scale": 100.0,
+            "max_scale": None,
             "tower": "text",
         },
         "batch": {"size": 800},
@@ -104,7 +104,10 @@ _CLIC = Preset(
         "optimiser.warm_up": "the rate begins at a tenth and ends at a hundredth of its highest; here at 0",
         "pictures": "the code scales joined pictures by ImageNet's means; here all by the model's own",
         "captions": "the code's are in small letters; here as the rows have them",
-        "data.join": "the code changes two words of one part of speech; here two that name a thing or a property",
+        "words that change places": "the code takes two of one part of speech, else any two; here two that name a "
+        "thing or a property, else the picture has no false caption, because two other words may leave it true",
+        "data.join": "the code may join a picture to itself, and draws until two lie alike; here it is another "
+        "picture, of any shape after 32 draws, because a picture joined to itself has no false caption",
     },
 )
 

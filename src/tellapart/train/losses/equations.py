@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tellapart.catalog import nearest
-from tellapart.errors import ModelError, UnknownNameError
-from tellapart.train.losses.options import LossOptions, number
+from tellapart.errors import ModelError
+from tellapart.train.losses.options import LossOptions, number, one_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,19 +63,12 @@ class EqSim(LossOptions):
     alpha: float = number(0.1)
     beta: float = number(0.5)
     k: int = number(8, least=1)
-    variant: str = "eqsim"
-    normalise: str = "batch"
+    variant: str = one_of("eqsim", tuple(VARIANTS))
+    normalise: str = one_of("batch", NORMALISATIONS)
     as_released: bool = False
 
     def __post_init__(self) -> None:
         LossOptions.__post_init__(self)
-        for field, value, known in (
-            ("variant", self.variant, tuple(VARIANTS)),
-            ("normalise", self.normalise, NORMALISATIONS),
-        ):
-            if value not in known:
-                hint = nearest(value, known)
-                raise UnknownNameError(f"EqSim({field}={value!r}) is unknown{hint}; use one of {', '.join(known)}")
         if self.as_released and (self.variant, self.normalise) != ("eqsim", "batch"):
             raise ModelError(
                 f"EqSim(as_released=True, variant={self.variant!r}, normalise={self.normalise!r}): the released code "

@@ -28,18 +28,20 @@ class FscClip(LossOptions):
         local: of the same by patches and words; the paper's 0.2 is for ViT-B/32, and 0.5 for B/16 and L/14.
         gamma: how much less a caption counts that the model is sure of; 0 for plain cross-entropy.
         smoothing: share of the label that is spread evenly over the image's captions, false ones as well.
+        unit_patches: patches are made unit vectors first; in the released code a longer one has more to say.
 
     Raises:
         ModelError: a number lies outside of its bounds.
 
     >>> FscClip(local=0.5)
-    FscClip(weight=0.5, local=0.5, gamma=2.0, smoothing=0.02)
+    FscClip(weight=0.5, local=0.5, gamma=2.0, smoothing=0.02, unit_patches=False)
     """
 
     weight: float = number(0.5)
     local: float = number(0.2)
     gamma: float = number(2.0, least=1.0, also=(0,))
     smoothing: float = number(0.02, below=1.0)
+    unit_patches: bool = False
 
     def whole(self) -> FscGlobal:
         """Return the options of the half that reads whole vectors."""
@@ -66,18 +68,22 @@ def fsc_clip(batch: Batch, options: FscClip = _DEFAULT) -> LossParts:
     >>> parts["local"].item() == parts["choice"].item()  # one patch and one word say what the whole says
     True
     """
-    logits, there = local_logits(batch), own_choices(batch, "fsc-clip")[1]
+    logits, there = local_logits(batch, unit_patches=options.unit_patches), own_choices(batch, "fsc-clip")[1]
     parts = fsc_global(batch, options.whole())
     choice = focal_choice(logits, there, options.gamma, options.smoothing)
     return sum_parts(itc=parts["itc"], choice=parts["choice"], local=options.local * choice)
 
 
-def local_logits(batch: Batch) -> Tensor:
+def local_logits(batch: Batch, *, unit_patches: bool = False) -> Tensor:
     """Return how well an image's patches fit the words of each of its own captions, float `(b, 1 + f)`.
 
-    A word looks at the patches: their cosines with it, from 0 for the lowest to 1 for the highest, are their shares in
-    a mean patch (these have no gradient). Its logit is `scale` times its cosine with that mean, and a caption's is the
-    logarithm of the sum of its words' exponentials.
+    A word looks at the patches: their dot products with it, from 0 for the lowest to 1 for the highest, are their
+    shares in a mean patch (these have no gradient). Its logit is `scale` times its cosine with that mean, and a
+    caption's is the logarithm of the sum of its words' exponentials.
+
+    Args:
+        batch: with patches and words.
+        unit_patches: make patches unit vectors first.
 
     Raises:
         ModelError: the batch has no patches and words.
@@ -99,10 +105,11 @@ def local_logits(batch: Batch) -> Tensor:
         )
     with torch.autocast(batch.images.device.type, enabled=False):
         patches, words = wide(batch.patches), wide(batch.words)
-        cosines = torch.einsum("bcwd,bpd->bcwp", words, patches).detach()
-        lowest, highest = cosines.aminmax(dim=-1, keepdim=True)
+        patches = normalize(patches, dim=-1) if unit_patches else patches
+        products = torch.einsum("bcwd,bpd->bcwp", words, patches).detach()
+        lowest, highest = products.aminmax(dim=-1, keepdim=True)
         # Where all patches are alike, each has the same share.
-        shares = torch.where(highest > lowest, (cosines - lowest) / (highest - lowest), 1.0)
+        shares = torch.where(highest > lowest, (products - lowest) / (highest - lowest), 1.0)
         shares = shares / shares.sum(-1, keepdim=True)
         looked_at = normalize(torch.einsum("bcwp,bpd->bcwd", shares, patches), dim=-1)
         logits = wide(batch.scale) * (looked_at * words).sum(-1)
@@ -115,4 +122,4 @@ _FSC_CLIP = Preset(
     ours=FSC_OURS,
 )
 
-FSC_CLIP = DualLoss(fsc_clip, FscClip, negative_captions=3, local=True, presets={"fsc-clip": _FSC_CLIP})
+FSC_CLIP = DualLoss(fsc_clip, FscClip, negative_captions=3, local=True, revision=2, presets={"fsc-clip": _FSC_CLIP})

@@ -24,6 +24,7 @@ class Loss:
             scalar parts by name, and their sum as `total`.
         options: the dataclass of its options, each with a default (`LossOptions` has bounds, too); None if it has none.
         presets: names of `preset` in a configuration, and their values.
+        revision: counts up where the numbers of the same options change: a run that was stopped before is then another.
 
     >>> find_loss("eqsim").read_options({"k": 4}, "[loss]").k
     4
@@ -32,6 +33,7 @@ class Loss:
     function: Callable[..., LossParts]
     options: type[Any] | None = None
     presets: Mapping[str, Preset] = field(default_factory=dict, kw_only=True, compare=False)
+    revision: int = field(default=1, kw_only=True)
 
     def __call__(self, inputs: Any, options: Any = None) -> LossParts:
         """Return the parts of the loss of a `Batch` or of `Matches`, with options or the defaults."""
@@ -63,7 +65,7 @@ class DualLoss(Loss):
         negative_captions: false captions that it was published with, for each image.
         negative_images: use of each row's hard counterpart: `none`; `pairs`, more pairs of the batch, where the rows
             have counterparts; `mate`, the row's own `Batch.mates`, which the function cannot do without.
-        units: whether the function reads `Batch.units`: every row then needs one.
+        units: units of each caption in `Batch.units`, each with its foil; every row then needs one.
         local: whether it reads `Batch.patches` and `Batch.words`: the model must have both.
         joins: whether its pictures are two rows' joined (`data.join`), with captions that name both.
         bias: whether it reads `Batch.bias`: a model that has none then gets one.
@@ -74,7 +76,7 @@ class DualLoss(Loss):
 
     negative_captions: int = 0
     negative_images: Literal["none", "pairs", "mate"] = "none"
-    units: bool = False
+    units: int = 0
     local: bool = False
     joins: bool = False
     bias: bool = False

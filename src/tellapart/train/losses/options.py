@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tellapart.errors import ModelError
+from tellapart.catalog import nearest
+from tellapart.errors import ModelError, UnknownNameError
 
-__all__ = ["Bounds", "LossOptions", "number"]
+__all__ = ["Bounds", "LossOptions", "number", "one_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,25 @@ def number(
     return field(default=default, metadata={"bounds": Bounds(least, below, also)})
 
 
+def one_of(default: str, known: tuple[str, ...]) -> Any:
+    """Return a field of `LossOptions` that holds one of several words.
+
+    >>> @dataclass(frozen=True)
+    ... class Side(LossOptions):
+    ...     side: str = one_of("left", ("left", "right"))
+    >>> Side()
+    Side(side='left')
+    """
+    return field(default=default, metadata={"known": known})
+
+
 @dataclass(frozen=True, slots=True)
 class LossOptions:
     """The options of a loss, each with a default.
 
     Raises:
         ModelError: a number lies outside of its field's bounds.
+        UnknownNameError: a word is none of its field's.
         TypeError: a value is not a number where its field holds one.
 
     >>> from tellapart.train.losses.cs_clip import CsClip
@@ -82,6 +96,13 @@ class LossOptions:
             value = getattr(self, name)
             if not bounds.holds(value):
                 raise ModelError(f"{type(self).__name__}({name}={value!r}): {name} must be {bounds}")
+        for one in fields(self):
+            value, known = getattr(self, one.name), one.metadata.get("known")
+            if known is not None and value not in known:
+                hint = nearest(str(value), known)
+                raise UnknownNameError(
+                    f"{type(self).__name__}({one.name}={value!r}) is unknown{hint}; use one of {', '.join(known)}"
+                )
 
     @classmethod
     def bounds(cls) -> dict[str, Bounds]:

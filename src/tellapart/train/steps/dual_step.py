@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import DataError, quote
 from tellapart.train.config import TrainConfig
-from tellapart.train.data.batch_order import draw_choices
+from tellapart.train.data.batch_order import draw_choices, draw_units
 from tellapart.train.data.joined_rows import JoinedRows, draw_joined
 from tellapart.train.data.rows import TrainingRows
 from tellapart.train.encoders.trainable import Encoded, Inputs, autocast
@@ -43,7 +43,7 @@ class DrawnRows:
         rows: numbers of the rows whose images and captions are encoded: the batch's own, then their hard counterparts.
         own: how many of them are the batch's own.
         negatives: for each row its false captions, as many as are drawn; fewer where it has fewer.
-        units: a unit of each of the batch's own rows, then their foils; none if the loss reads none.
+        units: of each of the batch's own rows its units, each followed by its foil; none if the loss reads none.
         joined: for each row the one that its picture is joined to, with their captions; none if pictures stay plain.
     """
 
@@ -118,7 +118,7 @@ class DualStep(TrainingStep):
         super().__post_init__()
         self._captions, self._counterparts = negative_settings(self.config, self.rows)
         loss = self.config.find_loss()
-        self._units = getattr(loss, "units", False)
+        self._units: int = getattr(loss, "units", 0)
         if getattr(loss, "local", False) and self.config.batch.micro is not None:
             raise DataError(
                 f"batch.micro: loss {self.config.loss['name']!r} reads patches and words, which are not encoded in "
@@ -136,9 +136,8 @@ class DualStep(TrainingStep):
             return DrawnRows(rows, len(rows), [], [])
         if self._counterparts != "none":
             rows += [draw_choices(self.rows.rows[n].counterparts, 1, seed, step, n)[0] for n in numbers]
-        choices = {n: self.rows.rows[n].units for n in numbers} if self._units else {}
-        drawn = [choices[n][draw_choices(range(len(choices[n])), 1, seed, step, n)[0]] for n in choices]
-        units = [text for side in zip(*drawn, strict=True) for text in side]
+        drawn = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in numbers] if self._units else []
+        units = [text for units in drawn for unit in units for text in unit]
         return DrawnRows(rows, len(numbers), [self._negatives(n, step) for n in rows] if self._captions else [], units)
 
     def _negatives(self, number: int, step: int) -> list[str]:
@@ -233,7 +232,7 @@ class DualStep(TrainingStep):
             patches=encoded.patches if encoded.patches is None else encoded.patches[own],
             words=self._of_captions(encoded.words, count, own),
             real_words=self._of_captions(encoded.real_words, count, own),
-            units=encoded.texts[-len(drawn.units) :].reshape(2, drawn.own, -1).transpose(0, 1) if drawn.units else None,
+            units=encoded.texts[-len(drawn.units) :].reshape(drawn.own, self._units, 2, -1) if drawn.units else None,
             mates=mates,
             **shared,
         )
