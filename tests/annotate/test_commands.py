@@ -119,7 +119,7 @@ def test_a_study_can_be_read_before_it_is_finished(command, made_set, tmp_path) 
         (("export", "i2t", "demmo", "--to", "x"), "'demo'"),
         (("export", "i2t", "vlue-nlvr2", "--to", "x"), ("task", "nlvr2", "pairs")),
         (("export", "i2t", "demo", "--to", "x", "--annotators", "0"), ("1", "999")),
-        (("export", "i2t", "demo", "--to", "x", "--annotators", "ann,,bob"), "name each in letters"),
+        (("export", "i2t", "demo", "--to", "x", "--annotators", "ann,,bob"), "letters"),
         (("export", "best-image", "demo", "--to", "x"), ("text", "images")),
         (("export", "expression", "demo", "--to", "x"), ("box", "study")),
         (("export", "expression", "demo", "--to", "x", "--after", "gone"), "study.json"),

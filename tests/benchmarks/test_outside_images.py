@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations
@@ -143,7 +142,7 @@ def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(
     assert "outside" in record["run"].pop("command")
     assert "outside" not in json.dumps(record)  # or a stranger's run would allow itself what it likes
     again = command("show", "r")
-    assert re.search(r"warning: pictures are missing from the report: .* allow other places with --out", again.err)
+    check_facts(again.err, "warning", "report", "--outside-images")
     Path("r/report.html").unlink()
     command("show", "r")
     assert Path("r/report.html").read_text().count("data:image/") == 0

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event, text
 from sqlmodel import Session, select
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.board.records import rank, read_in
 from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import Store, database_url
@@ -248,7 +248,7 @@ def test_a_broken_run_is_told_and_the_others_are_shown(write_run, tmp_path: Path
         read_in(store, BoardSettings(runs=(tmp_path,)), problems.append)
         assert labels(store) == ["a"]
     assert len(problems) == 1
-    assert "samples/shapes.jsonl is missing" in problems[0]
+    check_facts(problems[0], "samples/shapes.jsonl", "missing")
 
 
 def test_samples_of_other_items_are_refused(write_run, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_samples_of_other_items_are_refused(write_run, tmp_path: Path) -> None:
     problems: list[str] = []
     with Store("sqlite://") as store:
         read_in(store, BoardSettings(runs=(tmp_path,)), problems.append)
-    assert "10 samples of shapes are not its 60 items" in problems[0]
+    check_facts(problems[0], "10", "shapes", "60")
 
 
 def test_a_timing_gives_the_model_of_the_same_weights_its_cost(write_run, tmp_path: Path) -> None:

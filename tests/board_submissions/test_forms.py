@@ -97,9 +97,9 @@ WRONG = {
 def test_a_row_that_no_reader_gives_is_refused_in_words_that_do_not_repeat_it(task: str, row: str) -> None:
     good = {"nlvr2": "true", "vqa": '"a"', "grounding": "[0,0,1,1]", "choice": "[1,-1]", "pairing": '["1;2","2;1"]'}
     assert unpack(f"[{good[task]}]".encode(), task, 1, None)
-    with pytest.raises(ScoreError) as caught:
+    with raises(ScoreError, repr(task), "1") as caught:
         unpack(f"[{row}]".encode(), task, 1, None)
-    assert str(caught.value) == f"what was read is not in the form of {task!r} with 1 rows"
+    assert len(row) < 3 or row not in str(caught.value)
 
 
 def test_half_a_character_is_refused_where_it_is_read() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import check_facts
 from tellapart.errors import StoreError
 from tellapart.evaluation.check import Gate
 
@@ -225,7 +226,8 @@ def test_a_path_that_is_a_file_where_a_folder_is_wanted_is_said_to_be(command, m
     (tmp_path / "file").write_text("")
     here = f"folder:{made_set()}"
     ran = command("run", "-m", "random", "-b", here, "--out", "file")
-    assert (ran.code, ran.err.startswith("error: cannot write to file: file is no folder")) == (2, True), ran.err
+    assert ran.code == 2
+    check_facts(ran.err, "error", "file", "folder")
     ran = command("run", "-m", "random", "-b", here, "--out", "r", "--cache", "file")
     assert (ran.code, ran.out) == (2, "")
     assert re.match(r"error: .*file.*", ran.err)

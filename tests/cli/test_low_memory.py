@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from facts import check_facts
 from tellapart.cli import main as main_module
 from tellapart.errors import DataError
 
@@ -64,7 +65,7 @@ def test_an_error_of_a_file_keeps_its_words_and_tells_of_memory(
         raise DataError("a.npz: is damaged") from MemoryError("Unable to allocate 9 EiB")
 
     monkeypatch.setattr(main_module, "app", fail)
-    assert command("run").err == "error: a.npz: is damaged (it may be too little memory)\n"
+    check_facts(command("run").err, "error: a.npz: is damaged", "memory")
 
 
 def test_other_errors_are_not_taken_for_it(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,10 +81,8 @@ def test_where_no_command_can_run_none_begins(tmp_path: Path) -> None:
     """Below this OpenBLAS tries for ever."""
     told = limited(200, "run", "-m", "random", "-b", "demo", "--out", tmp_path / "run", folder=tmp_path)
     assert told.returncode == 2, told.stderr
-    assert told.stderr == (
-        "error: this process may have 200 MiB of address space, and every command needs 1,024; raise the limit "
-        "(ulimit -v, or the service's)\n"
-    )
+    check_facts(told.stderr, "error", "200 MiB", "1,024", "ulimit -v")
+    assert told.stderr.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 

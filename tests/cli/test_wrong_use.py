@@ -3,49 +3,53 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
+
+from facts import check_facts
 
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "-m", "oracel"], "error: no model 'oracel'; did you mean 'oracle'\\?"),
-        (["run", "-m", "zebra"], "error: no model 'zebra'.*`tellapart ls models` lists them all"),
-        (["run", "-b", "winogrund"], "error: no benchmark 'winogrund'; did you mean 'winoground'\\?"),
-        (["run", "-b", "folder:gone", "-m", "random"], "error: no folder 'gone'; a pair set is a folder with"),
-        (["run", "-b", "winoground", "-m", "random"], "error: .*run: tellapart score winoground --scores FILE"),
-        (["run", "-m", "onnx:gone"], "error: gone has no config.json; an ONNX dual encoder is a folder with"),
-        (["run", "-m", "random", "--limit", "all"], "error: --limit all: give a number of items"),
-        (["run", "-m", "random", "--device", "tpu"], "error: device 'tpu' is unknown; use one of cpu, cuda"),
-        (["run", "--cache", "c", "--no-cache"], "error: --cache and --no-cache were both given"),
-        (["score", "winoground", "--scores", "gone.npz"], r"error: gone.npz: cannot be read \(No such file"),
+        (["run", "-m", "oracel"], ("'oracel'", "'oracle'")),
+        (["run", "-m", "zebra"], ("'zebra'", "tellapart ls models")),
+        (["run", "-b", "winogrund"], ("'winogrund'", "'winoground'")),
+        (["run", "-b", "folder:gone", "-m", "random"], ("'gone'", "folder", "pairs.jsonl")),
+        (["run", "-b", "winoground", "-m", "random"], "tellapart score winoground --scores FILE"),
+        (["run", "-m", "onnx:gone"], ("gone", "config.json", "ONNX")),
+        (["run", "-m", "random", "--limit", "all"], "--limit all"),
+        (["run", "-m", "random", "--device", "tpu"], ("'tpu'", "cpu, cuda")),
+        (["run", "--cache", "c", "--no-cache"], ("--cache", "--no-cache")),
+        (["score", "winoground", "--scores", "gone.npz"], ("gone.npz", "No such file")),
         (
             ["score", "winoground", "--scores", "gone.txt"],
-            "error: gone.txt: scores are read from .npz, .csv, .jsonl or .npy",
+            ("gone.txt", ".npz", ".csv", ".jsonl", ".npy"),
         ),
         (
             ["score", "winoground", "--scores", "a.csv", "--kind", "cosine"],
-            "error: --kind cosine: use one of similarity",
+            ("--kind cosine", "similarity"),
         ),
-        (["show", "gone"], "error: no run in gone; name a run folder"),
-        (["compare", "gone", "gone"], "error: no run in gone; name a run folder"),
-        (["check", "oracel"], "error: no model 'oracel'; did you mean 'oracle'\\?"),
+        (["show", "gone"], ("gone", "run folder")),
+        (["compare", "gone", "gone"], ("gone", "run folder")),
+        (["check", "oracel"], ("'oracel'", "'oracle'")),
         (
             ["ls", "model"],
-            "error: nothing to list under 'model'; did you mean 'models'\\? use benchmarks, models, losses or builders",
+            ("'model'", "'models'", "benchmarks", "losses", "builders"),
         ),
-        (["ls", "zebras"], "error: nothing to list under 'zebras'; use benchmarks, models, losses or builders"),
+        (["ls", "zebras"], ("'zebras'", "benchmarks", "models", "losses", "builders")),
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["tables", "json"])
-def test_a_wrong_value_is_one_line_that_helps(command, arguments: list[str], said: str, options: list[str]) -> None:
+def test_a_wrong_value_is_one_line_that_helps(
+    command, arguments: list[str], said: str | tuple[str, ...], options: list[str]
+) -> None:
     ran = command(*arguments, *options)
     assert (ran.code, ran.out) == (2, "")
-    assert re.match(said, ran.err), ran.err
+    assert ran.err.startswith("error: ")
+    check_facts(ran.err, said)
     assert ran.err.count("\n") == 1
     assert not Path("runs").exists()
 
@@ -95,7 +99,7 @@ def test_a_wrong_use_is_one_line_that_says_what_is_wrong_and_which_help_to_read(
 def test_an_option_of_one_value_is_not_taken_twice(command, arguments: list[str], option: str) -> None:
     ran = command(*arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert re.fullmatch(rf"error: {option} is given twice; give it once; see: tellapart .* --help\n", ran.err), ran.err
+    check_facts(ran.err, "error", option, "twice", f"tellapart {arguments[0]}", "--help")
 
 
 def test_options_that_may_be_repeated_and_switches_are_taken_twice(command, made_set) -> None:
@@ -108,14 +112,15 @@ def test_costs_are_an_error_where_nothing_shows_them(command, made_set) -> None:
     command("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", "r")
     Path("costs.csv").write_text("model,milliseconds\nrandom,1\n")
     for arguments, said in (
-        (("table", "r"), "--costs is shown by one layout; add --layout vlue-cost, or leave it out"),
+        (("table", "r"), ("--costs", "--layout vlue-cost")),
         (
             ("plot", "tiers", "r", "--out", "a.svg"),
-            "--costs is of pareto; tiers shows no costs of models: leave it out",
+            ("--costs", "pareto", "tiers"),
         ),
     ):
         ran = command(*arguments, "--costs", "costs.csv")
-        assert (ran.code, ran.out, ran.err) == (2, "", f"error: {said}\n")
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        check_facts(ran.err, "error", said)
 
 
 @pytest.mark.slow
@@ -130,12 +135,12 @@ def test_costs_of_one_model_that_are_listed_twice_are_an_error(command, made_set
     timings["models"] *= 2
     Path("t.json").write_text(json.dumps(timings))
     for file, said in (
-        ("costs.csv", "costs.csv:3: random is listed twice"),
-        ("t.json", "t.json measured a model twice"),
+        ("costs.csv", ("costs.csv:3", "random", "twice")),
+        ("t.json", ("t.json", "twice")),
     ):
         ran = command("plot", "pareto", "r", "--costs", file, "--out", "a.svg")
         assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith(f"error: {said}")
+        check_facts(ran.err, "error", said)
 
 
 @pytest.mark.parametrize(
@@ -154,4 +159,5 @@ def test_costs_of_one_model_that_are_listed_twice_are_an_error(command, made_set
 )
 def test_a_data_folder_that_is_not_there_is_one_line(command, arguments: list[str]) -> None:
     ran = command(*arguments, "--data", "gone")
-    assert (ran.code, ran.out, ran.err) == (2, "", "error: --data gone: there is no such folder\n")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    check_facts(ran.err, "error", "--data gone", "folder")

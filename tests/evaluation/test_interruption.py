@@ -65,8 +65,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(
     assert printed == ""
     if how is signal.SIGINT:
         assert process.returncode == 130
-        store = f"embeddings and scores that were computed are kept in {out.with_suffix('.cache')}/store.sqlite"
-        check_facts(said, "2", out, store, "Go", "tellapart run")
+        check_facts(said, "2", out, f"{out.with_suffix('.cache')}/store.sqlite", "tellapart run -m slow")
         assert f"--out {out}" in said
         assert "Traceback" not in said
     else:

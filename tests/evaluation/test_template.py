@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -106,20 +105,20 @@ def wrong(change: Callable[[list[str]], list[str]]) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (wrong(lambda lines: lines[:-12]), r"12 of 48 scores are missing: .* and 2 more"),
-        (wrong(lambda lines: [*lines, *lines[:11]]), r"11 scores occur twice in the file: .* and 1 more"),
+        (wrong(lambda lines: lines[:-12]), ("12", "48", "missing", "2 more")),
+        (wrong(lambda lines: [*lines, *lines[:11]]), ("11", "twice", "1 more")),
         (
             wrong(lambda lines: [line.replace('"label": "', '"label": "x') for line in lines]),
-            "48 scores are of no item",
+            ("48", "benchmark"),
         ),
         (
             wrong(lambda lines: [line.replace("1.0", "NaN") for line in lines]),
-            r"t\.jsonl:1: is not valid JSON \(NaN is not a JSON n|24 scores are not finite in float32",
+            ("t.jsonl:1", "JSON", "NaN"),
         ),
     ],
 )
 def test_a_file_with_wrong_rows_is_refused_with_the_first_ten(
-    command: Command, made_set: Callable[..., Path], spoil: Callable[[Path], None], said: str
+    command: Command, made_set: Callable[..., Path], spoil: Callable[[Path], None], said: str | tuple[str, ...]
 ) -> None:
     name = f"folder:{made_set('mine')}"
     command("export", name, "--to", "t.jsonl")
@@ -127,5 +126,5 @@ def test_a_file_with_wrong_rows_is_refused_with_the_first_ten(
     spoil(Path("t.jsonl"))
     ran = command("score", name, "--scores", "t.jsonl", "--out", "r")
     assert ran.code == 2
-    assert re.search(said, ran.err), ran.err
+    check_facts(ran.err, said)
     assert not Path("r").exists()

@@ -80,41 +80,39 @@ def test_a_name_of_the_catalogue_comes_before_a_folder_of_that_name(
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        (["config.json", "image.onnx"], "mine is the folder of an ONNX model; write onnx:mine"),
-        (["open_clip_config.json", "a.pt"], "mine is a folder of open_clip; write local-dir:mine"),
-        (["model/config.json"], "mine holds no model itself; write mine/model"),
-        (["a/open_clip_config.json"], "mine holds no model itself; write local-dir:mine/a"),
-        (["notes.txt"], "mine is a folder, and no model's; a model is a folder of transformers (hf:FOLDER, with"),
+        (["config.json", "image.onnx"], "onnx:mine"),
+        (["open_clip_config.json", "a.pt"], "local-dir:mine"),
+        (["model/config.json"], "mine/model"),
+        (["a/open_clip_config.json"], "local-dir:mine/a"),
+        (["notes.txt"], ("mine", "hf:FOLDER")),
     ],
 )
 def test_a_folder_without_its_prefix_is_answered_with_the_name_to_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], said: str | tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for file in files:
         (tmp_path / "mine" / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "mine" / file).write_text("{}")
-    with pytest.raises(UnknownNameError) as caught:
+    with raises(UnknownNameError, said):
         find_model("mine")
-    assert str(caught.value).startswith(said)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("a.csv", "a.csv is no model; a file of scores is measured by: tellapart score BENCHMARK --scores a.csv"),
-        ("image.onnx", "image.onnx is a part of an ONNX model; write onnx:FOLDER, with config.json, image.onnx"),
-        ("a.txt", "a.txt is a file, and no model's; a model is a folder"),
+        ("a.csv", "tellapart score BENCHMARK --scores a.csv"),
+        ("image.onnx", ("onnx:FOLDER", "config.json", "image.onnx")),
+        ("a.txt", ("a.txt", "file")),
     ],
 )
 def test_a_file_without_a_prefix_is_answered_with_what_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str | tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text("")
-    with pytest.raises(UnknownNameError) as caught:
+    with raises(UnknownNameError, said):
         find_model(name)
-    assert str(caught.value).startswith(said)
 
 
 @pytest.mark.parametrize("name", ["gone.pt", "runs/gone.safetensors"])
@@ -136,13 +134,12 @@ def test_every_form_that_is_listed_is_one_that_is_read() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("onx:folder", "; did you mean 'onnx:'?"), ("hf_hub:org/repo", "; did you mean 'hf-hub:'?"), ("zebra:a/b", ";")],
+    [("onx:folder", ("'onnx:'",)), ("hf_hub:org/repo", ("'hf-hub:'",)), ("zebra:a/b", ())],
 )
-def test_an_unknown_prefix_is_answered_with_the_nearest(name: str, hint: str) -> None:
+def test_an_unknown_prefix_is_answered_with_the_nearest(name: str, hint: tuple[str, ...]) -> None:
     prefix = name.partition(":")[0] + ":"
-    with pytest.raises(UnknownNameError) as caught:
+    with raises(UnknownNameError, repr(prefix), hint, "tellapart ls models"):
         find_model(name)
-    assert str(caught.value) == f"no prefix {prefix!r}{hint} `tellapart ls models` lists them all"
 
 
 def test_a_folder_of_transformers_may_have_a_colon_in_its_name(

@@ -162,11 +162,9 @@ def test_a_bare_file_of_weights_is_answered_with_the_names_that_fit_it(
     save_file(state, "my_clip.safetensors")
     torch.save({"epoch": 1, "state_dict": {f"module.{key}": value for key, value in state.items()}}, "my_clip.pt")
     name = f"my_clip{suffix}"
-    said = f"{name} is a file of weights that fit tiny-wide; write open_clip:tiny-wide@{name}"
     for typed in (name, f"open_clip:{name}"):
-        with pytest.raises((ModelError, UnknownNameError)) as caught:
+        with raises((ModelError, UnknownNameError), name, "tiny-wide", f"open_clip:tiny-wide@{name}"):
             find_model(typed)
-        assert str(caught.value).endswith(said)
     find_model(f"open_clip:tiny-wide@{name}")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.errors import StoreError
 from tellapart.models.store.prepared import PreparedPictures, kept_preparations
 
@@ -61,7 +61,7 @@ def test_a_damaged_picture_is_deleted_and_said_once(path: Path, caplog: pytest.L
         file.commit()
     assert kept.get(A) is None and kept.get(B) is None
     assert len(caplog.records) == 1
-    assert "is damaged: its picture aaaaaaaaaaaa is not what was written" in caplog.text
+    check_facts(caplog.text, "damaged", "aaaaaaaaaaaa")
     kept.put(A, picture(1))
     assert kept.get(A) is not None
 
@@ -71,7 +71,8 @@ def test_a_file_that_is_no_database_is_said_once_and_left(path: Path, caplog: py
     kept = PreparedPictures(path, "crop")
     kept.put(A, picture(1))
     assert kept.get(A) is None
-    assert len(caplog.records) == 1 and "tellapart cache prune --prepared deletes it" in caplog.text
+    assert len(caplog.records) == 1
+    check_facts(caplog.text, "tellapart cache prune --prepared")
     assert path.read_bytes() == b"no database" * 999
     with raises(StoreError, "tellapart cache", "--prepared"):
         kept_preparations(path)
