@@ -6,12 +6,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, Halves
 from tellapart.models.huggingface.images import ImageInputs
 from tellapart.models.torch.checkpoint import describe_misfit
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading"]
 
@@ -82,11 +88,11 @@ class Layout:
 class NativeHalves(Halves):
     """Halves of a family here: the configuration is the layout's, the context the authors' length of texts."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Network) -> None:
         self.module = module
         self.context: int = module.config.context
 
-    def take_words(self, tokenizer: Any) -> None:
+    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Take what the halves read or write beside a text: nothing, but for captioners and answers in words."""
 
     @property
@@ -108,7 +114,7 @@ class Reading:
         prompt: what a text is put into, in place of `{}`; None for the family's.
     """
 
-    halves: Callable[[Any], Halves]
+    halves: Callable[[Network], Halves]
     read: str
     needs: str
     lacks: str = ""
@@ -140,21 +146,21 @@ class NativeFamily:
 
     name: str
     title: str
-    build: Callable[[Layout], Any]
+    build: Callable[[Layout], Network]
     readings: Mapping[str, Reading]
     vocabulary: str
-    images: Callable[[Any], ImageInputs] | None = None
+    images: Callable[[Network], ImageInputs] | None = None
     ends: bool = True
     rename: Callable[[str], str] = str
     ignored: tuple[str, ...] = ()
     ignored_without: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    resize: Callable[[dict[str, Any], int], dict[str, Any]] | None = None
+    resize: Callable[[dict[str, Tensor], int], dict[str, Tensor]] | None = None
     clean: Callable[[str], str] | None = None
     prompt: str = "{}"
-    begin_training: Callable[[Any, str], None] | None = None
+    begin_training: Callable[[Network, str], None] | None = None
     contrast: Contrast | None = None
 
-    def keep(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    def keep(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors that a reading may need, under the module's names."""
         ignored = list(self.ignored)
         for beginning, patterns in self.ignored_without.items():
@@ -166,7 +172,7 @@ class NativeFamily:
             if not any(fnmatchcase(name, pattern) for pattern in ignored)
         }
 
-    def fit(self, source: str, module: Any, tensors: Mapping[str, Any]) -> None:
+    def fit(self, source: str, module: Network, tensors: Mapping[str, Tensor]) -> None:
         """Put tensors into the module built without numbers; each must be there, in its shape, and no other.
 
         Raises:
@@ -182,7 +188,7 @@ class NativeFamily:
             raise ModelError(f"{source} holds NaN or infinity, first in {bad}")
 
 
-def _align(tensor: Any) -> Any:
+def _align(tensor: Tensor) -> Tensor:
     """Return a tensor where torch itself would place it: kernels round otherwise on numbers that lie elsewhere.
 
     A file's numbers lie as the file has them, and those of a converted folder otherwise.

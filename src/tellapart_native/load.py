@@ -21,7 +21,10 @@ from tellapart_native.prefix import TOKENIZER_FILES
 from tellapart_native.readings import NativeModel, make_model, take_words
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from tellapart.models.options import ModelOptions
+    from tellapart.models.torch.network import Network
 
 __all__ = ["WEIGHTS", "OpenedModel", "choose_reading", "load_native", "load_vocabulary", "open_model", "prepare"]
 
@@ -39,7 +42,7 @@ class OpenedModel(SimpleNamespace):
     """
 
     family: NativeFamily
-    module: Any
+    module: Network
     path: Path
 
 
@@ -131,7 +134,7 @@ def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
     return there[name]
 
 
-def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
+def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> PreTrainedTokenizerBase:
     """Load the tokenizer of that folder, else the one beside the file, else the family's own of the hub.
 
     Raises:
@@ -146,7 +149,9 @@ def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> Any:
     return tokenizer
 
 
-def prepare(opened: OpenedModel, options: ModelOptions, reading: Reading | None = None) -> tuple[Preparation, Any]:
+def prepare(
+    opened: OpenedModel, options: ModelOptions, reading: Reading | None = None
+) -> tuple[Preparation, PreTrainedTokenizerBase]:
     """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
 
     Args:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["NativeConfig", "build_head", "unit"]
 
@@ -45,12 +50,12 @@ class NativeConfig:
         return json.dumps(self.to_dict(), sort_keys=True, default=str)
 
 
-def unit(vectors: Any) -> Any:
+def unit(vectors: Tensor) -> Tensor:
     """Scale vectors `(n, d)` to length 1."""
     return import_torch().nn.functional.normalize(vectors, dim=-1)
 
 
-def build_head(layout: Layout, name: str) -> Any:
+def build_head(layout: Layout, name: str) -> Network:
     """Build a head of two dense layers with a norm and GELU between them: X-VLM's, METER's and FIBER's."""
     nn = import_torch().nn
     (inner, width), (classes, _) = layout.shape(f"{name}.0.weight"), layout.shape(f"{name}.3.weight")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Halves
@@ -16,6 +16,9 @@ from tellapart_native.heads.captioner import NativeCaptioner, NativeWriter
 from tellapart_native.heads.cosine import CosineScorer
 from tellapart_native.heads.decoding import Writer
 from tellapart_native.heads.other_tasks import FusionAnswers, FusionBoxes, FusionHeat, FusionTwoImages
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 __all__ = ["NativeModel", "make_model", "take_words"]
 
@@ -30,7 +33,7 @@ _MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
 }
 
 
-def take_words(halves: Halves, folder: Path, tokenizer: Any) -> None:
+def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
     """Give a head the words it puts out: one that chooses answers the list beside its file, a captioner its tokens.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.data.atomic import atomic_folder
 from tellapart.errors import require
@@ -14,6 +14,11 @@ from tellapart.models.torch.backend import Runtime, parameter_count
 from tellapart_native.heads.answers import ANSWERS_FILE
 from tellapart_native.load import WEIGHTS, load_vocabulary, open_model
 from tellapart_native.prefix import find_family
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["convert_model", "save_native"]
 
@@ -48,7 +53,7 @@ def convert_model(name: str, folder: Path, *, tokenizer: Path | None = None) -> 
     return parameter_count(opened.module)
 
 
-def save_native(module: Any, tokenizer: Any, folder: Path) -> None:
+def save_native(module: Network, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a family's module and its tokenizer, of transformers, into an empty folder.
 
     The tensors have the names that the authors gave them in the files of fine-tuned models.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
@@ -16,6 +16,11 @@ from tellapart_native.module import NativeConfig, unit
 from tellapart_native.preprocessing.captions import clean_like_albef
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square
 from tellapart_native.preprocessing.positions import resize_grid
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -31,15 +36,15 @@ class Albef(NativeHalves):
 
     architecture = "Albef"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + patches, width)`."""
         return (self.module.visual_encoder.forward_features(pixel_values),)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the lower layers: `(batch, tokens, width)`, and the mask."""
         return self.module.text_encoder.read(ids, mask), mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the upper layers and the head: `(batch, 2)`; class 1 is the match."""
         (image,), (states, mask) = images, texts
         return self.module.itm_head(self.module.text_encoder.join(states, mask, image)[:, 0])
@@ -50,11 +55,11 @@ class AlbefCosine(Albef):
 
     architecture = "AlbefCosine"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
         return (unit(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
         return (unit(self.module.text_proj(self.module.text_encoder.read(ids, mask)[:, 0])),)
 
@@ -77,7 +82,7 @@ class AlbefGradCam(GradCam, Albef):
     architecture = "AlbefGradCam"
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     module = nn.Module()
     module.visual_encoder = build_vit(layout, "visual_encoder")
     module.text_encoder = build_text(layout)

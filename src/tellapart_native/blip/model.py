@@ -7,7 +7,7 @@ models on the hub have `[CLS]` there. So the readings with `[ENC]` come first he
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
@@ -18,6 +18,11 @@ from tellapart_native.module import NativeConfig, unit
 from tellapart_native.preprocessing.captions import clean_like_blip
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square
 from tellapart_native.preprocessing.positions import resize_grid
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -36,15 +41,15 @@ class BlipOriginal(NativeHalves):
 
     architecture = "BlipOriginal"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + patches, width)`."""
         return (self.module.visual_encoder.forward_features(pixel_values),)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Embed int64 and bool `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
         return self.module.text_encoder.embeddings(ids), mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run all layers and the head: `(batch, 2)`; class 1 is the match."""
         (image, *_), (states, mask, *_) = images, texts
         return self.module.itm_head(self.module.text_encoder.join(states, mask, image)[:, 0])
@@ -55,7 +60,7 @@ class BlipEnc(BlipOriginal):
 
     architecture = "BlipEnc"
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Embed int64 and bool `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
         enc = self.module.text_encoder.embeddings.word_embeddings.num_embeddings - 1
         return super().texts(torch.cat([torch.full_like(ids[:, :1], enc), ids[:, 1:]], dim=1), mask)
@@ -66,11 +71,11 @@ class BlipCosine(BlipOriginal):
 
     architecture = "BlipCosine"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
         return (_image_vectors(self.module, super().images(pixel_values)[0]),)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
         return (_text_vectors(self.module, ids, mask),)
 
@@ -81,33 +86,33 @@ class BlipRetrieval(BlipEnc):
     architecture = "BlipRetrieval"
     match = None
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Return `(batch, 1 + patches, width)`, and the vectors `(batch, dimensions)`."""
         (image,) = super().images(pixel_values)
         return image, _image_vectors(self.module, image)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Return `(batch, tokens, width)`, the mask, and the vectors `(batch, dimensions)`."""
         return *super().texts(ids, mask), _text_vectors(self.module, ids, mask)
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Add up logit and cosine: `(batch, 1)`."""
         cosines = (images[-1] * texts[-1]).sum(-1, keepdim=True)
         return super().join(images, texts)[:, 1:] + cosines
 
 
-def _image_vectors(module: Any, image: Any) -> Any:
+def _image_vectors(module: Network, image: Tensor) -> Tensor:
     return unit(module.vision_proj(image[:, 0]))
 
 
-def _text_vectors(module: Any, ids: Any, mask: Any) -> Any:
+def _text_vectors(module: Network, ids: Tensor, mask: Tensor) -> Tensor:
     states = module.text_encoder.embeddings(ids)
     for layer in module.text_encoder.encoder.layer:
         states = layer(states, mask)
     return unit(module.text_proj(states[:, 0]))
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     module = nn.Module()
     module.visual_encoder = build_vit(layout, "visual_encoder")
     module.text_encoder = build_text(layout)

@@ -9,7 +9,7 @@ keys are normalised before they are rotated.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
@@ -17,6 +17,12 @@ from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.decoding import Likelihood, Past
 from tellapart_native.module import NativeConfig
 from tellapart_native.preprocessing.images import HALF_COLOURS, square
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import ModuleList
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -28,7 +34,7 @@ _CONTEXT, _IMAGE_SIZE = 64, 256
 _EPS = 1e-6
 
 
-def rotate(states: Any, base: float = 10000.0) -> Any:
+def rotate(states: Tensor, base: float = 10000.0) -> Tensor:
     """Turn each half-pair of `(batch, heads, places, dimensions)` by an angle that grows with its place (RoPE)."""
     half, places = states.shape[-1] // 2, torch.arange(states.shape[-2], device=states.device, dtype=torch.float32)
     turns = base ** (-torch.arange(half, device=states.device, dtype=torch.float32) / half)
@@ -47,7 +53,7 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
         (self.each,) = layout.shape(f"{prefix}.norm_query.weight")
         self.norm_query, self.norm_key = nn.RMSNorm(self.each, _EPS), nn.RMSNorm(self.each, _EPS)
 
-    def forward(self, states: Any, source: Any = None, *, causal: bool = False) -> Any:
+    def forward(self, states: Tensor, source: Tensor | None = None, *, causal: bool = False) -> Tensor:
         """Read the source `(batch, m, width)`, the states `(batch, n, width)` themselves if there is none.
 
         With `causal`, places are told by rotation, and none reads a later one.
@@ -70,7 +76,7 @@ class _GatedMlp(nn.Module):  # type: ignore[misc, name-defined]
         for part in ("wi_0", "wi_1", "wo"):
             setattr(self, part, nn.Linear(*reversed(layout.shape(f"{prefix}.{part}.weight")), bias=False))
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states: Tensor) -> Tensor:
         return self.wo(nn.functional.gelu(self.wi_0(states), approximate="tanh") * self.wi_1(states))
 
 
@@ -84,7 +90,7 @@ class Block(nn.Module):  # type: ignore[misc, name-defined]
         crossed = layout.has(f"{prefix}.cross_attention.")
         self.cross_attention = Attention(layout, f"{prefix}.cross_attention") if crossed else None
 
-    def forward(self, states: Any, image: Any = None) -> Any:
+    def forward(self, states: Tensor, image: Tensor | None = None) -> Tensor:
         """Run on `(batch, n, width)`; in the decoder on an image's tokens `(batch, m, width)`, too."""
         states = states + self.attention(_plain_norm(states), causal=image is not None)
         if self.cross_attention is not None:
@@ -92,7 +98,7 @@ class Block(nn.Module):  # type: ignore[misc, name-defined]
         return states + self.mlp(_plain_norm(states))
 
 
-def _plain_norm(states: Any) -> Any:
+def _plain_norm(states: Tensor) -> Tensor:
     """Normalise `(..., width)` without a scale and a bias."""
     return nn.functional.layer_norm(states, states.shape[-1:], eps=_EPS)
 
@@ -108,7 +114,7 @@ class _Vision(nn.Module):  # type: ignore[misc, name-defined]
             setattr(self, table, nn.Parameter(torch.empty(layout.shape(f"{prefix}.{table}"))))
         self.blocks = _blocks(layout, prefix)
 
-    def forward(self, pixel_values: Any) -> Any:
+    def forward(self, pixel_values: Tensor) -> Tensor:
         """Read float `(batch, 3, h, w)`: `(batch, patches + registers, width)`."""
         grid = self.patch(pixel_values).permute(0, 2, 3, 1)
         rows, columns = (
@@ -130,7 +136,7 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
         self.blocks = _blocks(layout, prefix)
         self.logits = nn.Linear(*reversed(layout.shape(f"{prefix}.logits.weight")))
 
-    def forward(self, ids: Any, image: Any) -> Any:
+    def forward(self, ids: Tensor, image: Tensor) -> Tensor:
         """Return logits of what follows each of int64 `(batch, tokens)`: `(batch, tokens, vocabulary)`."""
         states = self.embedding(ids)
         for block in self.blocks:
@@ -138,12 +144,12 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
         return self.logits(_plain_norm(states))
 
 
-def _blocks(layout: Layout, prefix: str) -> Any:
+def _blocks(layout: Layout, prefix: str) -> ModuleList:
     names = [f"{prefix}.blocks.{number}" for number in range(layout.count(f"{prefix}.blocks.{{}}."))]
     return nn.ModuleList(Block(layout, name) for name in names)
 
 
-def resize_linearly(table: Any, size: int) -> Any:
+def resize_linearly(table: Tensor, size: int) -> Tensor:
     """Resize positions `(rows, width)` to `(size, width)`, linearly: fewer ones are means of what they stand for."""
     rows = len(table)
     if rows == size:
@@ -160,11 +166,11 @@ class Cappa(Likelihood):
 
     architecture = "Cappa"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, patches + registers, width)`."""
         return (self.module.vision(pixel_values),)
 
-    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+    def decode(self, ids: Tensor, images: Tensors, past: Past | None = None) -> Tensor:
         """Run the decoder: `(batch, tokens, words)`; nothing past is kept, as no search of the authors is known."""
         del past
         return self.module.text(ids, images[0])
@@ -177,7 +183,7 @@ class CappaMean(Cappa):
     mean = True
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     module = nn.Module()
     module.vision, module.text = _Vision(layout), _Text(layout)
     size = int(layout.settings.get("image_size", _IMAGE_SIZE))

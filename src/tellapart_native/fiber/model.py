@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Contrast, Tensors
 from tellapart.models.generative.prompts import Prompt
@@ -18,6 +18,11 @@ from tellapart_native.layers.roberta import EPSILON, build_roberta, read_context
 from tellapart_native.layers.swin import Merging, WindowAttention, build_swin, resize_bias_tables
 from tellapart_native.module import NativeConfig, unit
 from tellapart_native.preprocessing.images import IMAGENET_COLOURS, square
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -46,7 +51,9 @@ class GatedWindowAttention(WindowAttention):
             self.qkv_i2t, self.qkv_text_i2t = nn.Linear(width, width), nn.Linear(source, 2 * width)
             self.proj_i2t = nn.Linear(width, width)
 
-    def forward(self, windows: Any, apart: Any | None, text: Any = None, mask: Any = None) -> Any:
+    def forward(
+        self, windows: Tensor, apart: Tensor | None, text: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         """Attend within windows `(batch, windows, tokens, width)`, then, if there is one, to a text's states."""
         own = super().forward(windows, apart)
         if text is None:
@@ -68,7 +75,7 @@ class GatedLayer(BertLayer):
         self.crossattention_t2i.output = nn.Module()
         self.crossattention_t2i.output.dense = nn.Linear(width, width)
 
-    def fuse(self, states: Any, mask: Any, image: Any, *, last: bool, seen: Any = None) -> Any:
+    def fuse(self, states: Tensor, mask: Tensor, image: Tensor, *, last: bool, seen: Tensor | None = None) -> Tensor:
         """Take text states one layer up, reading image tokens `(batch, m, source)`; the last layer has no last norm.
 
         A decoder's new tokens read `seen`, which are the states of all tokens so far.
@@ -86,33 +93,33 @@ class Fiber(NativeHalves):
 
     architecture = "Fiber"
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Network) -> None:
         super().__init__(module)
         steps, layers = module.vit_model.steps, module.text_transformer.encoder.layer
         lower = next(k for k, step in enumerate(steps) if not isinstance(step, Merging) and step.attn.reads_text)
         self._lower, self._upper = steps[:lower], steps[lower:]
         self._fused = next(k for k, layer in enumerate(layers) if isinstance(layer, GatedLayer))
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the blocks that read no text, on float `(batch, 3, h, w)`: `(batch, side, side, width)`."""
         states = self.module.vit_model.embed(pixel_values)
         for step in self._lower:
             states = step(states)
         return (states,)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the layers that read no image: `(batch, tokens, width)`, and the mask."""
         return self.module.text_transformer(ids, mask, self._fused), mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the gated layers and the head: `(batch, 2)`; class 1 is the match."""
         return self.head(self.pool(images, texts))
 
-    def head(self, pooled: Any) -> Any:
+    def head(self, pooled: Tensor) -> Tensor:
         """Take what `pool` returns to the head's logits, `(batch, classes)`."""
         return self.module.itm_score.fc(pooled)
 
-    def pool(self, images: Tensors, texts: Tensors) -> Any:
+    def pool(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the gated layers; pool the text, and the image, in this order: `(batch, 2 * width)`."""
         module, (image,), (text, mask) = self.module, images, texts
         layers = list(module.text_transformer.encoder.layer[self._fused :])
@@ -128,7 +135,7 @@ class Fiber(NativeHalves):
         image = module.cross_modal_image_transform(image.flatten(1, 2)).mean(1, keepdim=True)
         return torch.cat([text, module.cross_modal_image_pooler(image)], dim=-1)
 
-    def image_vectors(self, states: Any) -> Any:
+    def image_vectors(self, states: Tensor) -> Tensor:
         """Take the images' half through the rest of its tower alone: `(batch, dimensions)`, of any length."""
         module = self.module
         for step in self._upper:
@@ -136,7 +143,7 @@ class Fiber(NativeHalves):
         tokens = module.cross_modal_image_transform_itc(module.vit_model.norm(states).flatten(1, 2))
         return module.cross_modal_image_pooler_itc(tokens.mean(1, keepdim=True))
 
-    def text_vectors(self, states: Any, mask: Any) -> Any:
+    def text_vectors(self, states: Tensor, mask: Tensor) -> Tensor:
         """Take the texts' half through the rest of its tower alone: `(batch, dimensions)`, of any length."""
         module = self.module
         for layer in module.text_transformer.encoder.layer[self._fused :]:
@@ -150,7 +157,7 @@ class FiberRank(Fiber):
     architecture = "FiberRank"
     match = None
 
-    def head(self, pooled: Any) -> Any:
+    def head(self, pooled: Tensor) -> Tensor:
         """Take what `pool` returns to one logit, `(batch, 1)`."""
         return self.module.rank_output(pooled)
 
@@ -172,15 +179,15 @@ class FiberCosine(Fiber):
 
     architecture = "FiberCosine"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
         return (unit(self.image_vectors(*super().images(pixel_values))),)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
         return (unit(self.text_vectors(*super().texts(ids, mask))),)
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the cosines of pairs, `(batch, 1)`."""
         return (images[0] * texts[0]).sum(-1, keepdim=True)
 
@@ -196,7 +203,7 @@ class FiberCaptioner(Writer, Fiber):
     prompt = FIBER_CAPTION
     search = Search(beams=5, longest=48)
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the tower, but for its last norm: what each fused layer reads, `(batch, tokens, its source)`."""
         (states,) = super().images(pixel_values)
         for step in self._upper:
@@ -205,7 +212,7 @@ class FiberCaptioner(Writer, Fiber):
         layers = range(self._fused, len(self.module.text_transformer.encoder.layer))
         return tuple(through[str(k)](tokens) if str(k) in through else tokens for k in layers)
 
-    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+    def decode(self, ids: Tensor, images: Tensors, past: Past | None = None) -> Tensor:
         """Run the layers and the head of words: `(batch, tokens, words)`."""
         module, new = self.module, ids.shape[1] - (past.length if past else 0)
         before, states = read_before(ids, new), module.text_transformer.embeddings(ids)[:, -new:]
@@ -227,7 +234,7 @@ class FiberCaptionerMean(FiberCaptioner):
     mean = True
 
 
-def _add_captioner(module: Any, layout: Layout) -> None:
+def _add_captioner(module: Network, layout: Layout) -> None:
     """Add what a captioner's file has: projections of the image, by the number of their layer, and a head of words."""
     head, width = nn.Module(), layout.shape("mlm_score.transform.dense.weight")[0]
     words = layout.shape("mlm_score.decoder.weight")[0]
@@ -241,19 +248,19 @@ def _add_captioner(module: Any, layout: Layout) -> None:
     )
 
 
-def _vectors(module: Any, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
+def _vectors(module: Network, images: Tensors, texts: Tensors) -> tuple[Tensor, Tensor]:
     halves = Fiber(module)
     return halves.image_vectors(*images), halves.text_vectors(*texts)
 
 
-def _begin_training(module: Any, reading: str) -> None:
+def _begin_training(module: Network, reading: str) -> None:
     add_rank_output(module, reading)
     if not hasattr(module, "logit_scale"):
         module.logit_scale = nn.Parameter(torch.tensor(_LOG_SCALE, device=module.vit_model.norm.weight.device))
 
 
-def _build(layout: Layout) -> Any:
-    def layer(name: str, width: int, heads: int, inner: int) -> Any:
+def _build(layout: Layout) -> Network:
+    def layer(name: str, width: int, heads: int, inner: int) -> Network:
         key = f"{name}.crossattention_t2i.self.key.weight"
         if key not in layout:
             return BertLayer(width, heads, inner, eps=EPSILON)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
@@ -17,6 +17,12 @@ from tellapart_native.family import Layout, NativeHalves
 from tellapart_native.heads.decoding import Past, read_before
 from tellapart_native.heads.two_images import share_sources
 from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -73,7 +79,7 @@ class Answers(NativeHalves):
     match = None
     answers: tuple[str, ...] = ()
 
-    def take(self, answers: Sequence[str], tokenizer: Any) -> None:
+    def take(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the list of answers, which is part of what the model is.
 
         Raises:
@@ -114,7 +120,7 @@ class AnswerDecoder(nn.Module):  # type: ignore[misc, name-defined]
         self.cls.predictions.transform.LayerNorm = nn.LayerNorm(width, eps=1e-12)
         self.cls.predictions.decoder = nn.Linear(width, words, bias=False)
 
-    def forward(self, ids: Any, source: Any, source_mask: Any, past: Past | None = None) -> Any:
+    def forward(self, ids: Tensor, source: Tensor, source_mask: Tensor, past: Past | None = None) -> Tensor:
         """Return log P of every word behind each of int64 `(batch, n)`, or each that is not past: `(batch, n, words)`.
 
         Padding is on the right, so no real token reads it.
@@ -138,7 +144,7 @@ class DecodesAnswers(Answers):
     infinity. An answer list's order changes no number.
     """
 
-    def take(self, answers: Sequence[str], tokenizer: Any) -> None:
+    def take(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the list of answers as tokens: start, the answer's own, end.
 
         Raises:
@@ -154,13 +160,13 @@ class DecodesAnswers(Answers):
         padded = [row + [tokenizer.pad_token_id] * (longest - len(row)) for row in rows]
         self._ids, self._real = torch.tensor(padded), torch.tensor([len(row) for row in rows])
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the upper layers and the decoder: `(batch, answers)`."""
         (image,), (states, mask) = images, texts
         question = self.module.text_encoder.join(states, mask, image)
         return torch.stack([self._rank(question[k : k + 1], mask[k : k + 1]) for k in range(len(question))])
 
-    def _rank(self, question: Any, mask: Any) -> Any:
+    def _rank(self, question: Tensor, mask: Tensor) -> Tensor:
         """Return the numbers of all answers to one question, whose states are `(1, tokens, width)`: `(answers,)`."""
         ids, real = self._ids.to(question.device), self._real.to(question.device)
         first = self.module.text_decoder(ids[:1, :1], question, mask)[0, 0][ids[:, 1]]
@@ -177,7 +183,7 @@ class DecodesAnswers(Answers):
 class ClassifiesAnswers(Answers):
     """METER's and FIBER's: `vqa_classifier` puts out a logit for each answer, on what their `pool` makes of a pair."""
 
-    def take(self, answers: Sequence[str], tokenizer: Any) -> None:
+    def take(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the list of answers, one for each class.
 
         Raises:
@@ -188,12 +194,12 @@ class ClassifiesAnswers(Answers):
         if len(answers) != classes:
             raise ModelError(f"the list has {len(answers)} answers and the classifier {classes} classes")
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Pool image and text, and classify: `(batch, answers)`."""
         return self.module.vqa_classifier(self.pool(images, texts))  # type: ignore[attr-defined]
 
 
-def add_task_heads(module: Any, layout: Layout) -> bool:
+def add_task_heads(module: Network, layout: Layout) -> bool:
     """Add the parts of VQA's and NLVR2's files, as far as a file has them, and return whether it has any."""
     if layout.has("text_decoder."):
         module.text_decoder = AnswerDecoder(layout, "text_decoder")

@@ -6,12 +6,16 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import NativeHalves
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
 
 torch = import_torch()
 
@@ -41,14 +45,14 @@ class Past:
     """What each layer read at the tokens so far, `(rows, tokens, width)`: only the new tokens need to be computed."""
 
     def __init__(self) -> None:
-        self._layers: list[Any] = []
+        self._layers: list[Tensor] = []
 
     @property
     def length(self) -> int:
         """How many tokens are there already."""
         return self._layers[0].shape[1] if self._layers else 0
 
-    def add(self, layer: int, states: Any) -> Any:
+    def add(self, layer: int, states: Tensor) -> Tensor:
         """Add what a layer reads at the new tokens, and return that of all tokens."""
         if layer == len(self._layers):
             self._layers.append(states)
@@ -56,12 +60,12 @@ class Past:
             self._layers[layer] = torch.cat([self._layers[layer], states], dim=1)
         return self._layers[layer]
 
-    def take(self, rows: Any) -> None:
+    def take(self, rows: Tensor) -> None:
         """Go on from these rows, int64 `(new rows,)`."""
         self._layers = [states[rows] for states in self._layers]
 
 
-def read_before(ids: Any, new: int) -> Any:
+def read_before(ids: Tensor, new: int) -> Tensor:
     """Return which of all tokens each of the new ones may read, itself included: bool `(rows, new, tokens)`."""
     rows, length = ids.shape
     whole = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
@@ -70,10 +74,10 @@ def read_before(ids: Any, new: int) -> Any:
 
 #: Takes ids `(rows, tokens)`, and the rows of the step before that they go on from (None in the first step), to log P
 #: of every word behind them, `(rows, words)`.
-Step = Callable[[Any, Any], Any]
+Step = Callable[["Tensor", "Tensor | None"], "Tensor"]
 
 
-def search_beams(step: Step, start: Sequence[int], end: int, search: Search, device: Any = "cpu") -> list[int]:
+def search_beams(step: Step, start: Sequence[int], end: int, search: Search, device: str = "cpu") -> list[int]:
     """Return the tokens of the caption with the greatest mean log P by the token, its end included, without the end.
 
     As in fairseq: of twice as many continuations as beams, the best that do not end go on; the best that end are done,
@@ -104,7 +108,7 @@ def search_beams(step: Step, start: Sequence[int], end: int, search: Search, dev
     return max(done[: search.beams], key=itemgetter(0))[1]
 
 
-def _allow(logs: Any, ids: Any, end: int, length: int, search: Search) -> Any:
+def _allow(logs: Tensor, ids: Tensor, end: int, length: int, search: Search) -> Tensor:
     """Return log P `(rows, words)` without what may not follow: too early an end, no end at last, a run once more."""
     logs = logs.clone()
     if length < search.shortest:
@@ -134,17 +138,17 @@ class Likelihood(NativeHalves):
     given = 1
 
     @abstractmethod
-    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+    def decode(self, ids: Tensor, images: Tensors, past: Past | None = None) -> Tensor:
         """Return logits of what follows each of int64 `(batch, tokens)`, or each that is not past yet.
 
         Padding is on the right, so no real token reads it.
         """
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Pass ids and mask on."""
         return ids, mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the log-likelihood of each caption, behind what is given: float64 `(batch, 1)`."""
         ids, mask = texts
         logs = self.decode(ids[:, :-1], images).float().log_softmax(-1)[:, self.given - 1 :]
@@ -167,7 +171,7 @@ class Writer(Likelihood):
     opening: ClassVar[str] = ""
     search: ClassVar[Search]
 
-    def take_words(self, tokenizer: Any) -> None:
+    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the tokens before and behind a caption; the tokenizer marks a text's beginning and end."""
         *self.start, self.end = tokenizer(self.opening)["input_ids"]
         self.given, self.tokenizer = len(self.start), tokenizer
@@ -183,13 +187,13 @@ class Writer(Likelihood):
         search, past = self.search, Past() if keep else None
         search = replace(search, longest=min(search.longest, longest or search.longest))
 
-        def step(ids: Any, rows: Any) -> Any:
+        def step(ids: Tensor, rows: Tensor | None) -> Tensor:
             if past is not None and rows is not None:
                 past.take(rows)
             expanded = tuple(tensor.expand(len(ids), *tensor.shape[1:]) for tensor in images)
             return self.decode(ids, expanded, past)[:, -1].float().log_softmax(-1)
 
-        return self.spell(search_beams(step, self.start, self.end, search, images[0].device))
+        return self.spell(search_beams(step, self.start, self.end, search, str(images[0].device)))
 
     def spell(self, ids: Sequence[int]) -> str:
         """Return the words of a caption's tokens."""

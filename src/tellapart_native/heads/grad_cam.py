@@ -6,12 +6,17 @@ description of their method.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import NativeHalves
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 
@@ -32,7 +37,7 @@ class GradCam(NativeHalves):
 
     match = None
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Network) -> None:
         super().__init__(module)
         text = module.text_encoder
         depth = len(text.encoder.layer)
@@ -44,7 +49,7 @@ class GradCam(NativeHalves):
             )
         self.layer: int = layer
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return maps `(batch, side, side)`: rows from the top, columns from the left."""
         # Outside of inference mode, for a gradient is taken; its tensors must be copied for that.
         with torch.inference_mode(False), torch.enable_grad():
@@ -53,7 +58,7 @@ class GradCam(NativeHalves):
         side = round(heat.shape[1] ** 0.5)
         return heat.unflatten(1, (side, side))
 
-    def _explain(self, image: Any, states: Any, mask: Any) -> Any:
+    def _explain(self, image: Tensor, states: Tensor, mask: Tensor) -> Tensor:
         """Return `(batch, patches)`: the attention's positive contributions to the match."""
         text = self.module.text_encoder
         for layer in text.encoder.layer[text.fusion : self.layer]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
 from tellapart_native.module import build_head
+
+if TYPE_CHECKING:
+    from tellapart.models.torch.network import Network
 
 nn = import_torch().nn
 
 __all__ = ["add_classifiers", "add_linear", "add_rank_output"]
 
 
-def add_linear(module: Any, layout: Layout, *names: str) -> None:
+def add_linear(module: Network, layout: Layout, *names: str) -> None:
     """Give a module the named linear layers, as far as the file has them."""
     for name in names:
         if f"{name}.weight" in layout:
@@ -22,14 +25,14 @@ def add_linear(module: Any, layout: Layout, *names: str) -> None:
             setattr(owner, leaf, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
 
 
-def add_classifiers(module: Any, layout: Layout) -> None:
+def add_classifiers(module: Network, layout: Layout) -> None:
     """Give a module the heads of VQA and NLVR2, as far as the file has them."""
     for name in ("vqa_classifier", "nlvr2_classifier"):
         if layout.has(f"{name}."):
             setattr(module, name, build_head(layout, name))
 
 
-def add_rank_output(module: Any, reading: str) -> None:
+def add_rank_output(module: Network, reading: str) -> None:
     """Add the head of retrieval, if that is read and the file lacks it: it begins as the matching head's class 1."""
     if reading == "rank" and not hasattr(module, "rank_output") and hasattr(module.itm_score, "fc"):
         matching = module.itm_score.fc

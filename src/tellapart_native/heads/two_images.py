@@ -5,11 +5,16 @@ No published output was there to compare with: they are built from descriptions 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import NativeHalves
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 
@@ -22,7 +27,7 @@ class AlternatingImages(NativeHalves):
     ALBEF's and X-VLM's: six layers of text, then twelve in pairs. Class 1 is "true".
     """
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the upper layers on the left and the right image's tokens: `(batch, 2)`."""
         text, (states, mask) = self.module.text_encoder, texts
         for k, layer in enumerate(text.encoder.layer[text.fusion :]):
@@ -36,13 +41,13 @@ class PooledImages(NativeHalves):
     METER's and FIBER's. Class 1 is "true".
     """
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Pool the text with either image, and classify both: `(batch, 2)`."""
         pooled = [self.pool((image,), texts) for image in images]  # type: ignore[attr-defined]
         return self.module.nlvr2_classifier(torch.cat(pooled, dim=-1))
 
 
-def share_sources(text: Any) -> None:
+def share_sources(text: Network) -> None:
     """Have the two layers of a pair, of the left and the right image, share keys and values of the image."""
     upper = text.encoder.layer[text.fusion :]
     for one, other in zip(upper[::2], upper[1::2], strict=True):

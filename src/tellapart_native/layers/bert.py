@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -13,7 +19,7 @@ nn = torch.nn
 __all__ = ["Attention", "BertEmbeddings", "BertEncoder", "BertLayer", "Pooler", "SelfAttention", "attend"]
 
 
-def attend(queries: Any, keys: Any, values: Any, mask: Any | None, heads: int) -> Any:
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: int) -> Tensor:
     """Attend by scaled dot products: `(batch, queries, width)`.
 
     Args:
@@ -37,7 +43,7 @@ class SelfAttention(nn.Module):  # type: ignore[misc, name-defined]
         self.heads = heads
         self.query, self.key, self.value = nn.Linear(width, width), nn.Linear(source, width), nn.Linear(source, width)
 
-    def forward(self, states: Any, source: Any, mask: Any | None) -> Any:
+    def forward(self, states: Tensor, source: Tensor, mask: Tensor | None) -> Tensor:
         """Attend from `states (batch, n, width)` to `source (batch, m, source width)`."""
         return attend(self.query(states), self.key(source), self.value(source), mask, self.heads)
 
@@ -49,7 +55,7 @@ class AddAndNormalise(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.dense, self.LayerNorm = nn.Linear(inner, width), nn.LayerNorm(width, eps=eps)
 
-    def forward(self, inner: Any, residual: Any) -> Any:
+    def forward(self, inner: Tensor, residual: Tensor) -> Tensor:
         """Project `inner`, add the residual, normalise."""
         return self.LayerNorm(self.dense(inner) + residual)
 
@@ -61,7 +67,7 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.self, self.output = SelfAttention(width, heads, source or width), AddAndNormalise(width, width, eps)
 
-    def forward(self, states: Any, source: Any, mask: Any | None) -> Any:
+    def forward(self, states: Tensor, source: Tensor, mask: Tensor | None) -> Tensor:
         """Attend from `states` to `source`, and add the states."""
         return self.output(self.self(states, source, mask), states)
 
@@ -87,8 +93,14 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
         self.output = AddAndNormalise(inner, width, eps)
 
     def forward(
-        self, states: Any, mask: Any | None, source: Any = None, source_mask: Any | None = None, *, seen: Any = None
-    ) -> Any:
+        self,
+        states: Tensor,
+        mask: Tensor | None,
+        source: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        *,
+        seen: Tensor | None = None,
+    ) -> Tensor:
         """Take states `(batch, n, width)` one layer up; bool masks `(batch, n)` are True on what is real.
 
         A decoder's new tokens read `seen`, which are the states of all tokens so far.
@@ -98,7 +110,7 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
             states = self.crossattention(states, source, source_mask)
         return self.feed(states)
 
-    def feed(self, states: Any) -> Any:
+    def feed(self, states: Tensor) -> Tensor:
         """Run the feed-forward part."""
         return self.output(nn.functional.gelu(self.intermediate.dense(states)), states)
 
@@ -117,11 +129,11 @@ class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
         self.LayerNorm = nn.LayerNorm(self.word_embeddings.embedding_dim, eps=eps)
         self.first_position = first_position
 
-    def forward(self, ids: Any) -> Any:
+    def forward(self, ids: Tensor) -> Tensor:
         """Embed int64 `(batch, tokens)`, padded on the right: `(batch, tokens, width)`."""
         return self.LayerNorm(self.add(ids))
 
-    def add(self, ids: Any) -> Any:
+    def add(self, ids: Tensor) -> Tensor:
         """Return the sum of word, segment and position, before the norm."""
         states = self.word_embeddings(ids)
         if hasattr(self, "token_type_embeddings"):
@@ -133,7 +145,7 @@ class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
 class BertEncoder(nn.Module):  # type: ignore[misc, name-defined]
     """Layers numbered from 0."""
 
-    def __init__(self, layers: Any) -> None:
+    def __init__(self, layers: Iterable[Network]) -> None:
         super().__init__()
         self.layer = nn.ModuleList(layers)
 
@@ -145,6 +157,6 @@ class Pooler(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.dense = nn.Linear(width, out or width)
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states: Tensor) -> Tensor:
         """Pool `(batch, n, width)` to `(batch, out)`."""
         return self.dense(states[:, 0]).tanh()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
 from tellapart_native.layers.bert import attend
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 torch = import_torch()
 nn = torch.nn
@@ -24,7 +27,7 @@ class _Attention(nn.Module):  # type: ignore[misc, name-defined]
         self.in_proj_bias = nn.Parameter(torch.empty(3 * width))
         self.out_proj = nn.Linear(width, width)
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states: Tensor) -> Tensor:
         packed = nn.functional.linear(states, self.in_proj_weight, self.in_proj_bias)
         queries, keys, values = packed.chunk(3, -1)
         return self.out_proj(attend(queries, keys, values, None, self.heads))
@@ -39,7 +42,7 @@ class _Block(nn.Module):  # type: ignore[misc, name-defined]
         self.mlp = nn.Module()
         self.mlp.c_fc, self.mlp.c_proj = nn.Linear(width, inner), nn.Linear(inner, width)
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states: Tensor) -> Tensor:
         states = states + self.attn(self.ln_1(states))
         inner = self.mlp.c_fc(self.ln_2(states))
         return states + self.mlp.c_proj(inner * (1.702 * inner).sigmoid())
@@ -69,7 +72,7 @@ class ClipVit(nn.Module):  # type: ignore[misc, name-defined]
             _Block(self.width, heads, inner) for _ in range(layout.count(f"{blocks}.{{}}."))
         )
 
-    def forward(self, pixel_values: Any) -> Any:
+    def forward(self, pixel_values: Tensor) -> Tensor:
         """Take float `(batch, 3, h, w)` to `(batch, 1 + patches, width)`."""
         patches = self.conv1(pixel_values).flatten(2).transpose(1, 2)
         first = self.class_embedding.expand(len(patches), 1, -1)

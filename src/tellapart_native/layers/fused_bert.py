@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
 from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 nn = import_torch().nn
 
@@ -16,18 +22,18 @@ __all__ = ["FusedBert", "build_text", "rename_text"]
 class FusedBert(nn.Module):  # type: ignore[misc, name-defined]
     """BERT whose upper layers, from `fusion` on, also read the image."""
 
-    def __init__(self, embeddings: Any, layers: Any, fusion: int) -> None:
+    def __init__(self, embeddings: Network, layers: Iterable[Network], fusion: int) -> None:
         super().__init__()
         self.embeddings, self.encoder, self.fusion = embeddings, BertEncoder(layers), fusion
 
-    def read(self, ids: Any, mask: Any) -> Any:
+    def read(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Run the lower layers on int64 and bool `(batch, tokens)`: `(batch, tokens, width)`."""
         states = self.embeddings(ids)
         for layer in self.encoder.layer[: self.fusion]:
             states = layer(states, mask)
         return states
 
-    def join(self, states: Any, mask: Any, image: Any) -> Any:
+    def join(self, states: Tensor, mask: Tensor, image: Tensor) -> Tensor:
         """Run the upper layers on a text's states and an image's tokens `(batch, n, image width)`."""
         for layer in self.encoder.layer[self.fusion :]:
             states = layer(states, mask, image)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 torch = import_torch()
 nn = torch.nn
@@ -22,7 +25,7 @@ class _Norm(nn.Module):  # type: ignore[misc, name-defined]
         for name in ("running_mean", "running_var"):
             self.register_buffer(name, torch.empty(width))
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states: Tensor) -> Tensor:
         return nn.functional.batch_norm(
             states, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
         )
@@ -42,7 +45,7 @@ class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
             out, into, _, _ = layout.shape(f"{prefix}.downsample.0.weight")
             self.downsample = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), _Norm(out, eps))
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states: Tensor) -> Tensor:
         inner = self.bn2(self.conv2(self.bn1(self.conv1(states)).relu())).relu()
         own = states if self.downsample is None else self.downsample(states)
         return (self.bn3(self.conv3(inner)) + own).relu()
@@ -68,7 +71,7 @@ class Resnet(nn.Module):  # type: ignore[misc, name-defined]
             blocks = [_Bottleneck(layout, f"{name}.{k}", first if k == 0 else 1, eps) for k in range(depth)]
             setattr(self, f"layer{stage}", nn.Sequential(*blocks))
 
-    def forward(self, pixel_values: Any) -> Any:
+    def forward(self, pixel_values: Tensor) -> Tensor:
         """Read float `(batch, 3, h, w)`: `(batch, width, h / 16, w / 16)`."""
         states = nn.functional.max_pool2d(self.bn1(self.conv1(pixel_values)).relu(), 3, 2, 1)
         return self.layer3(self.layer2(self.layer1(states)))

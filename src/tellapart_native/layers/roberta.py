@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
 from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 nn = import_torch().nn
 
@@ -23,11 +28,11 @@ _FIRST_POSITION = 2
 class Roberta(nn.Module):  # type: ignore[misc, name-defined]
     """Embeddings and layers, without a pooler."""
 
-    def __init__(self, embeddings: Any, layers: Any) -> None:
+    def __init__(self, embeddings: Network, layers: Iterable[Network]) -> None:
         super().__init__()
         self.embeddings, self.encoder = embeddings, BertEncoder(layers)
 
-    def forward(self, ids: Any, mask: Any, depth: int | None = None) -> Any:
+    def forward(self, ids: Tensor, mask: Tensor, depth: int | None = None) -> Tensor:
         """Run the layers, or the first `depth`, on int64 and bool `(batch, tokens)`: `(batch, tokens, width)`."""
         states = self.embeddings(ids)
         for layer in self.encoder.layer[:depth]:
@@ -35,7 +40,7 @@ class Roberta(nn.Module):  # type: ignore[misc, name-defined]
         return states
 
 
-def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, int], Any] | None = None) -> Roberta:
+def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, int], Network] | None = None) -> Roberta:
     """Build RoBERTa; its sizes follow from the shapes of `PREFIX.*`.
 
     Args:

@@ -6,11 +6,16 @@ timm's has it at the start of the next stage, and fills tables while it is built
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -39,7 +44,7 @@ class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
         self.relative_position_bias_table = nn.Parameter(torch.empty(rows, self.heads))
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
-    def forward(self, windows: Any, apart: Any | None) -> Any:
+    def forward(self, windows: Tensor, apart: Tensor | None) -> Tensor:
         """Attend within float `(batch, windows, tokens, width)`; `apart` `(windows, 1, tokens, tokens)` is added."""
         bias = self.relative_position_bias_table[self._index()].permute(2, 0, 1).to(windows.dtype)
         parts = (part.unflatten(-1, (self.heads, -1)).transpose(2, 3) for part in self.qkv(windows).chunk(3, -1))
@@ -48,7 +53,7 @@ class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
         )
         return self.proj(attended.transpose(2, 3).flatten(3))
 
-    def _index(self) -> Any:
+    def _index(self) -> Tensor:
         """Return the table's row of each pair of tokens, int64 `(tokens, tokens)`."""
         window, device = self.window, self.relative_position_bias_table.device
         rows, columns = (torch.arange(window**2, device=device) // step % window for step in (window, 1))
@@ -59,7 +64,7 @@ class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
 class SwinBlock(nn.Module):  # type: ignore[misc, name-defined]
     """Attention within windows, cyclically shifted or not, and an MLP; norms come before them."""
 
-    def __init__(self, layout: Layout, prefix: str, attention: Any, *, shifted: bool) -> None:
+    def __init__(self, layout: Layout, prefix: str, attention: Network, *, shifted: bool) -> None:
         super().__init__()
         inner, width = layout.shape(f"{prefix}.mlp.fc1.weight")
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -67,7 +72,7 @@ class SwinBlock(nn.Module):  # type: ignore[misc, name-defined]
         self.mlp = nn.Module()
         self.mlp.fc1, self.mlp.fc2 = nn.Linear(width, inner), nn.Linear(inner, width)
 
-    def forward(self, states: Any, *others: Any) -> Any:
+    def forward(self, states: Tensor, *others: Tensor | None) -> Tensor:
         """Take float `(batch, side, side, width)` one block up; the attention gets what else there is."""
         side, window = states.shape[1], self.attn.window
         shift = window // 2 if self.shifted and side > window else 0
@@ -76,7 +81,7 @@ class SwinBlock(nn.Module):  # type: ignore[misc, name-defined]
         states = states + _join(attended, side).roll((shift, shift), (1, 2))
         return states + self.mlp.fc2(nn.functional.gelu(self.mlp.fc1(self.norm2(states))))
 
-    def _apart(self, states: Any, shift: int) -> Any:
+    def _apart(self, states: Tensor, shift: int) -> Tensor:
         """Return what keeps tokens apart that were no neighbours before the shift: `(windows, 1, tokens, tokens)`."""
         side, window = states.shape[1], self.attn.window
         place = torch.arange(side, device=states.device)
@@ -93,7 +98,7 @@ class Merging(nn.Module):  # type: ignore[misc, name-defined]
         out, width = layout.shape(f"{prefix}.reduction.weight")
         self.norm, self.reduction = nn.LayerNorm(width), nn.Linear(width, out, bias=False)
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states: Tensor) -> Tensor:
         """Take float `(batch, side, side, width)` to `(batch, side / 2, side / 2, 2 * width)`."""
         neighbours = [states[:, row::2, column::2] for column in (0, 1) for row in (0, 1)]
         return self.reduction(self.norm(torch.cat(neighbours, -1)))
@@ -107,7 +112,7 @@ class Swin(nn.Module):  # type: ignore[misc, name-defined]
         width: of the tokens.
     """
 
-    def __init__(self, layout: Layout, prefix: str, attention: Callable[[Layout, str], Any]) -> None:
+    def __init__(self, layout: Layout, prefix: str, attention: Callable[[Layout, str], Network]) -> None:
         super().__init__()
         width, _, patch, _ = layout.shape(f"{prefix}.patch_embed.proj.weight")
         self.patch_embed = nn.Module()
@@ -128,15 +133,15 @@ class Swin(nn.Module):  # type: ignore[misc, name-defined]
         self.image_size = patch * 2 ** (len(self.layers) - 1) * self.layers[0].blocks[0].attn.window
 
     @property
-    def steps(self) -> list[Any]:
+    def steps(self) -> list[Network]:
         """Every block and every merging, in order."""
         return [step for stage in self.layers for step in (*stage.blocks, getattr(stage, "downsample", None)) if step]
 
-    def embed(self, pixel_values: Any) -> Any:
+    def embed(self, pixel_values: Tensor) -> Tensor:
         """Take float `(batch, 3, h, w)` to patches `(batch, side, side, width)`."""
         return self.patch_embed.norm(self.patch_embed.proj(pixel_values).permute(0, 2, 3, 1))
 
-    def forward(self, pixel_values: Any) -> Any:
+    def forward(self, pixel_values: Tensor) -> Tensor:
         """Take float `(batch, 3, h, w)` to the last stage's tokens, normalised: `(batch, tokens, width)`."""
         states = self.embed(pixel_values)
         for step in self.steps:
@@ -144,7 +149,7 @@ class Swin(nn.Module):  # type: ignore[misc, name-defined]
         return self.norm(states).flatten(1, 2)
 
 
-def build_swin(layout: Layout, prefix: str, attention: Callable[[Layout, str], Any] = WindowAttention) -> Swin:
+def build_swin(layout: Layout, prefix: str, attention: Callable[[Layout, str], Network] = WindowAttention) -> Swin:
     """Build a Swin transformer; its sizes follow from the shapes of `PREFIX.*`.
 
     Args:
@@ -155,7 +160,7 @@ def build_swin(layout: Layout, prefix: str, attention: Callable[[Layout, str], A
     return Swin(layout, prefix, attention)
 
 
-def resize_bias_tables(tensors: dict[str, Any], size: int, *, stride: int = 32) -> dict[str, Any]:
+def resize_bias_tables(tensors: dict[str, Tensor], size: int, *, stride: int = 32) -> dict[str, Tensor]:
     """Resize the biases of relative positions to an image size, bicubic on each head's table; METER and FIBER do so.
 
     Args:
@@ -179,7 +184,7 @@ def resize_bias_tables(tensors: dict[str, Any], size: int, *, stride: int = 32) 
     return resized
 
 
-def _cut(states: Any, window: int) -> Any:
+def _cut(states: Tensor, window: int) -> Tensor:
     """Cut `(batch, side, side, width)` into windows `(batch, windows, tokens, width)`."""
     tiles = states.unflatten(1, (-1, window)).unflatten(
         3, (-1, window)
@@ -187,7 +192,7 @@ def _cut(states: Any, window: int) -> Any:
     return tiles.transpose(2, 3).flatten(1, 2).flatten(2, 3)
 
 
-def _join(windows: Any, side: int) -> Any:
+def _join(windows: Tensor, side: int) -> Tensor:
     """Lay windows out again: `(batch, side, side, width)`."""
     window = round(windows.shape[2] ** 0.5)
     tiles = windows.unflatten(2, (window, window)).unflatten(1, (side // window, side // window))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -24,7 +29,7 @@ class Norm(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.weight, self.eps = nn.Parameter(torch.empty(width)), eps
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states: Tensor) -> Tensor:
         """Normalise `(..., width)`."""
         square = states.float().pow(2).mean(-1, keepdim=True)
         return self.weight * (states * torch.rsqrt(square + self.eps)).to(self.weight.dtype)
@@ -37,7 +42,7 @@ class _Attention(nn.Module):  # type: ignore[misc, name-defined]
         self.q, self.k, self.v = (nn.Linear(width, inner, bias=False) for _ in range(3))
         self.o = nn.Linear(inner, width, bias=False)
 
-    def forward(self, states: Any, source: Any, bias: Any) -> Any:
+    def forward(self, states: Tensor, source: Tensor, bias: Tensor) -> Tensor:
         split = [part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.k(source), self.v(source))]
         queries = self.q(states).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         read = nn.functional.scaled_dot_product_attention(queries, *split, attn_mask=bias, scale=1.0)
@@ -49,11 +54,11 @@ class _FeedForward(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.wi, self.wo = nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states: Tensor) -> Tensor:
         return self.wo(self.wi(states).relu())
 
 
-def _sublayer(name: str, part: Any, width: int) -> Any:
+def _sublayer(name: str, part: Network, width: int) -> Tensor:
     layer = nn.Module()
     setattr(layer, name, part)
     layer.layer_norm = Norm(width)
@@ -83,12 +88,14 @@ class T5Stack(nn.Module):  # type: ignore[misc, name-defined]
         self.final_layer_norm = Norm(width)
         self.furthest = int(layout.settings.get("relative_attention_max_distance", _FURTHEST))
 
-    def bias(self, length: int) -> Any:
+    def bias(self, length: int) -> Tensor:
         """Return the bias of attention by relative position: `(1, heads, length, length)`."""
         table = self.block[0].layer[0].SelfAttention.relative_attention_bias
         return relative_bias(table, length, furthest=self.furthest, both_ways=not self.decodes)
 
-    def forward(self, states: Any, bias: Any, source: Any = None, source_bias: Any = None) -> Any:
+    def forward(
+        self, states: Tensor, bias: Tensor, source: Tensor | None = None, source_bias: Tensor | None = None
+    ) -> Tensor:
         """Run all layers on `(batch, n, width)`.
 
         Args:
@@ -109,7 +116,7 @@ class T5Stack(nn.Module):  # type: ignore[misc, name-defined]
         return self.final_layer_norm(states)
 
 
-def relative_bias(table: Any, length: int, *, furthest: int, both_ways: bool) -> Any:
+def relative_bias(table: Network, length: int, *, furthest: int, both_ways: bool) -> Tensor:
     """Look up each pair of positions in a table of buckets `(buckets, heads)`: `(1, heads, length, length)`.
 
     Half of the buckets are single distances, the other half grow by equal ratios (Raffel et al. 2020, section 2.1).

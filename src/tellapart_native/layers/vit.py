@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import require
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
 
+if TYPE_CHECKING:
+    from tellapart.models.torch.network import Network
+
 __all__ = ["build_vit"]
 
 
-def build_vit(layout: Layout, prefix: str) -> Any:
+def build_vit(layout: Layout, prefix: str) -> Network:
     """Build a ViT with a class token and no head; its sizes follow from the shapes of `PREFIX.*`."""
     nn = import_torch().nn
     vision = require("timm.models.vision_transformer", extra="models")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
@@ -17,6 +17,12 @@ from tellapart_native.layers.swin import build_swin, resize_bias_tables
 from tellapart_native.module import NativeConfig
 from tellapart_native.preprocessing.images import CLIP_COLOURS, IMAGENET_COLOURS, crop
 from tellapart_native.preprocessing.positions import resize_grid
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.huggingface.images import ImageInputs
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -34,27 +40,27 @@ class Meter(NativeHalves):
 
     architecture = "Meter"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the image tower on float `(batch, 3, h, w)`: `(batch, tokens, width)`."""
         module = self.module
         tokens = module.cross_modal_image_transform(module.vit_model(pixel_values))
         return (tokens + module.token_type_embeddings.weight[1],)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run RoBERTa: `(batch, tokens, width)`, and the mask."""
         module = self.module
         tokens = module.cross_modal_text_transform(module.text_transformer(ids, mask))
         return tokens + module.token_type_embeddings.weight[0], mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the levels and the head: `(batch, 2)`; class 1 is the match."""
         return self.head(self.pool(images, texts))
 
-    def head(self, pooled: Any) -> Any:
+    def head(self, pooled: Tensor) -> Tensor:
         """Take what `pool` returns to the head's logits, `(batch, classes)`."""
         return self.module.itm_score.fc(pooled)
 
-    def pool(self, images: Tensors, texts: Tensors) -> Any:
+    def pool(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the levels; pool the text, and the image, in this order: `(batch, 2 * width)`."""
         module, (image,), (text, mask) = self.module, images, texts
         for of_text, of_image in zip(module.cross_modal_text_layers, module.cross_modal_image_layers, strict=True):
@@ -71,7 +77,7 @@ class MeterRank(Meter):
     architecture = "MeterRank"
     match = None
 
-    def head(self, pooled: Any) -> Any:
+    def head(self, pooled: Tensor) -> Tensor:
         """Take what `pool` returns to one logit, `(batch, 1)`."""
         return self.module.rank_output(pooled)
 
@@ -87,11 +93,11 @@ class MeterTwoImages(PooledImages, Meter):
 
     architecture = "MeterTwoImages"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the image tower, and leave the marks out: an image may stand on either side."""
         return (self.module.cross_modal_image_transform(self.module.vit_model(pixel_values)),)
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Mark the images' sides, pool the text with each, and classify both: `(batch, 2)`."""
         types = self.module.token_type_embeddings.weight
         return super().join((images[0] + types[1], images[1] + types[2]), texts)
@@ -104,12 +110,12 @@ class ClipTower(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.visual, self.image_size = visual, visual.image_size
 
-    def forward(self, pixel_values: Any) -> Any:
+    def forward(self, pixel_values: Tensor) -> Tensor:
         """Take float `(batch, 3, h, w)` to `(batch, 1 + patches, width)`."""
         return self.visual(pixel_values)
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     module, clip = nn.Module(), layout.has(f"{_CLIP}.")
     module.vit_model = ClipTower(build_clip_vit(layout, _CLIP)) if clip else build_swin(layout, "vit_model")
     module.text_transformer = build_roberta(layout, "text_transformer")
@@ -131,12 +137,12 @@ def _build(layout: Layout) -> Any:
     return module
 
 
-def _images(module: Any) -> Any:
+def _images(module: Network) -> ImageInputs:
     colours = CLIP_COLOURS if isinstance(module.vit_model, ClipTower) else IMAGENET_COLOURS
     return crop(module.config.image_size, colours)
 
 
-def _resize(tensors: dict[str, Any], size: int) -> dict[str, Any]:
+def _resize(tensors: dict[str, Tensor], size: int) -> dict[str, Tensor]:
     if f"{_CLIP}.conv1.weight" in tensors:
         return resize_grid(tensors, f"{_CLIP}.positional_embedding", f"{_CLIP}.conv1.weight", size)
     return resize_bias_tables(tensors, size)

@@ -7,11 +7,16 @@ length; to them each layer adds a table of relative positions, among the text's 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
 from tellapart_native.heads.decoding import Past, read_before
+
+if TYPE_CHECKING:
+    from torch import Tensor, dtype
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -25,7 +30,7 @@ _FURTHEST = 1024
 _SCALE = 2.0
 
 
-def token_buckets(length: int, half: int) -> Any:
+def token_buckets(length: int, half: int) -> Tensor:
     """Return the row of each pair of tokens, query by key, in a table of `2 * half - 1` rows: `(length, length)`.
 
     Up to half of `half` each distance has a row; further away rows grow by equal ratios.
@@ -38,17 +43,17 @@ def token_buckets(length: int, half: int) -> Any:
     return torch.where(distance <= middle, apart, far) + half - 1
 
 
-def cell_distances(rows: int, columns: int, side: int) -> Any:
+def cell_distances(rows: int, columns: int, side: int) -> Tensor:
     """Return the row of each pair of cells in a table of `(2 * side - 1) ** 2` offsets: `(cells, cells)`."""
     down, right = torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)
     return (down[:, None] - down + side - 1) * (2 * side - 1) + right[:, None] - right + side - 1
 
 
-def _linear(layout: Layout, name: str) -> Any:
+def _linear(layout: Layout, name: str) -> Network:
     return nn.Linear(*reversed(layout.shape(f"{name}.weight")))
 
 
-def _norm(layout: Layout, name: str) -> Any:
+def _norm(layout: Layout, name: str) -> Network:
     return nn.LayerNorm(layout.shape(f"{name}.weight")[0])
 
 
@@ -64,7 +69,7 @@ class _Attention(nn.Module):  # type: ignore[misc, name-defined]
         if f"{prefix}.c_attn" in layout:
             self.c_attn = nn.Parameter(torch.empty(heads))
 
-    def forward(self, states: Any, source: Any, bias: Any) -> Any:
+    def forward(self, states: Tensor, source: Tensor, bias: Tensor) -> Tensor:
         """Read `source (batch, m, width)` from `states (batch, n, width)`."""
         split = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -95,7 +100,15 @@ class _Layer(nn.Module):  # type: ignore[misc, name-defined]
                 setattr(self, name, _norm(layout, f"{prefix}.{name}"))
         self.fc1, self.fc2 = _linear(layout, f"{prefix}.fc1"), _linear(layout, f"{prefix}.fc2")
 
-    def forward(self, states: Any, bias: Any, source: Any = None, source_bias: Any = None, *, seen: Any = None) -> Any:
+    def forward(
+        self,
+        states: Tensor,
+        bias: Tensor,
+        source: Tensor | None = None,
+        source_bias: Tensor | None = None,
+        *,
+        seen: Tensor | None = None,
+    ) -> Tensor:
         """Take `(batch, n, width)` one layer up; new tokens read `seen`, which are the states of all tokens so far."""
         read = self.self_attn_layer_norm(states if seen is None else seen)
         own = self.self_attn(read[:, -states.shape[1] :], read, bias)
@@ -106,7 +119,7 @@ class _Layer(nn.Module):  # type: ignore[misc, name-defined]
         inner = nn.functional.gelu(self.fc1(self.final_layer_norm(states)))
         return states + self.fc2(self._scaled(inner, "ffn_layernorm"))
 
-    def _scaled(self, states: Any, norm: str) -> Any:
+    def _scaled(self, states: Tensor, norm: str) -> Tensor:
         return getattr(self, norm)(states) if hasattr(self, norm) else states
 
 
@@ -129,7 +142,7 @@ class _Stack(nn.Module):  # type: ignore[misc, name-defined]
         self.position_scale = _scale(layout, width // self.heads)
         self.embed_scale = 1.0 if layout.settings.get("no_scale_embedding", True) else math.sqrt(width)
 
-    def relate(self, link: str, queries: Any, keys: Any) -> Any:
+    def relate(self, link: str, queries: Tensor, keys: Tensor) -> Tensor:
         """Return the bias of absolute positions, of normalised positions `(n, width)`: `(1, heads, n, m)`."""
         query, key = (
             getattr(self, f"{link}_{part}_linear")(places).unflatten(-1, (self.heads, -1)).transpose(0, 1)
@@ -137,7 +150,7 @@ class _Stack(nn.Module):  # type: ignore[misc, name-defined]
         )
         return (query * self.position_scale @ key.transpose(1, 2))[None]
 
-    def token_bias(self, length: int, layer: int) -> Any:
+    def token_bias(self, length: int, layer: int) -> Tensor:
         """Return a layer's bias of relative positions among tokens: `(heads, length, length)`."""
         table = self.token_rel_pos_table_list[layer]
         return table(token_buckets(length, (table.num_embeddings + 1) // 2).to(table.weight.device)).permute(2, 0, 1)
@@ -151,7 +164,7 @@ class Encoder(_Stack):
         resnet: reads the pixels.
     """
 
-    def __init__(self, layout: Layout, resnet: Any) -> None:
+    def __init__(self, layout: Layout, resnet: Network) -> None:
         super().__init__(layout, "encoder", ("pos",))
         self.embed_tokens = nn.Embedding(*layout.shape("encoder.embed_tokens.weight"))
         self.type_embedding = nn.Embedding(*layout.shape("encoder.type_embedding.weight"))
@@ -164,11 +177,11 @@ class Encoder(_Stack):
         self.image_rel_pos_table_list = nn.ModuleList(nn.Embedding(*tables) for _ in self.layers)
         self.entangled = bool(layout.settings.get("entangle_position_embedding", False))
 
-    def look(self, pixel_values: Any) -> Any:
+    def look(self, pixel_values: Tensor) -> Tensor:
         """Read float `(batch, 3, h, w)`: a grid of cells `(batch, h / 16, w / 16, width)`."""
         return self.image_proj(self.embed_images(pixel_values).permute(0, 2, 3, 1))
 
-    def forward(self, grid: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
+    def forward(self, grid: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Read a grid of cells and int64 `(batch, tokens)`, of which the bool mask hides the padding.
 
         Returns:
@@ -204,7 +217,9 @@ class Decoder(_Stack):
         super().__init__(layout, "decoder", ("self_pos", "cross_pos"))
         self.entangled = not layout.settings.get("disable_entangle", True)
 
-    def forward(self, ids: Any, words: Any, source: tuple[Any, Any, Any], past: Past | None = None) -> Any:
+    def forward(
+        self, ids: Tensor, words: Network, source: tuple[Tensor, Tensor, Tensor], past: Past | None = None
+    ) -> Tensor:
         """Return states at each of int64 `(batch, tokens)`, or each that is not past: `(batch, tokens, width)`.
 
         Args:
@@ -231,7 +246,7 @@ class Decoder(_Stack):
         return self.layer_norm(text)
 
 
-def hide(mask: Any, cells: int, dtype: Any) -> Any:
+def hide(mask: Tensor, cells: int, precision: dtype) -> Tensor:
     """Return what is added to attention so that nothing reads padding behind a picture: `(batch, 1, 1, cells + n)`."""
     padded = nn.functional.pad(~mask, (cells, 0))[:, None, None]
-    return padded.to(dtype) * torch.finfo(dtype).min
+    return padded.to(precision) * torch.finfo(precision).min

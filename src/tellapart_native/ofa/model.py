@@ -6,8 +6,9 @@ by laws, by formulas in float64 and by the shapes of the published sizes, and no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors
@@ -20,6 +21,12 @@ from tellapart_native.module import NativeConfig
 from tellapart_native.ofa.layers import Decoder, Encoder, hide
 from tellapart_native.preprocessing.captions import clean_like_ofa
 from tellapart_native.preprocessing.images import HALF_COLOURS, IMAGENET_COLOURS, square
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -61,7 +68,7 @@ class Ofa(NativeHalves):
     architecture = "Ofa"
     match = 0
 
-    def take_words(self, tokenizer: Any) -> None:
+    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the tokens of an answer's beginning, "yes" and "no".
 
         Raises:
@@ -79,11 +86,11 @@ class Ofa(NativeHalves):
                 )
             self.answers += ids
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the ResNet on float `(batch, 3, h, w)`: `(batch, h / 16, w / 16, width)`."""
         return (self.module.encoder.look(pixel_values),)
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the logits of "yes" and "no" as the first word: `(batch, 2)`."""
         (grid,), (ids, mask) = images, texts
         states, places = self.module.encoder(grid, ids, mask)
@@ -106,27 +113,27 @@ class OfaCaptioner(Writer):
         """The configuration, and the question."""
         return f"{super().facts} asked {self.prompt.text!r}"
 
-    def take_words(self, tokenizer: Any) -> None:
+    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the tokens before and behind a caption, and those of the question."""
         add_codes(tokenizer, self.module.config)
         super().take_words(tokenizer)
         self.question = tokenizer(self.prompt.text)["input_ids"]
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the encoder on float `(batch, 3, h, w)`: its states, and their positions, `(batch, n, width)` each."""
         encoder = self.module.encoder
         ids = torch.tensor(self.question, device=pixel_values.device).expand(len(pixel_values), -1)
         states, places = encoder(encoder.look(pixel_values), ids, torch.ones_like(ids, dtype=torch.bool))
         return states, places.expand_as(states)
 
-    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+    def decode(self, ids: Tensor, images: Tensors, past: Past | None = None) -> Tensor:
         """Run the decoder: `(batch, tokens, words)`."""
         states, places = images
         words = self.module.encoder.embed_tokens
         decoded = self.module.decoder(ids, words, (states, places[0], states.new_zeros(())), past)
         return nn.functional.linear(decoded, words.weight)
 
-    def spell(self, ids: Any) -> str:
+    def spell(self, ids: Sequence[int]) -> str:
         """Return the words of a caption's tokens, without punctuation, as the authors do."""
         return clean_like_ofa(super().spell(ids), len(ids))
 
@@ -138,7 +145,7 @@ class OfaCaptionerMean(OfaCaptioner):
     mean = True
 
 
-def add_codes(tokenizer: Any, config: Any) -> None:
+def add_codes(tokenizer: PreTrainedTokenizerBase, config: NativeConfig) -> None:
     """Add the tokens `<code_0>`, ... of images and `<bin_0>`, ... of coordinates to BART's, unless they are there.
 
     Raises:
@@ -154,7 +161,7 @@ def add_codes(tokenizer: Any, config: Any) -> None:
         )
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     settings = {name: layout.settings[name] for name in _SETTINGS if name in layout.settings}
     size = int(layout.settings.get("image_size", layout.settings.get("patch_image_size", _IMAGE_SIZE)))
     layout = replace(layout, settings=settings)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tellapart.models.torch.backend import import_torch
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 __all__ = ["resize_grid", "resize_window_biases"]
 
 
-def resize_grid(tensors: dict[str, Any], positions: str, patches: str, size: int) -> dict[str, Any]:
+def resize_grid(tensors: dict[str, Tensor], positions: str, patches: str, size: int) -> dict[str, Tensor]:
     """Resize positions `(1, 1 + side * side, width)` to an image size, bicubic on the grid behind the class token.
 
     ALBEF, BLIP and METER do so.
@@ -35,7 +38,7 @@ def resize_grid(tensors: dict[str, Any], positions: str, patches: str, size: int
     return {**tensors, positions: resized.reshape(*table.shape[:-2], *resized.shape)}
 
 
-def resize_window_biases(tensors: dict[str, Any], window: int) -> dict[str, Any]:
+def resize_window_biases(tensors: dict[str, Tensor], window: int) -> dict[str, Tensor]:
     """Resize the tables of biases `((2 * w - 1) ** 2, heads)` of a Swin transformer to another window, by a spline.
 
     X-VLM does so, as BEiT does: the old offsets are set apart by growing steps, so that near the middle, where biases
@@ -47,7 +50,7 @@ def resize_window_biases(tensors: dict[str, Any], window: int) -> dict[str, Any]
     }
 
 
-def _resize_table(table: Any, window: int) -> Any:
+def _resize_table(table: Tensor, window: int) -> Tensor:
     from scipy.interpolate import RectBivariateSpline
 
     old, new = math.isqrt(len(table)), 2 * window - 1

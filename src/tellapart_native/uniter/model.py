@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer, Pooler
 from tellapart_native.module import NativeConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -30,7 +35,7 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
             setattr(self, norm, nn.LayerNorm(width, eps=1e-12))
         self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
 
-    def forward(self, features: Any, boxes: Any, region_type: Any) -> Any:
+    def forward(self, features: Tensor, boxes: Tensor, region_type: Tensor) -> Tensor:
         """Embed `(batch, regions, features)`, and boxes in shares of the picture: `(batch, regions, width)`."""
         left, top, right, bottom = boxes.unbind(-1)
         across, down = right - left, bottom - top
@@ -44,17 +49,17 @@ class Uniter(NativeHalves):
 
     architecture = "Uniter"
 
-    def images(self, features: Any, boxes: Any, mask: Any) -> Tensors:
+    def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
         """Embed `(batch, regions, features)`: `(batch, regions, width)`, and the mask."""
         body = self.module.uniter
         region_type = body.embeddings.token_type_embeddings.weight[1]
         return body.img_embeddings(features, boxes, region_type), mask
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Embed `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
         return self.module.uniter.embeddings(ids), mask
 
-    def pool(self, images: Tensors, texts: Tensors) -> Any:
+    def pool(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run all layers over words and regions, and pool the first word: `(batch, width)`."""
         # What is masked has no part in the attention, so a gap between words and regions changes nothing.
         states, mask = (torch.cat(parts, dim=1) for parts in zip(texts, images, strict=True))
@@ -62,7 +67,7 @@ class Uniter(NativeHalves):
             states = layer(states, mask)
         return self.module.uniter.pooler(states)
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the matching head's logits: `(batch, 2)`."""
         return self.module.itm_output(self.pool(images, texts))
 
@@ -73,12 +78,12 @@ class UniterRank(Uniter):
     architecture = "UniterRank"
     match = None
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the ranking head's logit: `(batch, 1)`."""
         return self.module.rank_output(self.pool(images, texts))
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     module, body = nn.Module(), nn.Module()
     body.embeddings = BertEmbeddings(layout, "uniter.embeddings")
     body.img_embeddings = RegionEmbeddings(layout, "uniter.img_embeddings")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.layers.bert import AddAndNormalise, BertEmbeddings, BertEncoder, BertLayer, attend
 from tellapart_native.module import NativeConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -46,7 +51,7 @@ class CoAttention(nn.Module):  # type: ignore[misc, name-defined]
             setattr(self, f"{name}_intermediate", intermediate)
             setattr(self, f"{name}_output", AddAndNormalise(inner, width, 1e-12))
 
-    def forward(self, regions: Any, region_mask: Any, words: Any, word_mask: Any) -> tuple[Any, Any]:
+    def forward(self, regions: Tensor, region_mask: Tensor, words: Tensor, word_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Take both streams one layer up; each reads the other's old state."""
         part, out = self.biattention, self.biOutput
         of_words = attend(part.query1(regions), part.key2(words), part.value2(words), word_mask, self.heads)
@@ -70,7 +75,7 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
             setattr(self, part, nn.Linear(into, width))
         self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
 
-    def forward(self, features: Any, boxes: Any, mask: Any) -> tuple[Any, Any]:
+    def forward(self, features: Tensor, boxes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Embed `(batch, regions, features)`: `(batch, 1 + regions, width)`, and the mask.
 
         The first row stands for the whole image: the mean of its regions, in a box that covers everything.
@@ -97,14 +102,14 @@ class Vilbert(NativeHalves):
     #: Row of the task's token, which multi-task files put behind the first word; None without one.
     task: int | None = None
 
-    def images(self, features: Any, boxes: Any, mask: Any) -> Tensors:
+    def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
         """Embed `(batch, regions, features)`: `(batch, 1 + regions, width)`, and the mask."""
         states, mask = self.module.bert.v_embeddings(features, boxes, mask)
         for layer in self.module.bert.encoder.v_layer[: self.module.first_visual]:
             states = layer(states, mask)
         return states, mask
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the word layers below the first co-attention: `(batch, tokens, width)`, and the mask."""
         body = self.module.bert
         states = body.embeddings.add(ids)
@@ -117,7 +122,7 @@ class Vilbert(NativeHalves):
             states = layer(states, mask)
         return states, mask
 
-    def pool(self, images: Tensors, texts: Tensors) -> Any:
+    def pool(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run co-attention and the layers between, and multiply the pooled first states: `(batch, width)`."""
         (regions, region_mask), (words, word_mask) = images, texts
         encoder, textual, visual = self.module.bert.encoder, self.module.first_textual, self.module.first_visual
@@ -128,7 +133,7 @@ class Vilbert(NativeHalves):
         body = self.module.bert
         return body.t_pooler.dense(words[:, 0]).relu() * body.v_pooler.dense(regions[:, 0]).relu()
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the pre-trained head's logits: `(batch, 2)`."""
         return self.module.cls.bi_seq_relationship(self.pool(images, texts))
 
@@ -139,7 +144,7 @@ class VilbertTask(Vilbert):
     architecture = "VilbertTask"
     match = None
 
-    def __init__(self, module: Any, *, task: str) -> None:
+    def __init__(self, module: Network, *, task: str) -> None:
         super().__init__(module)
         self.task = _TASKS[task]
 
@@ -148,17 +153,17 @@ class VilbertTask(Vilbert):
         """The configuration and the task."""
         return f"{super().facts} task {self.task}"
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the ranking head's logit: `(batch, 1)`."""
         return self.module.vil_logit(self.pool(images, texts))
 
 
-def _stream(layout: Layout, prefix: str, heads: int) -> list[Any]:
+def _stream(layout: Layout, prefix: str, heads: int) -> list[Network]:
     inner, width = layout.shape(f"{prefix}.0.intermediate.dense.weight")
     return [BertLayer(width, heads, inner) for _ in range(layout.count(f"{prefix}.{{}}."))]
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     module, body = nn.Module(), nn.Module()
     body.embeddings = BertEmbeddings(layout, "bert.embeddings")
     if "bert.embeddings.task_embeddings.weight" in layout:

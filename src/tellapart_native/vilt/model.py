@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors, pad_tokens
@@ -12,6 +12,11 @@ from tellapart_native.layers.bert import BertEmbeddings, Pooler
 from tellapart_native.layers.vit import build_vit
 from tellapart_native.module import NativeConfig
 from tellapart_native.preprocessing.images import HALF_COLOURS, shorter_side
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -30,7 +35,7 @@ class ViltOriginal(NativeHalves):
 
     architecture = "ViltOriginal"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Embed float `(batch, 3, h, w)`: `(batch, 1 + patches, width)`, padded, and the mask."""
         vit = self.module.transformer
         patches = vit.patch_embed.proj(pixel_values)  # (batch, width, rows, columns)
@@ -43,15 +48,15 @@ class ViltOriginal(NativeHalves):
         length = 1 + bucket(tokens.shape[1] - 1, step=_PATCH_BUCKET)
         return pad_tokens(tokens + self.module.token_type_embeddings.weight[1], length), pad_tokens(mask, length)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Embed `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
         return self.module.text_embeddings(ids) + self.module.token_type_embeddings.weight[0], mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run all layers over words and patches, and the head: `(batch, 2)`."""
         return self.module.itm_score.fc(self._pool(images, texts))
 
-    def _pool(self, images: Tensors, texts: Tensors) -> Any:
+    def _pool(self, images: Tensors, texts: Tensors) -> Tensor:
         states, mask = (torch.cat(parts, dim=1) for parts in zip(texts, images, strict=True))
         for block in self.module.transformer.blocks:
             states = block(states, attn_mask=mask[:, None, None, :])
@@ -64,12 +69,12 @@ class ViltRank(ViltOriginal):
     architecture = "ViltRank"
     match = None
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run all layers over words and patches, and the head: `(batch, 1)`."""
         return self.module.rank_output(self._pool(images, texts))
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     module = nn.Module()
     module.transformer = build_vit(layout, "transformer")
     module.text_embeddings = BertEmbeddings(layout, "text_embeddings")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.layers.t5 import Norm, T5Stack
 from tellapart_native.module import NativeConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -32,7 +37,7 @@ class VisualEmbedding(nn.Module):  # type: ignore[misc, name-defined]
             setattr(self, part, nn.Sequential(nn.Linear(into, width), Norm(width)))
         self.img_order_embedding = nn.Embedding(*layout.shape(f"{prefix}.img_order_embedding.weight"))
 
-    def forward(self, features: Any, boxes: Any, words: Any, picture: int = 0) -> Any:
+    def forward(self, features: Tensor, boxes: Tensor, words: Network, picture: int = 0) -> Tensor:
         """Embed `(batch, regions, features)` of one picture: `(batch, regions, width)`.
 
         The fifth number of a place is the authors' slip, kept: the boxes are left, top, right, bottom, and the formula
@@ -54,12 +59,12 @@ class Vlt5(NativeHalves):
     architecture = "Vlt5"
     match = 0
 
-    def images(self, features: Any, boxes: Any, mask: Any, picture: int = 0) -> Tensors:
+    def images(self, features: Tensor, boxes: Tensor, mask: Tensor, picture: int = 0) -> Tensors:
         """Embed `(batch, regions, features)`: `(batch, regions, width)`, and the mask."""
         module = self.module
         return module.encoder.visual_embedding(features, boxes, module.shared, picture), mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the logits of "true" and "false" as the first word: `(batch, 2)`."""
         start = texts[0].new_zeros((len(texts[0]), 1))
         logits = self.decode(start, *self.encode(images, texts))[:, 0]
@@ -79,7 +84,7 @@ class Vlt5(NativeHalves):
         bias = nn.functional.pad(module.encoder.stack.bias(ids.shape[1]), (0, room, 0, room))
         return module.encoder.stack(states, bias + hidden), hidden
 
-    def decode(self, ids: Any, source: Any, hidden: Any) -> Any:
+    def decode(self, ids: Tensor, source: Tensor, hidden: Tensor) -> Tensor:
         """Return logits of the words that follow each of `(batch, n)`: `(batch, n, words)`."""
         decoder, words = self.module.decoder, self.module.shared
         length = ids.shape[1]
@@ -88,7 +93,7 @@ class Vlt5(NativeHalves):
         return nn.functional.linear(states * states.shape[-1] ** -0.5, words.weight)
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     module, encoder = nn.Module(), nn.Module()
     module.shared = nn.Embedding(*layout.shape("shared.weight"))
     encoder.stack = T5Stack(layout, "encoder.stack")

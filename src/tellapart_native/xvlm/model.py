@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
@@ -18,6 +18,11 @@ from tellapart_native.module import NativeConfig, build_head, unit
 from tellapart_native.preprocessing.captions import clean_like_albef
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square
 from tellapart_native.preprocessing.positions import resize_window_biases
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 torch = import_torch()
 nn = torch.nn
@@ -36,24 +41,24 @@ class Xvlm(NativeHalves):
 
     architecture = "Xvlm"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + tokens, width)`."""
         tokens = self.module.vision_encoder(pixel_values)
         return (torch.cat([tokens.mean(1, keepdim=True), tokens], dim=1),)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the lower layers: `(batch, tokens, width)`, and the mask."""
         return self.module.text_encoder.read(ids, mask), mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the upper layers and the head: `(batch, 2)`; class 1 is the match."""
         return self.module.itm_head(self._fuse(images, texts))
 
-    def boxes(self, images: Tensors, texts: Tensors) -> Any:
+    def boxes(self, images: Tensors, texts: Tensors) -> Tensor:
         """Where the text's object is, of pre-trained files: `(batch, 4)`, middle x and y, width, height, in shares."""
         return self.module.bbox_head(self._fuse(images, texts)).sigmoid()
 
-    def _fuse(self, images: Tensors, texts: Tensors) -> Any:
+    def _fuse(self, images: Tensors, texts: Tensors) -> Tensor:
         (image,), (states, mask) = images, texts
         return self.module.text_encoder.join(states, mask, image)[:, 0]
 
@@ -63,11 +68,11 @@ class XvlmCosine(Xvlm):
 
     architecture = "XvlmCosine"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
         return (unit(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
         return (unit(self.module.text_proj(self.module.text_encoder.read(ids, mask)[:, 0])),)
 
@@ -92,7 +97,7 @@ class XvlmCaptioner(Writer, Xvlm):
     opening = XVLM_CAPTION.text
     search = Search(beams=3, longest=16, shortest=1, counted=3)
 
-    def decode(self, ids: Any, images: Tensors, past: Past | None = None) -> Any:
+    def decode(self, ids: Tensor, images: Tensors, past: Past | None = None) -> Tensor:
         """Run the decoder: `(batch, tokens, words)`."""
         return self.module.text_decoder(ids, images[0], None, past)
 
@@ -113,7 +118,7 @@ class XvlmBoxes(Xvlm):
     architecture = "XvlmBoxes"
     match = None
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return middle x, middle y, width and height as shares of the image: `(batch, 4)`."""
         return self.boxes(images, texts)
 
@@ -124,7 +129,7 @@ class XvlmGradCam(GradCam, Xvlm):
     architecture = "XvlmGradCam"
 
 
-def _build(layout: Layout) -> Any:
+def _build(layout: Layout) -> Network:
     module = nn.Module()
     module.vision_encoder = build_swin(layout, "vision_encoder")
     if not layout.has("text_decoder.") or layout.has("text_encoder."):

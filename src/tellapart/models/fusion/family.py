@@ -5,15 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tellapart.models.huggingface.files import config_facts, load_weights
 from tellapart.models.huggingface.tokens import text_config
 from tellapart.models.torch.backend import Runtime, import_torch
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
+
 __all__ = ["Contrast", "FusionFamily", "Halves", "Loader", "Tensors", "from_transformers", "pad_tokens"]
 
-Tensors = tuple[Any, ...]  # of torch.Tensor
+Tensors = tuple["Tensor", ...]
 
 
 class Halves(ABC):
@@ -31,7 +36,7 @@ class Halves(ABC):
     architecture: ClassVar[str]
     match: int | None = 1
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Network) -> None:
         self.module = module
         self.context: int = text_config(module.config).max_position_embeddings
 
@@ -44,7 +49,7 @@ class Halves(ABC):
     def images(self, *args: Any, **inputs: Any) -> Tensors:
         """Compute the images' half of a batch, given the prepared inputs by name: tensors `(batch, ...)`."""
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Compute the texts' half of int64 and bool `(batch, tokens)`: tensors `(batch, ...)`.
 
         By default ids and mask are passed on, for architectures whose first layer reads text and image together.
@@ -52,7 +57,7 @@ class Halves(ABC):
         return ids, mask
 
     @abstractmethod
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Join the halves: the matching head's logits, `(batch, classes)`."""
 
 
@@ -72,8 +77,8 @@ class Contrast:
     """
 
     heads: tuple[str, ...]
-    vectors: Callable[[Any, Tensors, Tensors], tuple[Any, Any]]
-    log_scale: Callable[[Any], Any] = lambda module: module.config.logit_scale_init_value
+    vectors: Callable[[Network, Tensors, Tensors], tuple[Tensor, Tensor]]
+    log_scale: Callable[[Network], Tensor | float] = lambda module: module.config.logit_scale_init_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class FusionFamily:
     reads_regions: bool = False
 
 
-def from_transformers(halves: Callable[[Any], Halves], architecture: str, *unused: str) -> Loader:
+def from_transformers(halves: Callable[[Network], Halves], architecture: str, *unused: str) -> Loader:
     """Return the loader of a class of transformers, wrapped as halves.
 
     The matching head does not read the parts `unused`, which the checkpoint may hold or lack.
@@ -103,7 +108,8 @@ def from_transformers(halves: Callable[[Any], Halves], architecture: str, *unuse
     return lambda source, runtime: halves(load_weights(architecture, source, runtime, unused=unused))
 
 
-def pad_tokens(tensor: Any, length: int) -> Any:
+def pad_tokens(tensor: Tensor, length: int) -> Tensor:
     """Pad `(batch, tokens, ...)` with zeros (False) to `(batch, length, ...)`."""
     extra = tensor.new_zeros((tensor.shape[0], length - tensor.shape[1], *tensor.shape[2:]))
-    return import_torch().cat([tensor, extra], dim=1)
+    padded: Tensor = import_torch().cat([tensor, extra], dim=1)
+    return padded

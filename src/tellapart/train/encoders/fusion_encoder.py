@@ -139,7 +139,7 @@ class TrainableFusion:
         """The contrastive scale's logarithm, if it is trained; the library's models hold none that is saved."""
         contrast, module = self._parts.contrast, self._parts.halves.module
         scale = None if contrast is None else contrast.log_scale(module)
-        return scale if getattr(scale, "requires_grad", False) else None
+        return None if scale is None or isinstance(scale, int | float) or not scale.requires_grad else scale
 
     def image(self, pixels: Pixels) -> Inputs:
         """Prepare one image, uint8 `(height, width, 3)`, as the model's own processor does."""
