@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError, first_sentence, require
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 __all__ = ["fetch_file", "reach_hub"]
 
@@ -23,7 +26,7 @@ _DOWN = frozenset({500, 502, 503, 504})
 
 
 @contextmanager
-def reach_hub(hub: Any) -> Iterator[str]:
+def reach_hub(hub: ModuleType) -> Iterator[str]:
     """Keep the hub's library, and all that use it, to the cache for as long as the hub does not answer.
 
     The library itself asks twelve times, with pauses, before it gives up. Yields why the network is not used, for
@@ -48,7 +51,7 @@ def reach_hub(hub: Any) -> Iterator[str]:
 
 
 @lru_cache(maxsize=4)
-def _ask(hub: Any, address: str, _minute: int) -> None:
+def _ask(hub: ModuleType, address: str, _minute: int) -> None:
     """Ask whether a server is there: through the library, which knows of proxies. An answer holds for a minute."""
     seconds = float(os.environ.get("HF_HUB_ETAG_TIMEOUT") or _PATIENCE)
     status = hub.utils.get_session().head(address, timeout=seconds).status_code

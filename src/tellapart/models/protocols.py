@@ -165,7 +165,7 @@ class ImagePreparer(Model, Protocol):
     too, with the same results.
     """
 
-    def prepare_image(self, pixels: Pixels) -> Any:
+    def prepare_image(self, pixels: Pixels) -> object:
         """Prepare one image, uint8 `(height, width, 3)`: an array or a tensor, or a mapping of them.
 
         Called in several threads at once. It should start none of its own: there is one for each core already.
@@ -185,7 +185,7 @@ class KeptPreparer(ImagePreparer, Protocol):
     def pack_image(self, prepared: Any) -> Pixels:
         """Return what `prepare_image` returned as an array, uint8 `(height, width, 3)`."""
 
-    def unpack_image(self, packed: Pixels) -> Any:
+    def unpack_image(self, packed: Pixels) -> object:
         """Return what `prepare_image` returned, of the array that `pack_image` made of it."""
 
 

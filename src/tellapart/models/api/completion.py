@@ -97,5 +97,5 @@ class Completion(BaseModel):
         return Probability(max(0.0, min([left, *(value for _, value in listed)])), censored=True)
 
 
-def _number(value: Any, kind: type) -> Any:
+def _number(value: object, kind: type) -> Any:
     return kind(value) if isinstance(value, (int, float)) and math.isfinite(value) and value >= 0 else kind(0)

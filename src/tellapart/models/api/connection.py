@@ -13,11 +13,14 @@ import os
 import time
 import urllib.request
 from http.client import HTTPException
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tellapart.data.strict_json import decode_text, parse_json
 from tellapart.errors import DataError, ModelError
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 __all__ = ["HOST", "KEY", "Connection"]
 
@@ -170,7 +173,7 @@ def _key_for(host: str) -> str:
 class _EveryStatus(urllib.request.HTTPErrorProcessor):
     """Return every answer: an error's body says what is wrong, and a redirect would take the key to another server."""
 
-    def http_response(self, request: Any, response: Any) -> Any:  # noqa: ARG002
+    def http_response(self, request: urllib.request.Request, response: HTTPResponse) -> HTTPResponse:  # noqa: ARG002
         return response
 
     https_response = http_response

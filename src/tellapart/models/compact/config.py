@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tellapart.data.rows import read_object
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, ModelError, first_line
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 __all__ = [
     "CONFIG",
@@ -108,7 +111,7 @@ def read_compact_config(folder: Path) -> CompactConfig:
         raise ModelError(f"{folder} is no compact dual encoder: {error}") from error
 
 
-def read_tokenizer(folder: Path, config: CompactConfig) -> Any:
+def read_tokenizer(folder: Path, config: CompactConfig) -> Tokenizer:
     """Read the tokenizer, which cuts and pads texts to the context.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 from tellapart.models.vectors import dot_products, normalise
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["COMPACT", "PREFIX", "CompactEncoder", "CompactParts", "open_parts", "resize", "scale_pixels"]
 
@@ -75,7 +78,7 @@ def resize(pixels: Pixels, config: CompactConfig) -> NDArray[np.uint8]:
     return np.array(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC))
 
 
-def scale_pixels(pixels: Any, config: CompactConfig) -> Any:
+def scale_pixels(pixels: Tensor, config: CompactConfig) -> Tensor:
     """Turn uint8 `(n, size, size, 3)` into the tower's input, float32 `(n, 3, size, size)`."""
     torch = import_torch()
     values = pixels.permute(0, 3, 1, 2).to(torch.float32).div(255)
@@ -127,7 +130,7 @@ class CompactEncoder:
         self.parameters = parameter_count(parts.model)
         parts.model.to(where.device)
 
-    def prepare_image(self, pixels: Pixels) -> Any:
+    def prepare_image(self, pixels: Pixels) -> Tensor:
         """Resize one image, uint8 `(height, width, 3)`, to a `torch.uint8` tensor `(size, size, 3)`."""
         return import_torch().from_numpy(resize(pixels, self._parts.config))
 
@@ -139,7 +142,7 @@ class CompactEncoder:
         """
         stack = import_torch().stack
 
-        def encode(batch: list[Any]) -> Any:
+        def encode(batch: list[Any]) -> Tensor:
             prepared = [self.prepare_image(image) if isinstance(image, np.ndarray) else image for image in batch]
             return self._parts.model.visual(scale_pixels(stack(prepared).to(self._device), self._parts.config))
 
@@ -155,7 +158,7 @@ class CompactEncoder:
         encodings = self._parts.tokenizer.encode_batch(list(texts))
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
-        def encode(batch: list[Any]) -> Any:
+        def encode(batch: list[Any]) -> Tensor:
             return self._parts.model.text(torch.tensor([one.ids for one in batch], device=self._device))
 
         return self._encode(encode, encodings)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,11 @@ from tellapart.models.compact.towers import fold_norms
 from tellapart.models.onnx.folder import CONFIG, FILES
 from tellapart.models.onnx.runtime import import_onnxruntime
 from tellapart.models.torch.backend import import_torch, parameter_count
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["TOLERANCE", "convert_to_onnx", "round_weights"]
 
@@ -69,7 +74,7 @@ def convert_to_onnx(name: str, folder: Path) -> int:
     return parameter_count(parts.model)
 
 
-def round_weights(model: Any) -> None:
+def round_weights(model: Network) -> None:
     """Merge a model's batch norms and round its weights to values of float16, which stay float32."""
     torch = import_torch()
     fold_norms(model.visual)
@@ -93,7 +98,7 @@ def _export(parts: CompactParts, folder: Path) -> None:
             raise ModelError(f"{path.name}: ONNX Runtime differs from torch by {worst:.1e}; allowed is {TOLERANCE:.0e}")
 
 
-def _write(tower: Any, name: str, sample: Any, path: Path) -> None:
+def _write(tower: Network, name: str, sample: Tensor, path: Path) -> None:
     torch = import_torch()
     require("onnx", extra="train")
     exported = copy.deepcopy(tower).to(memory_format=torch.contiguous_format)
@@ -134,7 +139,7 @@ def _is_half(values: NDArray[np.float32]) -> bool:
     return bool(np.array_equal(values, values.astype(np.float16).astype(np.float32)))
 
 
-def _difference(path: Path, name: str, tower: Any, sample: Any) -> float:
+def _difference(path: Path, name: str, tower: Network, sample: Tensor) -> float:
     """Return the largest absolute difference between ONNX Runtime's vectors and torch's."""
     onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()

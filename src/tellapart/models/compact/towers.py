@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.compact.config import CompactConfig
 from tellapart.models.torch.backend import import_torch
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
+
 __all__ = ["build_encoder", "fold_norms"]
 
 
-def build_encoder(config: CompactConfig, vocabulary: int) -> Any:
+def build_encoder(config: CompactConfig, vocabulary: int) -> Network:
     """Build the module, with weights drawn from torch's generator: towers `visual` and `text`, and `logit_scale`.
 
     Args:
@@ -31,7 +38,7 @@ def build_encoder(config: CompactConfig, vocabulary: int) -> Any:
     return model.to(memory_format=torch.channels_last)  # twice as fast on a CPU
 
 
-def fold_norms(tower: Any) -> None:
+def fold_norms(tower: Network) -> None:
     """Merge each batch norm of a tower in evaluation mode into the convolution before it."""
     torch = import_torch()
     fuse = torch.nn.utils.fusion.fuse_conv_bn_eval
@@ -40,13 +47,13 @@ def fold_norms(tower: Any) -> None:
             part[0], part[1] = fuse(part[0], part[1]), torch.nn.Identity()
 
 
-def _convolution(width_in: int, width_out: int, stride: int = 1) -> Any:
+def _convolution(width_in: int, width_out: int, stride: int = 1) -> Network:
     nn = import_torch().nn
     return nn.Sequential(nn.Conv2d(width_in, width_out, 3, stride, 1, bias=False), nn.BatchNorm2d(width_out))
 
 
 @cache
-def _stage() -> Any:
+def _stage() -> Callable[[int, int], Network]:
     torch = import_torch()
 
     class Stage(torch.nn.Module):  # type: ignore[name-defined,misc]
@@ -58,7 +65,7 @@ def _stage() -> Any:
             self.first = _convolution(width_out, width_out)
             self.second = _convolution(width_out, width_out)
 
-        def forward(self, x: Any) -> Any:
+        def forward(self, x: Tensor) -> Tensor:
             x = torch.relu(self.down(x))
             return torch.relu(x + self.second(torch.relu(self.first(x))))
 
@@ -66,7 +73,7 @@ def _stage() -> Any:
 
 
 @cache
-def _layer() -> Any:
+def _layer() -> Callable[[int, int], Network]:
     torch = import_torch()
     nn = torch.nn
 
@@ -82,7 +89,7 @@ def _layer() -> Any:
             self.before_mlp = nn.LayerNorm(width)
             self.mlp = nn.Sequential(nn.Linear(width, 3 * width), nn.GELU(), nn.Linear(3 * width, width))
 
-        def forward(self, x: Any, bias: Any = None) -> Any:
+        def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
             """Mix tokens `x` (batch, tokens, width); `bias` (batch, 1, 1, tokens) is added to the logits."""
             n, tokens, width = x.shape
             parts = self.query_key_value(self.before_attention(x))
@@ -99,7 +106,7 @@ def _layer() -> Any:
 
 
 @cache
-def _image_tower() -> Any:
+def _image_tower() -> Callable[[CompactConfig], Network]:
     torch = import_torch()
     nn = torch.nn
 
@@ -120,7 +127,7 @@ def _image_tower() -> Any:
             pooled = (config.queries + 1) * width
             self.head = nn.Sequential(nn.Linear(pooled, 2 * width), nn.GELU(), nn.Linear(2 * width, config.dimensions))
 
-        def forward(self, pixels: Any) -> Any:
+        def forward(self, pixels: Tensor) -> Tensor:
             x = self.stages(torch.relu(self.stem(pixels)))
             tokens = x.flatten(2).transpose(1, 2) + self.position
             for layer in self.layers:
@@ -134,7 +141,7 @@ def _image_tower() -> Any:
 
 
 @cache
-def _text_tower() -> Any:
+def _text_tower() -> Callable[[CompactConfig, int], Network]:
     torch = import_torch()
     nn = torch.nn
 
@@ -151,7 +158,7 @@ def _text_tower() -> Any:
             self.norm = nn.LayerNorm(width)
             self.head = nn.Linear(2 * width, config.dimensions)
 
-        def forward(self, ids: Any) -> Any:
+        def forward(self, ids: Tensor) -> Tensor:
             real = (ids != 0).float()
             bias = (real - 1.0)[:, None, None, :] * 1e4
             tokens = self.word(ids) + self.position[: ids.shape[1]]

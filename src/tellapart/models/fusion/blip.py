@@ -5,10 +5,15 @@ BLIP's text encoder reads its output at every layer; BLIP-2's Q-Former reads que
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.models.fusion.family import Contrast, FusionFamily, Halves, Tensors, from_transformers
 from tellapart.models.torch.backend import import_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["BLIP", "BLIP_2", "Blip", "Blip2"]
 
@@ -24,11 +29,11 @@ class Blip(Halves):
 
     architecture = "Blip"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + patches, hidden)`."""
         return (self.module.vision_model(pixel_values=pixel_values).last_hidden_state,)
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the text encoder with cross-attention, and the head: `(batch, 2)`."""
         (image,), (ids, mask) = images, texts
         hidden = self.module.text_encoder(
@@ -50,7 +55,7 @@ class Blip2(Blip):
 
     architecture = "Blip2"
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the Q-Former on queries, text and image, and the head: `(batch, 2)`."""
         (image,), (ids, mask) = images, texts
         queries = self.module.query_tokens.expand(len(image), -1, -1)
@@ -67,7 +72,7 @@ class Blip2(Blip):
         return head(hidden[:, :count].to(head.weight.dtype)).mean(dim=1)
 
 
-def _vectors(model: Any, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
+def _vectors(model: Network, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
     (patches,), (ids, mask) = images, texts
     words = model.text_encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
     return model.vision_proj(patches[:, 0]), model.text_proj(words[:, 0])

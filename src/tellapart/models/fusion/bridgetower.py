@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.torch.backend import import_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["BRIDGETOWER", "BridgeTower"]
 
@@ -21,14 +26,14 @@ class BridgeTower(Halves):
 
     architecture = "BridgeTower"
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Network) -> None:
         super().__init__(module)
         # Positions are counted from the padding's id on, as in RoBERTa.
         self.context -= module.config.text_config.pad_token_id + 1
         self._depth: int = module.config.num_hidden_layers
         self._lower = len(module.bridgetower.text_model.encoder.layer) - self._depth + 1
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, cross layers, 1 + patches, hidden)`."""
         tower = self.module.bridgetower
         vision = tower.vision_model.visual
@@ -42,7 +47,7 @@ class BridgeTower(Halves):
         layers[0] = tower.cross_modal_image_layernorm(layers[0])
         return (import_torch().stack(layers, dim=1),)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the text tower: `(batch, cross layers, tokens, hidden)`, and the mask."""
         tower = self.module.bridgetower
         hidden = tower.text_model.embeddings(input_ids=ids)
@@ -56,7 +61,7 @@ class BridgeTower(Halves):
         layers[0] = tower.cross_modal_text_layernorm(layers[0])
         return import_torch().stack(layers, dim=1), mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the cross-modal layers with their bridges, and the head: `(batch, 2)`."""
         tower = self.module.bridgetower
         (image_layers,), (text_layers, mask) = images, texts
@@ -72,7 +77,7 @@ class BridgeTower(Halves):
             )
         return self.module.itm_score(tower.get_cls_features(text, image))
 
-    def _attention(self, hidden: Any, mask: Any) -> Any:
+    def _attention(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Return the library's mask for keys that are text, one row for all queries."""
         masking = import_transformers().masking_utils
         return masking.create_bidirectional_mask(

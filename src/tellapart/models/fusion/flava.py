@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
 from tellapart.models.torch.backend import import_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["FLAVA", "Flava"]
 
@@ -26,19 +29,19 @@ class Flava(Halves):
 
     architecture = "Flava"
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Run the image encoder on float `(batch, 3, h, w)`: `(batch, 1 + patches, hidden)`."""
         layers = self.module.flava.image_model(pixel_values=pixel_values, output_hidden_states=True).hidden_states
         return (self.module.flava.image_to_mm_projection(layers[-1]),)
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the text encoder: `(batch, tokens, hidden)`, and the mask."""
         layers = self.module.flava.text_model(
             input_ids=ids, attention_mask=mask.long(), output_hidden_states=True
         ).hidden_states
         return self.module.flava.text_to_mm_projection(layers[-1]), mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the multimodal encoder and the head: `(batch, 2)`."""
         torch = import_torch()
         (image,), (text, mask) = images, texts

@@ -19,6 +19,8 @@ from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
 from tellapart.models.torch.backend import runtime
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, ProcessorMixin
+
     from tellapart.models.options import ModelOptions
 
 __all__ = ["find_family", "load_itm", "prepare_pixels"]
@@ -58,7 +60,7 @@ def find_family(model_type: str) -> FusionFamily | None:
     return cast("FusionFamily", import_target(FUSION[model_type])) if model_type in FUSION else None
 
 
-def prepare_pixels(source: str, family: FusionFamily, halves: Halves, processor: Any) -> Preparation:
+def prepare_pixels(source: str, family: FusionFamily, halves: Halves, processor: ProcessorMixin) -> Preparation:
     """Prepare images and texts by the model's own processor.
 
     Raises:
@@ -77,6 +79,6 @@ def _prepare_regions(source: str, halves: Any, path: Path) -> Preparation:
     return Preparation(file.inputs, _read_tokens(source, halves, tokenizer), facts, LEFT_OUT)
 
 
-def _read_tokens(source: str, halves: Halves, tokenizer: Any) -> TokenReader:
+def _read_tokens(source: str, halves: Halves, tokenizer: PreTrainedTokenizerBase) -> TokenReader:
     check_tokenizer(source, halves.module.config, tokenizer)
     return TokenReader(tokenizer, min(halves.context, int(tokenizer.model_max_length)))

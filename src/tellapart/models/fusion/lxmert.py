@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
 from tellapart.models.torch.backend import import_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["LXMERT", "Lxmert"]
 
@@ -19,11 +24,11 @@ class Lxmert(Halves):
 
     architecture = "Lxmert"
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Network) -> None:
         super().__init__(module)
         self.dimensions: int = module.config.visual_feat_dim
 
-    def images(self, features: Any, boxes: Any, mask: Any) -> Tensors:
+    def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
         """Run the object layers on `(batch, regions, dimensions)`: `(batch, regions, hidden)`, and the mask."""
         encoder = self.module.lxmert.encoder
         hidden = encoder.visn_fc(features, boxes)
@@ -31,14 +36,14 @@ class Lxmert(Halves):
             hidden = layer(hidden, _hidden_keys(hidden, mask))[0]
         return hidden, mask
 
-    def texts(self, ids: Any, mask: Any) -> Tensors:
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the language layers: `(batch, tokens, hidden)`, and the mask."""
         hidden = self.module.lxmert.embeddings(ids, import_torch().zeros_like(ids))
         for layer in self.module.lxmert.encoder.layer:
             hidden = layer(hidden, _hidden_keys(hidden, mask))[0]
         return hidden, mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the cross-modality layers and the head: `(batch, 2)`."""
         (image, image_mask), (text, text_mask) = images, texts
         image_keys, text_keys = _hidden_keys(image, image_mask), _hidden_keys(text, text_mask)
@@ -47,7 +52,7 @@ class Lxmert(Halves):
         return self.module.cls.seq_relationship(self.module.lxmert.pooler(text))
 
 
-def _hidden_keys(hidden: Any, mask: Any) -> Any:
+def _hidden_keys(hidden: Tensor, mask: Tensor) -> Tensor:
     """Return the bias of attention scores, `(batch, 1, 1, keys)`: 0 where the mask is True, else the lowest number."""
     lowest = import_torch().finfo(hidden.dtype).min
     return (~mask)[:, None, None, :].to(hidden.dtype) * lowest

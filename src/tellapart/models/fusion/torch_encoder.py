@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from tellapart.models.torch.backend import (
     positions_by_key,
     weights_fingerprint,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 
@@ -186,7 +189,7 @@ class TorchFusionEncoder:
         rows = {k: row for batch, output in passes for k, row in zip(batch, output.cpu().numpy(), strict=True)}
         return [rows[k] for k in range(len(pairs))]
 
-    def _read(self, logits: Any) -> Any:
+    def _read(self, logits: Tensor) -> Tensor:
         """Return the scores that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
         match = self._halves.match
         if match is None:
@@ -208,7 +211,7 @@ class TorchFusionEncoder:
                     states[k] = TorchState(tuple(tensor[row].clone() for tensor in tensors), truncated[k])
         return [states[k] for k in range(len(inputs))]
 
-    def _move(self, tensor: Any) -> Any:
+    def _move(self, tensor: Tensor) -> Tensor:
         return move(tensor, self._runtime)
 
 

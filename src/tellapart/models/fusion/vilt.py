@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, pad_tokens
 from tellapart.models.huggingface.files import import_transformers, load_weights, read_config
 from tellapart.models.torch.backend import Runtime, bucket, import_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedConfig
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["VILT", "Vilt"]
 
@@ -29,7 +35,7 @@ class Vilt(Halves):
 
     architecture = "Vilt"
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Network) -> None:
         super().__init__(module)
         config = module.config
         if config.max_image_length > 0:
@@ -40,7 +46,7 @@ class Vilt(Halves):
         self.match = 1 if hasattr(module, "itm_score") else None
         self._side = config.image_size // config.patch_size
 
-    def images(self, pixel_values: Any) -> Tensors:
+    def images(self, pixel_values: Tensor) -> Tensors:
         """Embed float `(batch, 3, h, w)`: `(batch, 1 + patches, hidden)`, padded, and the mask."""
         torch = import_torch()
         embeddings = self.module.vilt.embeddings
@@ -55,7 +61,7 @@ class Vilt(Halves):
         length = 1 + bucket(patches.shape[1], step=_PATCH_BUCKET)
         return pad_tokens(tokens, length), pad_tokens(mask, length)
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the transformer and the head: `(batch, 1 or 2)`."""
         (patches, patch_mask), (ids, mask) = images, texts
         pooled = self.module.vilt(
@@ -72,7 +78,7 @@ def _load(source: str, runtime: Runtime) -> Vilt:
     return Vilt(load_weights(_pretrained_class(), source, runtime, unused=("mlm_score",)))
 
 
-def _pretrained_class() -> Any:
+def _pretrained_class() -> type:
     """Make the class that the library lacks: ViLT with the matching head of its pre-training."""
     nn = import_torch().nn
     vilt = import_transformers().models.vilt.modeling_vilt
@@ -80,7 +86,7 @@ def _pretrained_class() -> Any:
     class ViltForPreTraining(vilt.ViltPreTrainedModel):  # type: ignore[misc, name-defined]
         """ViLT with `itm_score.fc`, two classes, beside a word head that is not read."""
 
-        def __init__(self, config: Any) -> None:
+        def __init__(self, config: PreTrainedConfig) -> None:
             super().__init__(config)
             self.vilt = vilt.ViltModel(config)
             self.itm_score = nn.Sequential()

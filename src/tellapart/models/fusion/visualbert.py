@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["VISUAL_BERT", "VisualBert"]
 
@@ -20,16 +25,16 @@ class VisualBert(Halves):
     architecture = "VisualBert"
     match = 0
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Network) -> None:
         super().__init__(module)
         self.dimensions: int = module.config.visual_embedding_dim
 
-    def images(self, features: Any, boxes: Any, mask: Any) -> Tensors:
+    def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
         """Pass the features on: the layers that read them read the text, too."""
         del boxes  # no part of this architecture
         return features, mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Any:
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run BERT on words and regions, and the head: `(batch, 2)`."""
         (features, region_mask), (ids, mask) = images, texts
         pooled = self.module.visual_bert(

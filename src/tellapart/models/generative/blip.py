@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
@@ -19,6 +19,10 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, ProcessorMixin
+
 __all__ = ["BlipAnswerer", "BlipCaptioner"]
 
 
@@ -27,7 +31,7 @@ class _Blip:
 
     method = ""
 
-    def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
+    def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         self.tokenizer = processor.tokenizer
         self.truncated = 0  # texts so far that did not fit the context and lost their end
@@ -39,7 +43,7 @@ class _Blip:
     def _ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
 
-    def _image(self, pixels: Pixels) -> Any:
+    def _image(self, pixels: Pixels) -> Tensor:
         """Return the image's states, `(1, patches, dimensions)`, computed anew unless it was the last one."""
         key = pixel_hash(pixels)
         if self._last_image is None or self._last_image[0] != key:
@@ -47,7 +51,7 @@ class _Blip:
             self._last_image = (key, self.model.vision_model(pixel_values=inputs).last_hidden_state)
         return self._last_image[1]
 
-    def _logits(self, states: Any, rows: list[list[int]]) -> Any:
+    def _logits(self, states: Tensor, rows: list[list[int]]) -> Tensor:
         """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`.
 
         Padding is on the right, where the decoder cannot look: nothing else masks it.
@@ -56,7 +60,7 @@ class _Blip:
         states = states.expand(len(rows), -1, -1)
         return self.model.text_decoder(input_ids=ids, attention_mask=_ones(ids), encoder_hidden_states=states).logits
 
-    def _write(self, states: Any, start: list[int], max_new_tokens: int) -> str:
+    def _write(self, states: Tensor, start: list[int], max_new_tokens: int) -> str:
         """Return the greedy continuation of `start`."""
         if len(start) + max_new_tokens > self._context:
             raise too_long(self.source, len(start) + max_new_tokens, self._context)
@@ -162,7 +166,7 @@ class BlipAnswerer(_Blip):
         with import_torch().inference_mode():
             return self._write(self._question(pixels, ids), [self._text.bos_token_id], max_new_tokens)
 
-    def _question(self, pixels: Pixels, ids: list[int]) -> Any:
+    def _question(self, pixels: Pixels, ids: list[int]) -> Tensor:
         """Return the states of a question read beside an image: `(1, tokens, dimensions)`."""
         image = self._image(pixels)
         whole = [self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id]
@@ -175,6 +179,6 @@ class BlipAnswerer(_Blip):
         ).last_hidden_state
 
 
-def _ones(tensor: Any) -> Any:
+def _ones(tensor: Tensor) -> Tensor:
     """Return the mask, int64 `(row, length)`, that hides nothing of a tensor `(row, length, ...)`."""
     return import_torch().ones(tensor.shape[:2], dtype=import_torch().long, device=tensor.device)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.torch.backend import Runtime, import_torch
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
 
 __all__ = ["BOXES", "ChatModel"]
 
@@ -81,7 +85,7 @@ class ChatModel:
     describe_prompt: Prompt | None = prompts.DESCRIBE
     takes_frames = True
 
-    def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
+    def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         tasks: dict[Task, Prompt] = {"vqa": prompts.SHORT_ANSWER, "nlvr2": prompts.NLVR2, "caption": prompts.CAPTION}
         if model.config.model_type in BOXES:
@@ -230,7 +234,7 @@ class ChatModel:
         answers = [question.answer for question in questions]
         return read_batches(tails, answers, None, lambda rows: self._logits(image, rows))
 
-    def _logits(self, image: _CachedImage, rows: list[list[int]]) -> Any:
+    def _logits(self, image: _CachedImage, rows: list[list[int]]) -> Tensor:
         torch = import_torch()
         ids = torch.tensor(rows, device=self.runtime.device)
         cache = copy.deepcopy(image.cache)  # it grows as it is read
@@ -250,7 +254,7 @@ class ChatModel:
         logits = self._logits_whole(inputs, question.moved, question.answer)
         return log_probability_of(logits, question.answer)
 
-    def _logits_whole(self, inputs: dict[str, Any], moved: int, answer: Sequence[int]) -> Any:
+    def _logits_whole(self, inputs: dict[str, Any], moved: int, answer: Sequence[int]) -> Tensor:
         """Return the predictions for each of the answer's tokens: `(token, vocabulary)`."""
         torch = import_torch()
         row = inputs["input_ids"].shape
@@ -308,7 +312,7 @@ class ChatModel:
             self._cached, self.format.truncated = None, cut
         return moved <= _NOISE[self.runtime.dtype]
 
-    def _greedy(self) -> Any:
+    def _greedy(self) -> GenerationConfig:
         """Return settings that take from the checkpoint its special tokens only, not its sampling or penalties."""
         own, tokenizer = self.model.generation_config, self.format.tokenizer
         ends = own.eos_token_id if own.eos_token_id is not None else tokenizer.eos_token_id

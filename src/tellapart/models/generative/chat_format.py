@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError, quote
 from tellapart.models.generative.reader import Ask, PromptedAnswer, fit
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, ProcessorMixin
 
 __all__ = ["ChatFormat", "TokenizedAnswer"]
 
@@ -51,7 +54,7 @@ class ChatFormat:
         ModelError: no chat template, and no format is known for the family.
     """
 
-    def __init__(self, source: str, processor: Any, config: Any) -> None:
+    def __init__(self, source: str, processor: ProcessorMixin, config: PreTrainedConfig) -> None:
         self.source, self.processor, self.tokenizer = source, processor, processor.tokenizer
         self.context = int(getattr(config.get_text_config(), "max_position_embeddings", None) or 1 << 30)
         self.image_token: int | None = getattr(config, "image_token_id", None)

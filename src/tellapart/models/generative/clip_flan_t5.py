@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
@@ -18,6 +18,11 @@ from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
 from tellapart.models.huggingface.files import base_of, import_transformers, load_tokenizer, load_weights, loading
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from torch import Tensor
+    from transformers import PreTrainedConfig, PreTrainedModel, ProcessorMixin
 
 torch, transformers = import_torch(), import_transformers()
 
@@ -38,7 +43,7 @@ class ClipFlanT5(transformers.T5ForConditionalGeneration):  # type: ignore[misc,
     # The files hold the one embedding four times.
     _keys_to_ignore_on_load_unexpected = (r"^embed_tokens\.weight$",)
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__(config)
         vision = transformers.CLIPVisionConfig(**config.vision)
         self.vision_tower = torch.nn.Module()
@@ -50,7 +55,7 @@ class ClipFlanT5(transformers.T5ForConditionalGeneration):  # type: ignore[misc,
         self.mm_projector = torch.nn.Sequential(*layers) if depth > 1 else layers[0]
         self.post_init()
 
-    def read_images(self, pixel_values: Any) -> Any:
+    def read_images(self, pixel_values: Tensor) -> Tensor:
         """Return the projected patches of images `(n, 3, side, side)`: `(n, patches, width)`."""
         states = self.vision_tower.vision_tower(pixel_values, output_hidden_states=True).hidden_states
         read = states[self.config.mm_vision_select_layer]
@@ -60,7 +65,7 @@ class ClipFlanT5(transformers.T5ForConditionalGeneration):  # type: ignore[misc,
 class ClipFlanT5Model(EncoderDecoderModel):
     """CLIP-FlanT5: an image's patches are made once for all its prompts."""
 
-    def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
+    def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
         super().__init__(source, model, processor, runtime)
         self._read: tuple[str, Any] = ("", None)
 
@@ -72,7 +77,7 @@ class ClipFlanT5Model(EncoderDecoderModel):
             embedded = torch.cat([before, self._patches(pictures[0]).to(before.dtype), after], dim=1)
         return {"inputs_embeds": embedded, "attention_mask": torch.ones_like(embedded[..., 0], dtype=torch.long)}
 
-    def _patches(self, pixels: Pixels) -> Any:
+    def _patches(self, pixels: Pixels) -> Tensor:
         key = pixel_hash(pixels)
         if self._read[0] != key:
             image = _pad_to_square(pixels, self.processor.image_processor.image_mean)
@@ -114,7 +119,7 @@ def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) 
     return ClipFlanT5Model(source, model, parts, runtime)
 
 
-def _configure(source: str, config: Mapping[str, Any], vision: Any) -> Any:
+def _configure(source: str, config: Mapping[str, Any], vision: PreTrainedConfig) -> PreTrainedConfig:
     """Return T5's configuration, with what the class above needs to know of vision tower and projection."""
     projector, feature = config.get("mm_projector_type"), config.get("mm_vision_select_feature", "patch")
     layer = config.get("mm_vision_select_layer")
@@ -134,7 +139,7 @@ def _configure(source: str, config: Mapping[str, Any], vision: Any) -> Any:
     return merged
 
 
-def _pad_to_square(pixels: Pixels, mean: Sequence[float]) -> Any:
+def _pad_to_square(pixels: Pixels, mean: Sequence[float]) -> Image:
     """Put a picture in the middle of a square of the mean colour, as the authors do."""
     from PIL import Image
 

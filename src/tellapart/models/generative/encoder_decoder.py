@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError, quote
 from tellapart.models.generative import prompts
@@ -19,6 +19,10 @@ from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, positions_by_key
 from tellapart.models.torch.likelihood import LogProbability, read_batches
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, ProcessorMixin
 
 __all__ = ["FORMATS", "EncoderDecoderModel"]
 
@@ -49,7 +53,7 @@ class EncoderDecoderModel:
 
     method = "encoder and decoder"
 
-    def __init__(self, source: str, model: Any, processor: Any, runtime: Runtime) -> None:
+    def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
         family = model.config.model_type
         if family not in FORMATS:
             raise ModelError(
@@ -155,13 +159,13 @@ class EncoderDecoderModel:
     def _length(self, inputs: Mapping[str, Any]) -> int:
         return int(inputs["input_ids"].shape[1])
 
-    def _encoder_states(self, inputs: Mapping[str, Any]) -> Any:
+    def _encoder_states(self, inputs: Mapping[str, Any]) -> Tensor:
         """Return the encoder's states, `(1, tokens, dimensions)`, of an image and a prompt."""
         start = import_torch().tensor([[self._start]], device=self.runtime.device)
         outputs = self.model(**inputs, decoder_input_ids=start)
         return getattr(outputs, "language_model_outputs", outputs).encoder_last_hidden_state
 
-    def _logits(self, states: Any, rows: list[list[int]]) -> Any:
+    def _logits(self, states: Tensor, rows: list[list[int]]) -> Tensor:
         """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`."""
         ids = import_torch().tensor(rows, device=self.runtime.device)
         outputs = import_transformers().modeling_outputs.BaseModelOutput(states.expand(len(rows), -1, -1))

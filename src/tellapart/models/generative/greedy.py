@@ -9,9 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.models.torch.backend import fixed_batches, import_torch, positions_by_key
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 __all__ = ["ReadPrompt", "write_answers"]
 
@@ -37,7 +40,7 @@ class ReadPrompt:
 
 
 def write_answers(
-    model: Any, lengths: Sequence[int], read: Callable[[int], ReadPrompt], ends: Collection[int], most: int
+    model: PreTrainedModel, lengths: Sequence[int], read: Callable[[int], ReadPrompt], ends: Collection[int], most: int
 ) -> list[list[int]]:
     """Return the tokens of each answer, its end included.
 
@@ -59,7 +62,7 @@ def write_answers(
     return answers
 
 
-def _write(model: Any, prompts: Sequence[ReadPrompt], ends: Collection[int], most: int) -> list[list[int]]:
+def _write(model: PreTrainedModel, prompts: Sequence[ReadPrompt], ends: Collection[int], most: int) -> list[list[int]]:
     torch = import_torch()
     cache, length = _join(prompts), prompts[0].length
     written = [[prompt.first] for prompt in prompts]
@@ -75,7 +78,7 @@ def _write(model: Any, prompts: Sequence[ReadPrompt], ends: Collection[int], mos
     return [_until_end(tokens, ends) for tokens in written]
 
 
-def _join(prompts: Sequence[ReadPrompt]) -> Any:
+def _join(prompts: Sequence[ReadPrompt]) -> object:
     """Return one cache of the rows of several."""
     torch = import_torch()
     joined = copy.deepcopy(prompts[0].cache)

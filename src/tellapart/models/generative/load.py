@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.models.generative.blip import BlipAnswerer, BlipCaptioner
@@ -21,6 +21,8 @@ from tellapart.models.huggingface.files import (
 from tellapart.models.torch.backend import runtime
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from tellapart.models.options import ModelOptions
 
 __all__ = ["load_generative"]
@@ -59,7 +61,7 @@ def load_generative(source: str, options: ModelOptions) -> Generative:
     return YesProbability(reader, over_no=over_no, with_end=with_end, dtype=options.dtype)
 
 
-def _reader_of(model: Any) -> type[ChatModel] | type[EncoderDecoderModel]:
+def _reader_of(model: PreTrainedModel) -> type[ChatModel] | type[EncoderDecoderModel]:
     both = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
     return EncoderDecoderModel if both else ChatModel
 

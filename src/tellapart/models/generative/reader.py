@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from tellapart.errors import ModelError
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.likelihood import LogProbability
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 __all__ = ["Ask", "PromptedAnswer", "Reader", "Task", "fit", "new_tokens", "too_long"]
 
@@ -65,7 +68,7 @@ class Reader(Protocol):
 
 
 def fit(
-    source: str, tokenizer: Any, context: int, text: str, tokenize: Callable[[str], tuple[T, int]]
+    source: str, tokenizer: PreTrainedTokenizerBase, context: int, text: str, tokenize: Callable[[str], tuple[T, int]]
 ) -> tuple[T, bool]:
     """Tokenize a text, which loses its end where it exceeds the context; return its tokens and whether it did.
 
@@ -89,7 +92,7 @@ def fit(
         short = _shorten(tokenizer, short, needed - context)
 
 
-def _shorten(tokenizer: Any, text: str, excess: int) -> str:
+def _shorten(tokenizer: PreTrainedTokenizerBase, text: str, excess: int) -> str:
     """Return a text without its last `excess` tokens, or an empty one."""
     ids = tokenizer(text, add_special_tokens=False).input_ids
     shorter = str(tokenizer.decode(ids[: max(0, len(ids) - excess)], skip_special_tokens=True)).rstrip()

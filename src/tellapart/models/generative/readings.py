@@ -8,7 +8,7 @@ number depends on a neighbour.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from tellapart.models.huggingface.files import config_facts, processor_facts
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.torch.backend import parameter_count, positions_by_key, weights_fingerprint
+
+if TYPE_CHECKING:
+    from transformers import BaseImageProcessor
 
 __all__ = ["Answerer", "CaptionLikelihood", "Generative", "YesProbability"]
 
@@ -204,7 +207,7 @@ class CaptionLikelihood(Generative):
         return (read[:, 0] / read[:, 1] if self.mean else read[:, 0]).astype(np.float32)
 
 
-def _resized_size(image_processor: Any, pixels: Pixels) -> tuple[int, int]:
+def _resized_size(image_processor: BaseImageProcessor, pixels: Pixels) -> tuple[int, int]:
     """Return the width and height of a picture after the resizing of Qwen's processors."""
     from PIL import Image
 

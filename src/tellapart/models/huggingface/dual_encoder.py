@@ -37,6 +37,8 @@ from tellapart.models.torch.backend import (
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
     from tellapart.models.options import ModelOptions
 
 __all__ = ["HuggingFaceDual", "load_dual"]
@@ -105,7 +107,9 @@ class HuggingFaceDual:
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
     ranks_by_cosine = True
 
-    def __init__(self, name: str, model: Any, processor: Any, towers: Towers, where: Runtime) -> None:
+    def __init__(
+        self, name: str, model: PreTrainedModel, processor: ProcessorMixin, towers: Towers, where: Runtime
+    ) -> None:
         self.name, self.device = name, where.device
         self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
@@ -222,8 +226,8 @@ class HuggingFaceDual:
                 features = tower(self._model, inputs)
             parts.append(features[:real].float())
         # Only here, for a GPU computes one batch while the next is put together.
-        features = np.concatenate([part.cpu().numpy() for part in parts])  # (n, dimensions) or (n, queries, dimensions)
-        return normalise(features.reshape(-1, features.shape[-1]), self.name).reshape(len(samples), -1)
+        rows = np.concatenate([part.cpu().numpy() for part in parts])  # (n, dimensions) or (n, queries, dimensions)
+        return normalise(rows.reshape(-1, rows.shape[-1]), self.name).reshape(len(samples), -1)
 
 
 def _distance(vectors: Vectors, others: Sequence[NDArray[np.float32]] | Vectors) -> float:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
@@ -18,6 +18,11 @@ from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch.backend import Runtime, guard_torch_load, import_torch
 from tellapart.models.torch.peft_adapter import find_adapter, merge_adapter
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
 __all__ = [
     "base_of",
@@ -48,7 +53,7 @@ _ORIGINAL = "the model that it was trained from"
 _PROCESSOR = f"copy preprocessor_config.json and the tokenizer's files from {_ORIGINAL}"
 
 
-def import_transformers() -> Any:
+def import_transformers() -> ModuleType:
     """Import transformers (after torch, which makes the torchvision beside it importable).
 
     Raises:
@@ -66,7 +71,7 @@ def quiet(*, downloads: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def silent(log: Any, *, bars: bool = False) -> Iterator[None]:
+def silent(log: ModuleType, *, bars: bool = False) -> Iterator[None]:
     """Silence a library of Hugging Face through its `utils.logging`; `bars` leaves its progress bars."""
     verbosity, enabled = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(logging.CRITICAL)
@@ -116,8 +121,13 @@ def is_clip_flan_t5(config: Mapping[str, Any]) -> bool:
 
 
 def load_weights(
-    architecture: Any, source: str, runtime: Runtime, *, unused: Sequence[str] = (), config: Any = None
-) -> Any:
+    architecture: type[PreTrainedModel] | str,
+    source: str,
+    runtime: Runtime,
+    *,
+    unused: Sequence[str] = (),
+    config: PreTrainedConfig | None = None,
+) -> PreTrainedModel:
     """Load a model of transformers in evaluation mode, on its device; no weight of it is guessed.
 
     Of the folder of peft's adapter the base is loaded, and the adapter merged into it.
@@ -167,7 +177,7 @@ def load_weights(
     return model.eval().requires_grad_(False).to(runtime.device)
 
 
-def load_processor(source: str) -> Any:
+def load_processor(source: str) -> ProcessorMixin:
     """Load tokenizer and image processor; images are processed by Pillow, whether torchvision is there or not.
 
     transformers has two processors of images, and takes torchvision's where that is installed; their pixels differ.
@@ -189,7 +199,7 @@ def load_processor(source: str) -> Any:
     return processor
 
 
-def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> Any:
+def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a model that has no image processor; the error advises to copy `original`'s.
 
     Raises:
@@ -203,7 +213,7 @@ def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> Any:
     return tokenizer
 
 
-def _check_vocabulary(source: str, tokenizer: Any, original: str = _ORIGINAL) -> None:
+def _check_vocabulary(source: str, tokenizer: PreTrainedTokenizerBase, original: str = _ORIGINAL) -> None:
     # Without its files the library makes a tokenizer all the same, of a handful of special tokens.
     names = [name for key, name in type(tokenizer).vocab_files_names.items() if key != "tokenizer_file"]
     if not (_has(source, "tokenizer.json") or (names and all(_has(source, name) for name in names))):
@@ -211,22 +221,22 @@ def _check_vocabulary(source: str, tokenizer: Any, original: str = _ORIGINAL) ->
         raise ModelError(f"{source} has no vocabulary: expected {expected}; copy it from {original}")
 
 
-def processor_facts(processor: Any) -> str:
+def processor_facts(processor: ProcessorMixin) -> str:
     """Describe the preparation of images and texts, for a fingerprint: the same wherever the files lie."""
     images = processor.image_processor
     facts = {
-        "images": {"kind": type(images).__name__} | _without(images.to_dict(), _INCIDENTAL),
+        "images": {"kind": type(images).__name__} | _strip(images.to_dict()),
         "texts": _text_facts(processor.tokenizer),
     }
     return json.dumps(facts, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def tokenizer_facts(tokenizer: Any) -> str:
+def tokenizer_facts(tokenizer: PreTrainedTokenizerBase) -> str:
     """Describe the preparation of texts, for a fingerprint."""
     return json.dumps(_text_facts(tokenizer), sort_keys=True, ensure_ascii=False, default=str)
 
 
-def _text_facts(tokenizer: Any) -> dict[str, Any]:
+def _text_facts(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     return {
         "kind": type(tokenizer).__name__,
         "inputs": list(tokenizer.model_input_names),
@@ -236,12 +246,12 @@ def _text_facts(tokenizer: Any) -> dict[str, Any]:
     }
 
 
-def config_facts(config: Any) -> str:
+def config_facts(config: PreTrainedConfig) -> str:
     """Describe a model's configuration, for a fingerprint: much of it (activations, token ids) is in no weight."""
-    return json.dumps(_without(config.to_dict(), _INCIDENTAL), sort_keys=True, default=str)
+    return json.dumps(_strip(config.to_dict()), sort_keys=True, default=str)
 
 
-def _vocabulary(tokenizer: Any) -> Any:
+def _vocabulary(tokenizer: PreTrainedTokenizerBase) -> object:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         # Padding and truncation are as the last call left them.
@@ -251,7 +261,12 @@ def _vocabulary(tokenizer: Any) -> Any:
     return {"sentencepiece": model.hex(), "options": options}
 
 
-def _without(value: Any, keys: set[str]) -> Any:
+def _strip(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return settings without those of their file and of the library that wrote them."""
+    return {key: _without(value, _INCIDENTAL) for key, value in settings.items() if key not in _INCIDENTAL}
+
+
+def _without(value: object, keys: set[str]) -> object:
     if isinstance(value, Mapping):
         return {key: _without(item, keys) for key, item in value.items() if key not in keys}
     return [_without(item, keys) for item in value] if isinstance(value, list) else value

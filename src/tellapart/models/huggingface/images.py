@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tellapart.errors import ModelError, first_sentence
 from tellapart.models.protocols import Pixels
+
+if TYPE_CHECKING:
+    from transformers import BaseImageProcessor, PreTrainedConfig
 
 __all__ = ["ImageInputs", "Prepared", "check_images", "image_inputs"]
 
@@ -26,7 +29,7 @@ _ANY_SIZE = {"align"}
 _BLANK = ((48, 64, 3), (64, 48, 3))
 
 
-def image_inputs(name: str, processor: Any) -> ImageInputs:
+def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
     """Return the preprocessing of one RGB image, uint8 `(height, width, 3)`, to tensors; any thread may call it.
 
     Args:
@@ -53,7 +56,7 @@ def image_inputs(name: str, processor: Any) -> ImageInputs:
     return inputs
 
 
-def check_images(name: str, config: Any, inputs: ImageInputs) -> None:
+def check_images(name: str, config: PreTrainedConfig, inputs: ImageInputs) -> None:
     """Check that a wide and a high picture are prepared in the one shape that the image tower reads.
 
     Raises:

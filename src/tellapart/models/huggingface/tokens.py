@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError, require
 from tellapart.models.torch.backend import bucket
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 __all__ = ["TokenReader", "check_tokenizer", "leave_out_end", "text_config"]
 
@@ -25,7 +28,12 @@ class TokenReader:
     """
 
     def __init__(
-        self, tokenizer: Any, length: int, *, whole: bool = False, clean: Callable[[str], str] | None = None
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        length: int,
+        *,
+        whole: bool = False,
+        clean: Callable[[str], str] | None = None,
     ) -> None:
         self.length = length
         self._clean = clean or str
@@ -49,7 +57,7 @@ class TokenReader:
         return [self._clean(text) for text in texts]
 
 
-def leave_out_end(tokenizer: Any) -> None:
+def leave_out_end(tokenizer: PreTrainedTokenizerBase) -> None:
     """Have a tokenizer of BERT's kind put its first token before a text, and none at its end.
 
     Raises:
@@ -67,12 +75,14 @@ def leave_out_end(tokenizer: Any) -> None:
     )
 
 
-def text_config(config: Any) -> Any:
+def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
     """Return the text encoder's part of a configuration."""
     return getattr(config, "qformer_config", None) or getattr(config, "text_config", None) or config
 
 
-def check_tokenizer(name: str, config: Any, tokenizer: Any, *, side: str | None = "right") -> None:
+def check_tokenizer(
+    name: str, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, *, side: str | None = "right"
+) -> None:
     """Check a tokenizer against the configuration of the model that reads its tokens.
 
     Args:

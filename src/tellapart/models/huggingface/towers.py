@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.huggingface.tokens import check_tokenizer, text_config
 from tellapart.models.torch.backend import import_torch
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
+
 __all__ = ["TOWERS", "Tower", "Towers", "context_length", "find_towers", "fit_towers"]
 
-Batch = Mapping[str, Any]  # names of inputs -> torch tensors
-Tower = Callable[[Any, Batch], Any]
+Batch = Mapping[str, "Tensor"]  # by the names of inputs
+Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,47 +54,47 @@ class Towers:
     tested: bool = True
 
 
-def _image_features(model: Any, batch: Batch) -> Any:
+def _image_features(model: PreTrainedModel, batch: Batch) -> Tensor:
     return model.get_image_features(**batch).pooler_output
 
 
-def _text_features(model: Any, batch: Batch) -> Any:
+def _text_features(model: PreTrainedModel, batch: Batch) -> Tensor:
     return model.get_text_features(**batch).pooler_output
 
 
-def _flava_image(model: Any, batch: Batch) -> Any:
+def _flava_image(model: PreTrainedModel, batch: Batch) -> Tensor:
     # FlavaForPreTraining holds a FlavaModel; of the features of every patch the class token's are taken.
     return _image_features(getattr(model, "flava", model), batch)[:, 0]
 
 
-def _flava_text(model: Any, batch: Batch) -> Any:
+def _flava_text(model: PreTrainedModel, batch: Batch) -> Tensor:
     return _text_features(getattr(model, "flava", model), batch)[:, 0]
 
 
-def _blip_image(model: Any, batch: Batch) -> Any:
+def _blip_image(model: PreTrainedModel, batch: Batch) -> Tensor:
     return model.vision_proj(model.vision_model(**batch).last_hidden_state[:, 0])
 
 
-def _blip_text(model: Any, batch: Batch) -> Any:
+def _blip_text(model: PreTrainedModel, batch: Batch) -> Tensor:
     states = model.text_encoder(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
     return model.text_proj(states[:, 0])
 
 
-def _blip_2_image(model: Any, batch: Batch) -> Any:
+def _blip_2_image(model: PreTrainedModel, batch: Batch) -> Tensor:
     patches = model.vision_model(**batch).last_hidden_state
     queries = model.query_tokens.expand(len(patches), -1, -1)
     states = model.qformer(query_embeds=queries, encoder_hidden_states=patches).last_hidden_state
     return model.vision_projection(states.to(model.vision_projection.weight.dtype))  # (n, queries, dimensions)
 
 
-def _blip_2_text(model: Any, batch: Batch) -> Any:
+def _blip_2_text(model: PreTrainedModel, batch: Batch) -> Tensor:
     tokens = model.embeddings(input_ids=batch["input_ids"])
     mask = batch["attention_mask"]
     states = model.qformer(query_embeds=tokens, query_length=0, attention_mask=mask).last_hidden_state
     return model.text_projection(states[:, 0].to(model.text_projection.weight.dtype))
 
 
-def _aimv2_text(model: Any, batch: Batch) -> Any:
+def _aimv2_text(model: PreTrainedModel, batch: Batch) -> Tensor:
     # The library leaves out a mask that hides no padding, and with it the causal one: a text would then be read in both
     # directions where nothing in its batch is padded. This mask hides what comes later, padding included.
     torch = import_torch()
@@ -99,7 +103,7 @@ def _aimv2_text(model: Any, batch: Batch) -> Any:
     return model.get_text_features(input_ids=batch["input_ids"], attention_mask=causal).pooler_output
 
 
-def _bridgetower_image(model: Any, batch: Batch) -> Any:
+def _bridgetower_image(model: PreTrainedModel, batch: Batch) -> Tensor:
     # The contrastive heads read the towers' own last layers; those between them and the cross layers are not run.
     tower = model.bridgetower
     visual = tower.vision_model.visual
@@ -110,7 +114,7 @@ def _bridgetower_image(model: Any, batch: Batch) -> Any:
     return model.itc_image_head(states + tower.token_type_embeddings.weight[1])
 
 
-def _bridgetower_text(model: Any, batch: Batch) -> Any:
+def _bridgetower_text(model: PreTrainedModel, batch: Batch) -> Tensor:
     return model.itc_text_head(model.bridgetower.text_model(**batch).last_hidden_state[:, 0])
 
 
@@ -160,7 +164,7 @@ def find_towers(architecture: str) -> Towers | None:
     return Towers(kind.config_class.model_type, _image_features, _text_features, tested=False)
 
 
-def fit_towers(towers: Towers, model: Any, processor: Any) -> Towers:
+def fit_towers(towers: Towers, model: PreTrainedModel, processor: ProcessorMixin) -> Towers:
     """Read from a model of no row of the table how it counts positions, and from its processor how many it is given."""
     nn = import_torch().nn
     positions = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
@@ -169,7 +173,7 @@ def fit_towers(towers: Towers, model: Any, processor: Any) -> Towers:
     return replace(towers, padded_positions=padded, limit=own.get("max_length"))
 
 
-def context_length(name: str, config: Any, tokenizer: Any, towers: Towers) -> int:
+def context_length(name: str, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, towers: Towers) -> int:
     """Check the tokenizer against the text tower, and return how many tokens a text may have.
 
     Raises:

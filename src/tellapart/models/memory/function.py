@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, TellapartWarning, quote
 from tellapart.models.protocols import Model, Pixels
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 __all__ = ["FunctionScorer", "MatrixFunction", "ModelGiven", "as_model", "is_stored"]
 
@@ -75,7 +78,7 @@ def is_stored(model: object) -> bool:
     return bool(getattr(model, "stored", True))
 
 
-def as_model(thing: Any, *, name: str = "", file: Path | None = None, batched: bool | None = None) -> Model:
+def as_model(thing: object, *, name: str = "", file: Path | None = None, batched: bool | None = None) -> Model:
     """Return an object or a function as a model.
 
     An object of a protocol in `models/protocols.py` is returned as it is. One that has the methods alone gets a name,
@@ -105,12 +108,11 @@ def as_model(thing: Any, *, name: str = "", file: Path | None = None, batched: b
         thing = thing()
     if isinstance(thing, Model) and file is None and not batched:
         return thing
-    is_object = any(callable(getattr(thing, method, None)) for method in _METHODS)
-    if not is_object and (not callable(thing) or _is_module(thing)):
+    if any(callable(getattr(thing, method, None)) for method in _METHODS):
+        return _Named(thing, *_identify(thing, name, file))
+    if not callable(thing) or _is_module(thing):
         raise ModelError(_refusal(thing))
     identity = _identify(thing, name, file)
-    if is_object:
-        return _Named(thing, *identity)
     if batched if batched is not None else getattr(thing, "batched", False):
         return MatrixFunction(thing, *identity)
     return FunctionScorer(thing, *identity)
@@ -171,7 +173,7 @@ class MatrixFunction(_Identity):
 class _Named(_Identity):
     """An object with the methods of a protocol, and what it does not say of itself."""
 
-    def __init__(self, thing: Any, *identity: Any) -> None:
+    def __init__(self, thing: object, *identity: Any) -> None:
         super().__init__(*identity)
         self._thing = thing
         # Its own, not looked up when asked for: `isinstance` of a protocol sees what is there alone.
@@ -183,7 +185,7 @@ class _Named(_Identity):
         return getattr(self._thing, name)
 
 
-def _identify(thing: Any, name: str, file: Path | None) -> tuple[str, str, ScoreKind, bool, Path | None]:
+def _identify(thing: object, name: str, file: Path | None) -> tuple[str, str, ScoreKind, bool, Path | None]:
     """Return name, fingerprint, kind, whether the store may keep it, and its file."""
     kind: ScoreKind = getattr(thing, "kind", "similarity")
     if kind not in get_args(ScoreKind):
@@ -208,14 +210,14 @@ def _identify(thing: Any, name: str, file: Path | None) -> tuple[str, str, Score
     return name, own, kind, True, file
 
 
-def _name(thing: Any) -> str:
+def _name(thing: object) -> str:
     """Return what an object or a function calls itself."""
     inner = thing.func if isinstance(thing, partial) else thing
     own = getattr(inner, "name", None) or getattr(inner, "__name__", None) or type(inner).__name__
     return "function" if own == "<lambda>" else str(own)
 
 
-def _source(thing: Any) -> str:
+def _source(thing: object) -> str:
     inner = thing.func if isinstance(thing, partial) else thing
     if not (inspect.isroutine(inner) or inspect.isclass(inner)):
         inner = type(inner)
@@ -254,13 +256,13 @@ def _refusal(thing: object) -> str:
     )
 
 
-def _picture(pixels: Pixels) -> Any:
+def _picture(pixels: Pixels) -> Image:
     from PIL import Image
 
     return Image.fromarray(pixels)
 
 
-def _array(value: Any) -> NDArray[np.float32] | None:
+def _array(value: object) -> NDArray[np.float32] | None:
     """Return numbers of any kind, tensors too, as float32; None if they are none."""
     if hasattr(value, "detach"):
         value = value.detach().to("cpu").double().numpy()
@@ -271,7 +273,7 @@ def _array(value: Any) -> NDArray[np.float32] | None:
     return array.astype(np.float32) if array.dtype.kind in "fiub" else None
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: object) -> float:
     array = _array(value)
     if array is None or array.size != 1:
         shape = quote(value) if array is None else f"an array {array.shape}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.store.prefetch import available_cores
 from tellapart.models.vectors import dot_products, normalise
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
 
 __all__ = ["ONNX", "OnnxDualEncoder", "preprocess"]
 
@@ -106,7 +109,7 @@ class OnnxDualEncoder:
         encodings = [self._tokenizer.encode(text) for text in texts]
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
-        def encode(encoding: Any) -> Vectors:
+        def encode(encoding: Encoding) -> Vectors:
             feed = {"input_ids": np.array([encoding.ids]), "attention_mask": np.array([encoding.attention_mask])}
             return self._text.run(feed, self.config.dimensions)
 
@@ -222,7 +225,7 @@ class _Graph:
         return np.asarray(output)
 
 
-def _load_tokenizer(folder: ModelFolder) -> Any:
+def _load_tokenizer(folder: ModelFolder) -> Tokenizer:
     from tokenizers import Tokenizer
 
     path, config = folder.path / "tokenizer.json", folder.config

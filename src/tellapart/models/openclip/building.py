@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.models.torch.backend import import_torch
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 __all__ = ["quiet_open_clip", "without_initialisation"]
 
@@ -26,7 +29,7 @@ def quiet_open_clip() -> Iterator[None]:
         root.removeHandler(silent)
 
 
-def without_initialisation() -> Any:
+def without_initialisation() -> AbstractContextManager[object]:
     """Skip the random initialisation of weights: half of the time that building a ViT-B/32 takes."""
     torch = import_torch()
     random = {torch.Tensor.uniform_, torch.Tensor.normal_}  # what attention draws without asking a mode first

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from tellapart.models.torch.backend import (
 )
 from tellapart.models.torch.backend import forward as compute
 from tellapart.models.vectors import dot_products, normalise
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["HF_HUB", "LOCAL_DIR", "OPEN_CLIP", "OpenClipEncoder", "load"]
 
@@ -147,18 +150,18 @@ class OpenClipEncoder:
             for numbers in (scale.mean, scale.std)
         )
 
-    def prepare_image(self, pixels: Pixels) -> Any:
+    def prepare_image(self, pixels: Pixels) -> Tensor:
         """Resize and crop one image, uint8 `(height, width, 3)`, to a `torch.uint8` tensor `(height, width, 3)`."""
         from PIL import Image
 
         return import_torch().from_numpy(np.array(self._shape(Image.fromarray(pixels))))
 
-    def pack_image(self, prepared: Any) -> Pixels:
+    def pack_image(self, prepared: Tensor) -> Pixels:
         """Return a prepared image as an array, to be kept."""
         packed: Pixels = prepared.numpy()
         return packed
 
-    def unpack_image(self, packed: Pixels) -> Any:
+    def unpack_image(self, packed: Pixels) -> Tensor:
         """Return a prepared image that was kept."""
         return import_torch().from_numpy(packed)
 
@@ -170,7 +173,7 @@ class OpenClipEncoder:
         """
         torch = import_torch()
 
-        def forward(batch: list[Any]) -> Any:
+        def forward(batch: list[Any]) -> Tensor:
             prepared = [self.prepare_image(image) if isinstance(image, np.ndarray) else image for image in batch]
             pixels = move(torch.stack(prepared), self._runtime).permute(0, 3, 1, 2).contiguous()
             unit = pixels.to(torch.float32).div(255).sub_(self._mean).div_(self._deviation)  # (size, 3, height, width)
@@ -189,7 +192,7 @@ class OpenClipEncoder:
         vectors = np.zeros((len(texts), self._dimensions), np.float32)
         for length, rows in positions_by_key(self._tower.lengths(ids)).items():
 
-            def forward(batch: list[int], length: int = length) -> Any:
+            def forward(batch: list[int], length: int = length) -> Tensor:
                 return self._tower.encode(move(ids[batch, :length], self._runtime))
 
             vectors[rows] = self._encode(forward, rows)

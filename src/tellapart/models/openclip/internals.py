@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import importlib
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import MissingDependencyError, require
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 __all__ = ["ATTRIBUTES", "NAMES", "VERSIONS", "internal_module", "internal_name", "read_attribute"]
 
@@ -101,7 +104,7 @@ def internal_name(name: str) -> Any:
         raise _without(f"open_clip.{name}") from gone
 
 
-def internal_module(name: str) -> Any:
+def internal_module(name: str) -> ModuleType:
     """Return a module of open_clip, such as `timm_model`.
 
     Raises:
@@ -122,7 +125,7 @@ def internal_module(name: str) -> Any:
         raise _without(dotted) from gone
 
 
-def read_attribute(owner: Any, name: str) -> Any:
+def read_attribute(owner: object, name: str) -> Any:
     """Return an attribute that `ATTRIBUTES` lists, of a model, a tower or a tokenizer of open_clip.
 
     Raises:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
 from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["merge_updates"]
 
@@ -82,7 +85,7 @@ def _read_scale(where: str, config: Path, count: int, first: str) -> tuple[int, 
     return rank, float(alpha) / (math.sqrt(rank) if stated.get("use_rslora") else rank)
 
 
-def _product(where: str, name: str, weight: Any, halves: tuple[Any, Any], rank: int) -> Any:
+def _product(where: str, name: str, weight: Tensor, halves: tuple[Any, Any], rank: int) -> Tensor:
     """Return B A in float64, in the shape of its weight."""
     a, b = halves
     side = weight.shape[-1] if weight.ndim == 4 else 1  # of a convolution's kernel: loralib's matrices have rank * side

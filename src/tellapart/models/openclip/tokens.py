@@ -6,10 +6,18 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.torch.backend import bucket, import_torch
+
+if TYPE_CHECKING:
+    from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
+    from torch import Tensor
+    from torch.nn import Module
+    from transformers import PreTrainedTokenizerBase
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["TextTower", "Tokens"]
 
@@ -24,7 +32,7 @@ class Tokens:
         facts: all that the ids depend on; the same wherever the tokenizer's files lie.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: HFTokenizer | SimpleTokenizer) -> None:
         self._tokenizer = tokenizer
         self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's own
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
@@ -60,7 +68,7 @@ class TextTower:
         shortens: whether texts are padded to a bucket; if not, to the whole context.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Network) -> None:
         self._model = model
         self._text = text = getattr(model, "text", model)
         self._pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
@@ -69,14 +77,14 @@ class TextTower:
         causal = getattr(text, "attn_mask", None) is not None and getattr(text, "cls_emb", None) is None
         self.shortens = causal and self._pool in {"argmax", "eos"}
 
-    def lengths(self, ids: Any) -> list[int]:
+    def lengths(self, ids: Tensor) -> list[int]:
         """Return the padded length of each text, int64 `(n, context_length)`: a function of the text alone."""
         context = ids.shape[1]
         if not self.shortens or not len(ids):
             return [context] * len(ids)
         return [bucket(position + 1, context) for position in self._pooling_positions(ids).tolist()]
 
-    def encode(self, ids: Any) -> Any:
+    def encode(self, ids: Tensor) -> Tensor:
         """Return the features, `(n, dimensions)`, of ids `(n, length)` on the model's device."""
         if not self.shortens:
             return self._model.encode_text(ids)
@@ -90,25 +98,25 @@ class TextTower:
         return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self._pooling_positions(ids)])
 
     @property
-    def last_norm(self) -> Any:
+    def last_norm(self) -> Module:
         """The module that gives a state for every token."""
         return read_attribute(self._text, "ln_final")
 
-    def project(self, states: Any) -> Any:
+    def project(self, states: Tensor) -> Tensor:
         """Take states, `(..., width)`, to the space of the features, `(..., dimensions)`."""
         projection = read_attribute(self._text, "text_projection")
         if projection is None:
             return states
         return states @ projection if isinstance(projection, import_torch().Tensor) else projection(states)
 
-    def words(self, ids: Any) -> Any:
+    def words(self, ids: Tensor) -> Tensor:
         """Return which tokens of ids `(n, length)` are words or the end, bool `(n, length)`; the first is neither."""
         positions = import_torch().arange(ids.shape[1], device=ids.device)
         return (positions > 0) & (positions <= self._pooling_positions(ids)[:, None])
 
-    def _pooling_positions(self, ids: Any) -> Any:
+    def _pooling_positions(self, ids: Tensor) -> Tensor:
         """Return the position whose features represent each text: int64 `(n,)`."""
-        return ids.argmax(dim=-1) if self._pool == "argmax" else (ids == self._eos).int().argmax(dim=-1)
+        return ids.argmax(dim=-1) if self._pool == "argmax" else import_torch().eq(ids, self._eos).int().argmax(dim=-1)
 
 
 @lru_cache(maxsize=2)
@@ -117,11 +125,11 @@ def _hash(vocabulary: tuple[tuple[str, int], ...]) -> str:
     return _hash_json(dict(vocabulary))
 
 
-def _hash_json(value: Any) -> str:
+def _hash_json(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _vocabulary(inner: Any) -> Any:
+def _vocabulary(inner: PreTrainedTokenizerBase) -> dict[str, Any]:
     backend = getattr(inner, "backend_tokenizer", None)
     if backend is None:
         return inner.get_vocab()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import MissingDependencyError, ModelError, first_line, require
 from tellapart.models.hub import reach_hub
@@ -18,6 +18,11 @@ from tellapart.models.openclip.source import FOLDER, HUB, Source
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import describe_misfit, read_state_dict
 from tellapart.models.torch.peft_adapter import merge_adapter
+
+if TYPE_CHECKING:
+    from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
+
+    from tellapart.models.torch.network import Network
 
 __all__ = ["Parts", "assemble"]
 
@@ -109,7 +114,7 @@ def _check_size(source: Source, facts: Mapping[str, Any]) -> None:
         )
 
 
-def _activation_of(model: Any) -> str:
+def _activation_of(model: Network) -> str:
     # Towers of other libraries (timm, transformers) have their own activation, which no option of open_clip changes.
     towers = {internal_name("transformer.VisionTransformer"), internal_name("transformer.Transformer")}
     activations = {internal_name("transformer.QuickGELU"), import_torch().nn.GELU}
@@ -117,7 +122,7 @@ def _activation_of(model: Any) -> str:
     return " and ".join(sorted(kind.__name__ for kind in kinds & activations))
 
 
-def _load(source: Source, model: Any, activation: str) -> None:
+def _load(source: Source, model: Network, activation: str) -> None:
     torch = import_torch()
     tensors = read_state_dict(source.checkpoint)
     if any(key in tensors for key in _OPENAI):
@@ -144,7 +149,7 @@ def _load(source: Source, model: Any, activation: str) -> None:
         raise ModelError(f"{source.name}: {source.checkpoint.name} holds NaN or infinity, first in {bad}")
 
 
-def _check_shapes(source: Source, model: Any, tensors: Mapping[str, Any]) -> None:
+def _check_shapes(source: Source, model: Network, tensors: Mapping[str, Any]) -> None:
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if misfit := describe_misfit(expected, actual, strange="unexpected"):
@@ -159,7 +164,7 @@ def _did_you_mean(source: Source, expected: Shapes, actual: Shapes) -> str:
     return f"; did you mean {better[0].architecture!r}?" if better else ""
 
 
-def _convert_names(source: Source, model: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> dict[str, Any]:
     """Rename what open_clip itself renames; stretch and fill in nothing."""
     convert = internal_name("convert.convert_state_dict")
     rename = internal_name("model.convert_to_custom_text_state_dict")
@@ -181,7 +186,7 @@ def _convert_names(source: Source, model: Any, tensors: dict[str, Any]) -> dict[
     return tensors
 
 
-def _check_tokenizer(source: Source, model: Any, tokenizer: Any) -> None:
+def _check_tokenizer(source: Source, model: Network, tokenizer: HFTokenizer | SimpleTokenizer) -> None:
     """Check that the tokenizer fits the text tower: its entries, its length, and the token that is pooled at."""
     text = getattr(model, "text", model)
     sizes = import_open_clip().get_model_tokenize_cfg(model)

@@ -72,7 +72,7 @@ def score_slots(
     return np.array([part.mean() for part in parts], np.float32)
 
 
-def _images(slot: Any) -> Sequence[Any]:
+def _images(slot: object) -> Sequence[Any]:
     return slot if isinstance(slot, Frames) else [slot]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from tellapart.errors import ModelError
 from tellapart.models.protocols import Pixels
 from tellapart.models.sentence_transformers.library import Library, as_picture, as_text
 from tellapart.models.torch.backend import parameter_count
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["CrossEncoderScorer"]
 
@@ -66,7 +69,7 @@ class CrossEncoderScorer:
         ]
         return np.array(self._library.run(samples, self._read), np.float32)
 
-    def _read(self, outputs: Mapping[str, Any]) -> Any:
+    def _read(self, outputs: Mapping[str, Any]) -> NDArray[np.float32]:
         scores = outputs["scores"].float()
         if not self._raw and self._library.model.activation_fn is not None:
             scores = self._library.model.activation_fn(scores)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from tellapart.models.sentence_transformers.library import Features, Library, as
 from tellapart.models.torch.backend import parameter_count
 from tellapart.models.vectors import dot_products, normalise
 
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder, SentenceTransformer
+
 __all__ = ["SentenceTransformerDual", "roles"]
 
 
-def roles(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def roles(model: SentenceTransformer | CrossEncoder) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the prompt and the task of a query and of a document, as `encode_query` and `encode_document` set them."""
     names = [name for name in ("document", "passage", "corpus") if name in model.prompts]
     default = model.prompts.get(model.default_prompt_name)

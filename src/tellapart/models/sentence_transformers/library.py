@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.errors import ModelError, first_sentence
 from tellapart.models.huggingface.files import config_facts, processor_facts, quiet, tokenizer_facts
@@ -19,7 +19,14 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder, SentenceTransformer
+
+    from tellapart.models.torch.network import Network
+
 __all__ = ["Features", "Library", "as_picture", "as_text"]
+
+Value = TypeVar("Value")
 
 #: One sample as the library's own preprocessing leaves it: tensors by name, and constants (`modality`, ...).
 Features = Mapping[str, Any]
@@ -45,14 +52,14 @@ class Library:
         truncated: texts so far that were longer than the model's limit and lost their end.
     """
 
-    def __init__(self, source: str, model: Any, where: Runtime) -> None:
+    def __init__(self, source: str, model: SentenceTransformer | CrossEncoder, where: Runtime) -> None:
         self.source, self.model, self.where = source, model, where
         self.size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
         self.truncated = 0
         self._lock = Lock()  # a tokenizer's settings are changed by a call
         self._identity: str | None = None
 
-    def prepare(self, sample: Any, **options: Any) -> Features:
+    def prepare(self, sample: object, **options: Any) -> Features:
         """Preprocess one sample, a batch of one; may be called from many threads.
 
         Args:
@@ -68,7 +75,7 @@ class Library:
         except (ValueError, TypeError, AttributeError, RuntimeError, ZeroDivisionError) as error:
             raise ModelError(f"{self.source}: its preprocessing fails: {first_sentence(error)}") from error
 
-    def prepare_text(self, sample: Any, **options: Any) -> Features:
+    def prepare_text(self, sample: object, **options: Any) -> Features:
         """Preprocess one sample that has a text; count it in `truncated` if the text loses its end."""
         features, limit = self.prepare(sample, **options), self.model.max_seq_length
         if limit is not None and "input_ids" in features and features["input_ids"].shape[-1] >= limit:
@@ -78,8 +85,8 @@ class Library:
         return features
 
     def run(
-        self, samples: Sequence[Features], read: Callable[[Mapping[str, Any]], Sequence[Any]], **options: Any
-    ) -> list[Any]:
+        self, samples: Sequence[Features], read: Callable[[Mapping[str, Any]], Iterable[Value]], **options: Any
+    ) -> list[Value]:
         """Run prepared samples through the model, those of one shape together.
 
         Args:
@@ -90,7 +97,7 @@ class Library:
         Raises:
             ModelError: the model fails on a batch.
         """
-        values: dict[int, Any] = {}
+        values: dict[int, Value] = {}
         for positions in positions_by_key(map(_shape, samples)).values():
             for batch, real in fixed_batches(positions, self.size):
                 inputs = self._collate([samples[position] for position in batch])
@@ -142,7 +149,7 @@ def _shape(features: Features) -> tuple[Any, ...]:
     )
 
 
-def _module_facts(module: Any) -> Any:
+def _module_facts(module: Network) -> object:
     """Describe a part of a model: its class and its settings; of a network of transformers its configuration."""
     facts: dict[str, Any] = {"kind": type(module).__name__}
     if hasattr(module, "get_config_dict"):

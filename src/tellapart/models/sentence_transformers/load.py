@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
@@ -16,12 +17,17 @@ from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.huggingface.files import find_file, import_transformers, loading
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
-from tellapart.models.protocols import Model
+from tellapart.models.protocols import Model, Pixels
 from tellapart.models.sentence_transformers.cross_encoder import CrossEncoderScorer
 from tellapart.models.sentence_transformers.dual_encoder import SentenceTransformerDual
 from tellapart.models.sentence_transformers.library import Library, as_picture, as_text
 from tellapart.models.sentence_transformers.multi_vector import MultiVectors
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sentence_transformers import CrossEncoder, SentenceTransformer
 
 __all__ = ["ST", "load"]
 
@@ -117,7 +123,7 @@ def _all_weights(source: str) -> Iterator[None]:
     base = import_transformers().PreTrainedModel
     original = base.__dict__["from_pretrained"]
 
-    def checked(kind: Any, *arguments: Any, **options: Any) -> Any:
+    def checked(kind: type[Any], /, *arguments: object, **options: object) -> Any:
         asked = options.pop("output_loading_info", False)
         model, report = original.__func__(kind, *arguments, output_loading_info=True, **options)
         lost = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
@@ -157,7 +163,13 @@ def _compare(scorer: Any, library: Library, kind: str, reading: str | None, wher
         )
 
 
-def _by_the_library(model: Any, kind: str, reading: str | None, pictures: Any, texts: Any) -> Any:
+def _by_the_library(
+    model: SentenceTransformer | CrossEncoder,
+    kind: str,
+    reading: str | None,
+    pictures: Sequence[Pixels],
+    texts: Sequence[str],
+) -> NDArray[np.float32]:
     """Score pictures against texts by the library's own calls: `(images, texts)`."""
     images, captions = [as_picture(picture) for picture in pictures], [as_text(text) for text in texts]
     options = {"show_progress_bar": False}

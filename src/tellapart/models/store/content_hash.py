@@ -181,7 +181,7 @@ class ImageReader:
         needed = self._which([(reference, name)])[reference, name]
         return HashedImage(reference, name, self._prepare_new(name, pixels) if needed else None, key)
 
-    def _prepare_known(self, reference: str, name: str, data: bytes) -> Any:
+    def _prepare_known(self, reference: str, name: str, data: bytes) -> object:
         """Return a prepared image: as it was kept, or of the file's bytes.
 
         The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
@@ -191,7 +191,7 @@ class ImageReader:
             return self._prepare_new(name, self._decode(reference, data))
         return self._kept.model.unpack_image(kept)
 
-    def _prepare_new(self, name: str, pixels: Pixels) -> Any:
+    def _prepare_new(self, name: str, pixels: Pixels) -> object:
         prepared = self._prepare(pixels)
         if self._kept is not None and pixels.ndim == 3:  # frames of a video are not kept
             self._kept.pictures.put(name, self._kept.model.pack_image(prepared))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from threading import Condition, Lock, Thread
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 __all__ = ["Prefetch", "available_cores", "bytes_held"]
 
@@ -24,7 +24,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def bytes_held(value: Any) -> int:
+def bytes_held(value: object) -> int:
     """Return the bytes of the arrays or tensors in a value: one, or a list, tuple or mapping of them."""
     if isinstance(value, dict):
         return sum(map(bytes_held, value.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.text.text_model import TextModel
 from tellapart.models.torch.backend import Runtime, forward, import_torch, runtime
 from tellapart.models.torch.likelihood import read_batches
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["CausalLikelihood"]
 
@@ -90,7 +93,7 @@ class CausalLikelihood:
         sums = read_batches(read, expected, self.text_model.limit, self._logits)
         return np.array([each.total / (each.tokens if self.per_token else 1) for each in sums], np.float32)
 
-    def _logits(self, rows: list[list[int]]) -> Any:
+    def _logits(self, rows: list[list[int]]) -> Tensor:
         with forward(self.name, self.text_model.model):
             ids = import_torch().tensor(rows, device=self.text_model.runtime.device)
             return self.text_model.model(input_ids=ids).logits

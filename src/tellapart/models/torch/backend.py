@@ -7,10 +7,16 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.errors import ModelError, first_sentence, import_torch, require
 from tellapart.models.options import ModelOptions
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
 
 __all__ = [
     "Runtime",
@@ -46,7 +52,7 @@ class Runtime:
     dtype: str = "float32"
 
     @property
-    def torch_dtype(self) -> Any:
+    def torch_dtype(self) -> torch.dtype:
         """The `torch.dtype` of that name."""
         return getattr(import_torch(), self.dtype)
 
@@ -74,7 +80,7 @@ def runtime(options: ModelOptions) -> Runtime:
     return Runtime(options.device, options.dtype)
 
 
-def move(tensor: Any, where: Runtime) -> Any:
+def move(tensor: Tensor, where: Runtime) -> Tensor:
     """Return a tensor on the model's device, numbers with a fraction in its dtype.
 
     From a CPU to a GPU the copy starts from pinned memory and does not wait: the next batch is put together meanwhile.
@@ -126,7 +132,7 @@ def exact_batches(size: int) -> Iterator[None]:
         _exact.reset(token)
 
 
-def parameter_count(model: Any) -> int:
+def parameter_count(model: Network) -> int:
     """Return how many parameters a `torch.nn.Module` has; those that several of its parts share count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
@@ -176,7 +182,7 @@ def guard_torch_load(source: object) -> Iterator[None]:
         torch.load = load  # type: ignore[attr-defined]
 
 
-def weights_fingerprint(model: Any, *extra: str) -> str:
+def weights_fingerprint(model: Network, *extra: str) -> str:
     """Return the SHA-256 of a model's weights and of other facts: the same wherever the files lie.
 
     Args:
@@ -210,7 +216,7 @@ def positions_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
 
 
 @contextmanager
-def forward(name: str, model: Any) -> Iterator[None]:
+def forward(name: str, model: Network) -> Iterator[None]:
     """Compute without gradients, and report in one line what the library raises; full memory is left to the caller.
 
     Raises:

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
 
@@ -23,6 +23,11 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import first_repeated
 from tellapart.errors import ModelError, first_line, quote, require
 from tellapart.models.torch.backend import import_torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
 
 __all__ = ["Checkpoint", "InertObject", "describe_misfit", "read_checkpoint", "read_state_dict"]
 
@@ -60,17 +65,17 @@ class InertObject(dict[Any, Any]):
     def __init__(self, *_arguments: Any, **_options: Any) -> None:
         super().__init__()
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         if isinstance(state, Mapping):
             dict.update(self, state)
 
-    def append(self, _value: Any) -> None:
+    def append(self, _value: object) -> None:
         """Take a list's element, and drop it."""
 
-    def extend(self, _values: Any) -> None:
+    def extend(self, _values: object) -> None:
         """Take a list's elements, and drop them."""
 
-    def add(self, _value: Any) -> None:
+    def add(self, _value: object) -> None:
         """Take a set's element, and drop it."""
 
     #: A file may use such an object as a key.
@@ -88,7 +93,7 @@ class Checkpoint:
     """
 
     path: Path
-    tensors: dict[str, Any]
+    tensors: dict[str, Tensor]
     beside: Mapping[Any, Any] = field(default_factory=dict)
 
 
@@ -132,12 +137,12 @@ def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoin
     return _unnest(path, content)
 
 
-def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str, Any]:
+def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str, Tensor]:
     """Read a checkpoint's tensors by name, as `read_checkpoint` does."""
     return read_checkpoint(path, shapes_only=shapes_only).tensors
 
 
-def _read_safetensors(path: Path, shapes_only: bool) -> Any:
+def _read_safetensors(path: Path, shapes_only: bool) -> dict[str, Tensor]:
     torch, load_file = import_torch(), require("safetensors.torch", extra="models").load_file
     try:
         if not shapes_only:
@@ -148,7 +153,7 @@ def _read_safetensors(path: Path, shapes_only: bool) -> Any:
         raise ModelError(f"{path} is no safetensors file: {first_line(error)}") from error
 
 
-def _unnest(path: Path, content: Any) -> Checkpoint:
+def _unnest(path: Path, content: object) -> Checkpoint:
     """Find the state dict, and what stands beside it."""
     torch = import_torch()
     if not isinstance(content, Mapping):
@@ -169,11 +174,11 @@ def _unnest(path: Path, content: Any) -> Checkpoint:
 class _Unpickler(pickle.Unpickler):
     """Makes plain data, and tensors by `load_storage`; imports nothing."""
 
-    def __init__(self, file: BinaryIO, load_storage: Callable[[_Storage], Any]) -> None:
+    def __init__(self, file: BinaryIO, load_storage: Callable[[_Storage], Tensor | None]) -> None:
         super().__init__(file, encoding="utf-8", errors="surrogateescape")
         self._load_storage = load_storage
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> Callable[..., object]:
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if module in ("torch._utils", "torch._tensor") and name in ("_rebuild_tensor_v2", "_rebuild_tensor"):
@@ -186,13 +191,15 @@ class _Unpickler(pickle.Unpickler):
             return _StorageKind(_STORAGES[name])
         return InertObject
 
-    def persistent_load(self, reference: Any) -> _Storage:
+    def persistent_load(self, reference: tuple[Any, ...]) -> _Storage:
         kind, storage, key, _location, count, *_view = reference
         if kind != "storage" or not isinstance(storage, _StorageKind):
             raise pickle.UnpicklingError(f"a reference to {kind!r:.40}, which is no storage of numbers")
         return _Storage(storage.dtype, str(key), int(count))
 
-    def _rebuild_tensor(self, storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> Any:
+    def _rebuild_tensor(
+        self, storage: object, offset: int, size: Sequence[int], stride: Sequence[int], *_: Any
+    ) -> Tensor:
         if not isinstance(storage, _Storage):
             raise pickle.UnpicklingError("a tensor without a storage of numbers")
         size, stride, offset = tuple(map(int, size)), tuple(map(int, stride)), int(offset)
@@ -216,7 +223,7 @@ class _StorageKind:
         raise pickle.UnpicklingError("a storage that is no block of the file")
 
 
-def _unpickle(file: BinaryIO, load_storage: Callable[[_Storage], Any]) -> Any:
+def _unpickle(file: BinaryIO, load_storage: Callable[[_Storage], Tensor | None]) -> object:
     """Read the pickle at the file's position; the file is left behind it.
 
     The standard reader reserves memory up to the highest place that a pickle names, so the places are looked at first.
@@ -231,7 +238,7 @@ def _unpickle(file: BinaryIO, load_storage: Callable[[_Storage], Any]) -> Any:
     return _Unpickler(file, load_storage).load()
 
 
-def _as_numbers(data: bytes | bytearray, dtype: str, count: int) -> Any:
+def _as_numbers(data: bytes | bytearray, dtype: str, count: int) -> Tensor:
     """View bytes as a tensor `(count,)`; the file must hold as many as it says."""
     torch = import_torch()
     kind = getattr(torch, dtype)
@@ -244,7 +251,7 @@ def _as_numbers(data: bytes | bytearray, dtype: str, count: int) -> Any:
     return numbers
 
 
-def _read_archive(path: Path, shapes_only: bool) -> Any:
+def _read_archive(path: Path, shapes_only: bool) -> object:
     """Read what torch 1.6 and later write: a zip archive of one pickle, and a file for each storage."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
@@ -263,9 +270,9 @@ def _read_archive(path: Path, shapes_only: bool) -> Any:
             raise ValueError("its numbers are big-endian")
         if archive.getinfo(pickled[0]).file_size > _MOST_PICKLE_BYTES:
             raise ValueError(f"its pickle has more than {_MOST_PICKLE_BYTES // 2**20} MB")
-        loaded: dict[str, Any] = {}
+        loaded: dict[str, Tensor] = {}
 
-        def load_storage(storage: _Storage) -> Any:
+        def load_storage(storage: _Storage) -> Tensor | None:
             if shapes_only:
                 return None
             if storage.key not in loaded:
@@ -278,7 +285,7 @@ def _read_archive(path: Path, shapes_only: bool) -> Any:
         return _unpickle(io.BytesIO(archive.read(pickled[0])), load_storage)
 
 
-def _read_legacy(file: BinaryIO, shapes_only: bool) -> Any:
+def _read_legacy(file: BinaryIO, shapes_only: bool) -> object:
     """Read what torch before 1.6 wrote: five pickles after one another, then the storages' numbers.
 
     The numbers come last, so the pickle is read twice: for the storages it names, and for the tensors.
@@ -287,7 +294,8 @@ def _read_legacy(file: BinaryIO, shapes_only: bool) -> Any:
     file.seek(0)
     if _load_next(file) != _LEGACY_MAGIC or _load_next(file) != _LEGACY_PROTOCOL:
         raise ValueError("it has neither an archive nor the number that older files begin with")
-    if _load_next(file).get("little_endian") is not True:
+    facts = _load_next(file)
+    if not isinstance(facts, Mapping) or facts.get("little_endian") is not True:
         raise ValueError("its numbers are big-endian")
     start = file.tell()
     named: dict[str, _Storage] = {}
@@ -298,20 +306,22 @@ def _read_legacy(file: BinaryIO, shapes_only: bool) -> Any:
     content = _unpickle(file, name_storage)
     if shapes_only:
         return content
-    keys = list(map(str, _load_next(file)))
-    numbers = {key: _read_numbers(file, named[key], size) for key in keys}
+    keys = _load_next(file)
+    if not isinstance(keys, list):
+        raise ValueError("it lists no storages")
+    numbers = {key: _read_numbers(file, named[key], size) for key in map(str, keys)}
     file.seek(start)
     return _unpickle(file, lambda storage: numbers[storage.key])
 
 
-def _load_next(file: BinaryIO) -> Any:
+def _load_next(file: BinaryIO) -> object:
     def refuse(_storage: _Storage) -> NoReturn:
         raise pickle.UnpicklingError("a tensor before the tensors")
 
     return _unpickle(file, refuse)
 
 
-def _read_numbers(file: BinaryIO, storage: _Storage, size: int) -> Any:
+def _read_numbers(file: BinaryIO, storage: _Storage, size: int) -> Tensor:
     count = int.from_bytes(file.read(8), "little", signed=True)
     length = storage.count * getattr(import_torch(), storage.dtype).itemsize
     if count != storage.count or not 0 <= length <= size - file.tell():

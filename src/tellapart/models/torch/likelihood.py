@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tellapart.models.torch.backend import bucket, fixed_batches, positions_by_key
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["LogProbability", "log_probability_of", "read_batches"]
 
@@ -22,7 +25,7 @@ class LogProbability(NamedTuple):
     tokens: int
 
 
-def log_probability_of(logits: Any, tokens: Sequence[int]) -> LogProbability:
+def log_probability_of(logits: Tensor, tokens: Sequence[int]) -> LogProbability:
     """Sum the log-probabilities of tokens, in nats: log-softmax in float32, the sum in float64.
 
     The logits, `(token, vocabulary)`, are the model's prediction for the place of each token.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
@@ -19,7 +19,14 @@ from tellapart.errors import ModelError
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
+
 __all__ = ["ADAPTER_CONFIG", "PeftAdapter", "find_adapter", "merge_adapter"]
+
+Value = TypeVar("Value")
 
 #: What no tensor says: rank, scale, method.
 ADAPTER_CONFIG = "adapter_config.json"
@@ -86,7 +93,7 @@ def find_adapter(source: str | Path) -> PeftAdapter | None:
     return PeftAdapter(folder, settings)
 
 
-def merge_adapter(name: str, model: Any, adapter: PeftAdapter, *, unused: Sequence[str] = ()) -> None:
+def merge_adapter(name: str, model: Network, adapter: PeftAdapter, *, unused: Sequence[str] = ()) -> None:
     """Add an adapter's updates to a model's weights, in place; a sum is taken in float64 and rounded once.
 
     Args:
@@ -157,6 +164,8 @@ def _pairs(where: str, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Any, A
 
 def _scale(where: str, settings: Mapping[str, Any], module: str, rows: int) -> float:
     """Return what B A is multiplied by: alpha / r, or alpha / sqrt(r), of the module's own pattern if it has one."""
+    rank: Any
+    alpha: Any
     rank, alpha = (
         _of_pattern(settings.get(pattern) or {}, module, settings.get(plain))
         for pattern, plain in (("rank_pattern", "r"), ("alpha_pattern", "lora_alpha"))
@@ -181,12 +190,12 @@ def _times(where: str, settings: Mapping[str, Any], module: str) -> int:
     return 2
 
 
-def _of_pattern(patterns: Mapping[str, Any], module: str, plain: Any) -> Any:
+def _of_pattern(patterns: Mapping[str, Any], module: str, plain: Value) -> Value:
     """Return the value of the first pattern that the end of a module's name matches, as peft has it."""
     return next((value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)), plain)
 
 
-def _update(where: str, layer: Any, weight: Any, halves: tuple[Any, Any]) -> Any:
+def _update(where: str, layer: Network, weight: Tensor, halves: tuple[Any, Any]) -> Tensor:
     """Return B A in float64, as the layer's weight lies: turned for embeddings and for transformers' Conv1D."""
     a, b = (half.to(weight.device).double().flatten(1) for half in halves)
     turned = type(layer).__name__ in {"Conv1D", "Embedding"}
