@@ -6,23 +6,29 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.torch.backend import bucket, import_torch
 
 if TYPE_CHECKING:
-    from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
     from torch import Tensor
     from torch.nn import Module
     from transformers import PreTrainedTokenizerBase
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["TextTower", "Tokens"]
+__all__ = ["ClipTokenizer", "TextTower", "Tokens"]
 
 #: The options that an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
+
+
+class ClipTokenizer(Protocol):
+    """A tokenizer as `open_clip.get_tokenizer` returns it: open_clip's, or one of transformers in its wrapper."""
+
+    def __call__(self, texts: list[str]) -> Tensor:
+        """Return token ids, int64 `(n, context_length)`."""
 
 
 class Tokens:
@@ -32,7 +38,7 @@ class Tokens:
         facts: all that the ids depend on; the same wherever the tokenizer's files lie.
     """
 
-    def __init__(self, tokenizer: HFTokenizer | SimpleTokenizer) -> None:
+    def __init__(self, tokenizer: ClipTokenizer) -> None:
         self._tokenizer = tokenizer
         self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's own
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}

@@ -20,8 +20,7 @@ from tellapart.models.torch.checkpoint import describe_misfit, read_state_dict
 from tellapart.models.torch.peft_adapter import merge_adapter
 
 if TYPE_CHECKING:
-    from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
-
+    from tellapart.models.openclip.tokens import ClipTokenizer
     from tellapart.models.torch.network import Network
 
 __all__ = ["Parts", "assemble"]
@@ -186,7 +185,7 @@ def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> d
     return tensors
 
 
-def _check_tokenizer(source: Source, model: Network, tokenizer: HFTokenizer | SimpleTokenizer) -> None:
+def _check_tokenizer(source: Source, model: Network, tokenizer: ClipTokenizer) -> None:
     """Check that the tokenizer fits the text tower: its entries, its length, and the token that is pooled at."""
     text = getattr(model, "text", model)
     sizes = import_open_clip().get_model_tokenize_cfg(model)
