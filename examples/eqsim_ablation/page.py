@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,10 +57,11 @@ class _Compared:
 def page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = {method.name: _runs(plan, method) for method in plan.methods}
-    blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs)]
+    blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan)]
     if any(runs.values()):
         compared = _compare(plan, runs)
-        blocks += [_answer(plan, compared), _scores(plan, runs), _differences(plan, compared), _kept(plan, runs)]
+        blocks += [_answer(plan, compared), _scores(plan, runs), _differences(plan, compared)]
+        blocks += [*_longer(plan), _kept(plan, runs)]
     return "\n\n".join(_wrap(block) for block in "\n\n".join(blocks).split("\n\n")) + "\n"
 
 
@@ -72,7 +74,9 @@ Eq-Kubric (Table 6) and finds gains of 1.9 to 4.5 points. Here the same question
 half-trained, on rendered scenes. An earlier ablation stood on this page, of 11 rows and 5 seeds: its intervals were as
 wide as the paper's gains, and its start at chance for two of three aspects. What it did show: through a softmax over a
 batch, v1 of distant pairs stays below 1e-6, so EqSim and its v2-close were one row. It is the pilot of this one, and in
-git's history (`git log -- examples/eqsim_ablation/record.json`)."""
+git's history (`git log -- examples/eqsim_ablation/record.json`). That history also has 30 runs of this ablation from
+another start (`git log -- examples/eqsim_ablation/record/run-ft-0.json`), which told 32 percent of the pairs apart in
+place of 40 to 60, and whose weights were lost. No piece of it is on this page."""
 
 
 def _power(plan: Plan) -> str:
@@ -139,8 +143,9 @@ def _rows(plan: Plan) -> str:
 The start is {start}. Each row fine-tunes it on {sum(plan.items(name) for name in plan.train):,} quadruples with
 {plan.seeds} seeds: {plan.steps} steps, each of {size} pictures. Each row has one number, tuned with one seed and
 {plan.tuning_steps} steps a value on {plan.items("tuning")} quadruples of their own, which also choose weights within a
-run. It is measured once, after each run, on three sets of fresh quadruples: {tests}. The last is under lights, on
-floors and through a lens that no training scene has. Pictures that training and another set share are refused.
+run. Every row has its first {plan.seeds_first} seeds before any row has more. It is measured once, after each run, on
+three sets of fresh quadruples: {tests}. The last is under lights, on floors and through a lens that no training scene
+has. Pictures that training and another set share are refused.
 
 | row | what it is | its number |
 |---|---|---|
@@ -162,7 +167,7 @@ def _complete(plan: Plan, runs: Runs) -> str:
     tuned = [f"tune-{row.name}-{number}" for row in plan.methods for number in range(len(row.choices))]
     lines = ["| stage | done |", "|---|---|"]
     lines += [f"| sets | {have([f'set-{name}' for name in plan.sets])} |", f"| start | {have(['start'])} |"]
-    lines += [f"| tuning | {have(tuned)} |"]
+    lines[-1] += f"\n| start, measured | {have(['measured-start'])} |\n| tuning | {have(tuned)} |"
     lines += [f"| runs | {sum(map(len, runs.values()))} of {len(plan.methods) * plan.seeds} |"]
     text = "## What is complete\n\n" + "\n".join(lines)
     missing = [method.title for method in plan.methods if not runs[method.name]]
@@ -171,12 +176,30 @@ def _complete(plan: Plan, runs: Runs) -> str:
     return text + (f"\n\nNot run yet: {'; '.join(missing)}." if missing else "")
 
 
+def _machines(plan: Plan) -> list[str]:
+    """Say which processors made the pieces."""
+    kinds = {"sets": "set-*", "start": "*start", "tuning": "tune-*", "runs": "run-*"}
+    found = {
+        kind: Counter(plan.read(path.stem)["machine"]["processor"] for path in plan.record.glob(f"{pattern}.json"))
+        for kind, pattern in kinds.items()
+    }
+    lines = [f"| processor | {' | '.join(kinds)} |", "|---|" + "--:|" * len(kinds)]
+    names = sorted(set().union(*found.values()))
+    lines += [f"| {name} | {' | '.join(str(found[kind][name]) for kind in kinds)} |" for name in names]
+    text = (
+        "Pieces by the processor that made them. Pictures are the same on all: each set's fingerprint is held to the "
+        "record. A run's numbers are the same on every processor of one kind; on another kind sums differ in their "
+        "last bits, and trained weights with them."
+    )
+    return ["\n".join(lines), text] if names else []
+
+
 def _scores(plan: Plan, runs: Runs) -> str:
     lines = [
         "| | seeds | " + " | ".join(plan.tests) + " | best step | its number | paper: location, counting, attribute |"
     ]
     lines.append("|---|--:|" + "--:|" * (len(plan.tests) + 2) + "---|")
-    start = plan.read("start")["sets"]
+    start = plan.read("measured-start")["sets"]
     lines.append(
         "| start | | " + " | ".join(f"{100 * start[name]['group_score']:.1f}" for name in plan.tests) + " | | | |"
     )
@@ -204,10 +227,10 @@ def _scores(plan: Plan, runs: Runs) -> str:
     )
 
 
-def _compare(plan: Plan, runs: Runs) -> list[_Compared]:
-    """Compare every row with the first over the seeds that both have, two at least: on all items, then set by set."""
-    base, found = plan.methods[0], []
-    for method in plan.methods[1:]:
+def _compare(plan: Plan, runs: Runs, rows: Sequence[Method] = ()) -> list[_Compared]:
+    """Compare rows with the first over the seeds that both have, two at least: on all items, then set by set."""
+    (base, *others), found = rows or plan.methods, []
+    for method in others:
         shared = sorted({run["seed"] for run in runs[base.name]} & {run["seed"] for run in runs[method.name]})
         if len(shared) > 1:
             ours, theirs = ([run for run in runs[row.name] if run["seed"] in shared] for row in (method, base))
@@ -266,13 +289,38 @@ def _differences(plan: Plan, compared: Sequence[_Compared]) -> str:
     )
 
 
+def _longer(plan: Plan) -> list[str]:
+    """Say what is found where rows are run longer."""
+    rows = [plan.longer_row(plan.row(name)) for name in plan.longer.get("rows", ())]
+    runs = {row.name: _runs(plan, row) for row in rows}
+    if not any(runs.values()):
+        return []
+    lines = ["| | seeds | " + " | ".join(plan.tests) + " | best step |", "|---|--:|" + "--:|" * (len(plan.tests) + 1)]
+    for row in rows:
+        if mine := runs[row.name]:
+            cells = [_mean_sd([100 * run["sets"][name]["group_score"] for run in mine]) for name in plan.tests]
+            best = np.mean([run["best_step"] for run in mine])
+            lines.append(f"| {row.title} | {len(mine)} | {' | '.join(cells)} | {best:.0f} |")
+    text = (
+        f"The first row's weights did best at step {plan.longer['from_best_step']} of {plan.steps} or later, so it had "
+        f"not converged: {plan.longer['seeds']} seeds more, with the numbers that were tuned above."
+    )
+    for each in _compare(plan, runs, rows):
+        value, low, high = _interval(each.overall)
+        text += (
+            f" **{each.method.title}, against {rows[0].title}: {value:+.1f} points, 95 % interval {low:+.1f} to "
+            f"{high:+.1f}** (p = {each.p:.2g})."
+        )
+    return ["## With more steps\n\n" + "\n".join(lines), text]
+
+
 def _outcomes(runs: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float64]:
     return np.array([right_items(run, name) for run in runs], np.float64)
 
 
 def _kept(plan: Plan, runs: Runs) -> str:
     """Say what the start could do and the rows can."""
-    start = plan.read("start")["kept"]
+    start = plan.read("measured-start")["kept"]
     lines = ["| | " + " | ".join(_KEPT.values()) + " |", "|---|" + "--:|" * len(_KEPT)]
     lines.append("| start | " + " | ".join(f"{100 * start[name]:.1f}" for name in _KEPT) + " |")
     for method in plan.methods:

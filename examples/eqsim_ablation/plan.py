@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,10 @@ class Plan:
         methods: the rows; the first is what the others are compared with.
         seeds: runs of each row.
         tuning_steps: of a run that tries a value of a row's number.
+        seeds_first: runs that every row has before any row has more.
+        first: names of the rows that are run before the others.
+        longer: `rows` that are run with more `steps` and so many `seeds`, if the first row's weights did best at
+            `from_best_step` or later.
 
     >>> plan = read_plan(HERE / "plan.toml")
     >>> plan.methods[0].title, plan.train[0], min(plan.items(name) for name in plan.tests) >= 2000
@@ -83,6 +87,9 @@ class Plan:
     methods: tuple[Method, ...]
     seeds: int
     tuning_steps: int = 0
+    seeds_first: int = 0
+    first: tuple[str, ...] = ()
+    longer: dict[str, Any] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
@@ -99,9 +106,28 @@ class Plan:
         return next(method for method in self.methods if method.name == name)
 
     @property
+    def in_order(self) -> tuple[Method, ...]:
+        """The rows in the order in which they are run; the first one's learning rate is the others'."""
+        base, *others = self.methods
+        places = {name: place for place, name in enumerate(self.first)}
+        return base, *sorted(others, key=lambda row: places.get(row.name, len(places)))
+
+    def longer_row(self, row: Method) -> Method:
+        """Return a row with more steps, measured on the tuning set as often as before."""
+        more = int(self.longer["steps"])
+        every = more // self.validations
+        changes = merge_preset(row.changes, {"optimiser": {"steps": more}, "validation": {"every": every}})
+        return replace(row, name=f"{row.name}-longer", title=f"{row.title}, {more:,} steps", changes=changes)
+
+    @property
+    def start_folder(self) -> Path:
+        """Folder of the start that the record keeps."""
+        return self.record / "start"
+
+    @property
     def model(self) -> str:
         """Name of the start."""
-        return str(self.start.get("model") or f"compact:{self.work / 'start' / 'model'}")
+        return str(self.start.get("model") or f"compact:{self.start_folder}")
 
     def items(self, name: str) -> int:
         """Return how many items a set's recipe asks for."""
@@ -184,5 +210,6 @@ def read_plan(path: Path, rows: Sequence[str] | None = None) -> Plan:
         train=tuple(table.pop("train")),
         tests=tuple(table.pop("tests")),
         methods=tuple(method for method in methods if method.name in wanted),
+        first=tuple(table.pop("first", ())),
         **table,
     )

@@ -30,6 +30,14 @@ from tellapart.data.lock import take_lock
 
 __all__ = ["go_on", "main"]
 
+#: Of the processes to come. With one thread, sums are the same on every machine of a kind. The C library keeps memory
+#: in place of giving it back and clearing it again, in large pages: a step takes 8 % less time, measuring a third less.
+_MEMORY = {"hugetlb": 1, "mmap_max": 0, "trim_threshold": 1 << 34, "top_pad": 1 << 28}
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _MEMORY.items()),
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
@@ -63,7 +71,7 @@ def go_on(plan: Plan, until: float, at_once: int = 1) -> int:
     Returns:
         0, or 1 where a stage failed.
     """
-    os.environ["OMP_NUM_THREADS"] = "1"  # for the processes to come: sums are then the same on every machine of a kind
+    os.environ |= _ENVIRONMENT
     for _, phase in groupby(stages(plan), key=lambda stage: stage.phase):
         left = [stage for stage in phase if not stage.done(plan)]
         running: dict[Any, tuple[Stage, SpawnProcess]] = {}  # by sentinel

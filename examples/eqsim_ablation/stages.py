@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from examples.eqsim_ablation.pieces import measure
@@ -17,10 +18,12 @@ from tellapart.benchmarks.find import load_pairs
 from tellapart.builders.pipeline import build
 from tellapart.data.atomic import atomic_file
 from tellapart.data.rows import read_jsonl
-from tellapart.errors import RunError
+from tellapart.errors import RunError, require
+from tellapart.models.compact.config import CONFIG, TOKENIZER, WEIGHTS
 from tellapart.models.find import find_model
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.machine import this_machine, versions
+from tellapart.train.checkpoint import replace_folder
 from tellapart.train.config import TrainConfig
 from tellapart.train.data.leaks import find_leaks, refuse_leaks
 from tellapart.train.data.rows import read_rows
@@ -51,7 +54,7 @@ class Stage:
     def perform(self, plan: Plan) -> None:
         """Do it, or go on with it, and write its piece."""
         import_torch().set_num_threads(1)
-        plan.write(self.name, self.work() | facts())
+        plan.write(self.name, facts() | self.work())  # a set that is rendered again keeps its facts
 
 
 def facts() -> dict[str, Any]:
@@ -60,21 +63,46 @@ def facts() -> dict[str, Any]:
 
 
 def stages(plan: Plan) -> Iterator[Stage]:
-    """Yield all stages in order: training sets, start, weights on the tuning set, then seed by seed all rows."""
+    """Yield all stages in the order in which they are needed: some seeds of every row, then the others of all.
+
+    Whether rows are run longer is known when the first row has its first seeds.
+    """
     for name in (*plan.train, "tuning"):
         made = "ablation_rows.jsonl" if name in plan.train else "card.json"
         yield Stage("sets", f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / made)
-    for name in plan.tests:
-        yield Stage("sets", f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / "card.json")
-    folder = None if plan.start.get("model") else plan.work / "start" / "model"
+    folder = None if plan.start.get("model") else plan.start_folder
     yield Stage("start", "start", partial(_start, plan), folder)
-    for method in plan.methods:
+    few = min(plan.seeds_first or plan.seeds, plan.seeds)
+    for method in plan.in_order:
         for number in range(len(method.choices)):
-            phase = "tune-first" if method is plan.methods[0] else "tune"  # the others take its learning rate
-            yield Stage(phase, f"tune-{method.name}-{number}", partial(_tune, plan, method, number))
-    for seed in range(plan.seeds):
-        for method in plan.methods:
-            yield Stage("run", f"run-{method.name}-{seed}", partial(_run, plan, method, seed))
+            yield Stage(f"tune-{method.name}", f"tune-{method.name}-{number}", partial(_tune, plan, method, number))
+        if method is plan.methods[0]:  # no stage before this one reads the test sets
+            for name in plan.tests:
+                card = plan.work / "sets" / name / "card.json"
+                yield Stage("tests", f"set-{name}", partial(_make_set, plan, name), card)
+            yield Stage("measure", "measured-start", partial(_measure_start, plan))
+        for seed in range(few):
+            yield _run_stage(plan, method, method, seed, f"run-{method.name}")
+    if _had_not_converged(plan, few):
+        for row in map(plan.row, plan.longer["rows"]):
+            for seed in range(plan.longer["seeds"]):
+                yield _run_stage(plan, plan.longer_row(row), row, seed, "longer")
+    for seed in range(few, plan.seeds):
+        for method in plan.in_order:
+            yield _run_stage(plan, method, method, seed, "run")
+
+
+def _run_stage(plan: Plan, method: Method, tuned: Method, seed: int, phase: str) -> Stage:
+    return Stage(phase, f"run-{method.name}-{seed}", partial(_run, plan, method, tuned, seed))
+
+
+def _had_not_converged(plan: Plan, seeds: int) -> bool:
+    """Return whether the first row's weights did best at the end of its runs, and rows are to be run longer then."""
+    names = [f"run-{plan.methods[0].name}-{seed}" for seed in range(seeds)]
+    known = {row.name for row in plan.methods}
+    if not plan.longer or not known.issuperset(plan.longer["rows"]) or not all(plan.piece(n).exists() for n in names):
+        return False
+    return fmean(plan.read(name)["best_step"] for name in names) >= plan.longer["from_best_step"]
 
 
 def chosen(plan: Plan, method: Method) -> float | None:
@@ -94,8 +122,17 @@ def _make_set(plan: Plan, name: str) -> dict[str, Any]:
         if not (folder / "rows.jsonl").exists():
             write_training_rows(folder)
         add_units(folder)
-    pairs = load_pairs(f"folder:{folder}")
-    return {"items": len(pairs), "cpu_seconds": rendering, "pairs": pairs.fingerprint()}
+    pairs, piece = load_pairs(f"folder:{folder}"), f"set-{name}"
+    made = {"items": len(pairs), "cpu_seconds": rendering, "pairs": pairs.fingerprint()}
+    if not plan.piece(piece).exists():
+        return made
+    if plan.read(piece)["pairs"] != made["pairs"]:
+        raise RunError(
+            f"{folder}: its pairs have the fingerprint {made['pairs']}, and {plan.piece(piece)} names "
+            f"{plan.read(piece)['pairs']}: this machine or this version renders other pictures; delete the record's "
+            "pieces to begin again"
+        )
+    return plan.read(piece)
 
 
 def add_units(folder: Path) -> None:
@@ -121,23 +158,48 @@ def _differing(true: list[str], false: list[str], around: int = 2) -> tuple[str,
 
 
 def _start(plan: Plan) -> dict[str, Any]:
-    """Train the start, if it is not a given folder, and measure it; no picture of a test set may be trained on.
+    """Train the start, if it is not a given folder, and keep it in the record."""
+    _refuse_leaks(plan, ["tuning"])
+    trained: dict[str, Any] = {}
+    if not plan.start.get("model"):
+        trained = _train(plan.starting(), plan.work / "start")
+        _keep_start(plan.work / "start" / "model", plan.start_folder)
+    piece = trained | {"fingerprint": find_model(plan.model).fingerprint}
+    if plan.piece("start").exists() and plan.read("start")["fingerprint"] != piece["fingerprint"]:
+        shutil.rmtree(plan.start_folder, ignore_errors=True)  # else it would be the start of the next call
+        raise RunError(
+            f"{plan.piece('start')} is of other weights than {plan.model}: delete the pieces of the old start "
+            "(start.json, measured-start.json, tune-*.json, run-*.json), or bring its folder"
+        )
+    return piece
+
+
+def _keep_start(model: Path, folder: Path) -> None:
+    """Copy a model to the record, its matrices in half precision, which the rows then start from: half the bytes."""
+    safetensors = require("safetensors.torch", extra="train")
+    tensors = safetensors.load_file(model / WEIGHTS)
+    with replace_folder(folder) as draft:
+        draft.mkdir()
+        for name in (CONFIG, TOKENIZER):
+            shutil.copy(model / name, draft)
+        halves = {name: value.half() if value.ndim > 1 else value for name, value in tensors.items()}
+        safetensors.save_file(halves, draft / WEIGHTS)
+
+
+def _measure_start(plan: Plan) -> dict[str, Any]:
+    """Measure the start on the test sets, none of whose pictures may be trained on."""
+    return {"alike": _refuse_leaks(plan, plan.tests), **measure(plan, plan.model)}
+
+
+def _refuse_leaks(plan: Plan, names: Sequence[str]) -> int:
+    """Refuse sets whose pictures are trained on; return how many pictures look alike.
 
     Scenes of other draws may look alike, so that alone is counted, and not refused.
     """
-    tests = [f"folder:{plan.work / 'sets' / name}" for name in (*plan.tests, "tuning")]
     rows = read_rows([str(plan.work / "sets" / name / "ablation_rows.jsonl") for name in plan.train], Path())
-    leaks = find_leaks(rows, tests)
+    leaks = find_leaks(rows, [f"folder:{plan.work / 'sets' / name}" for name in names])
     refuse_leaks([replace(leak, alike=()) for leak in leaks])
-    trained = {} if plan.start.get("model") else _train(plan.starting(), plan.work / "start")
-    piece = trained | {"fingerprint": find_model(plan.model).fingerprint, **measure(plan, plan.model)}
-    piece["alike"] = sum(len(leak.alike) for leak in leaks)
-    if plan.piece("start").exists() and plan.read("start")["fingerprint"] != piece["fingerprint"]:
-        raise RunError(
-            f"{plan.piece('start')} is of other weights than {plan.model}: delete the pieces of the old start "
-            "(start.json, tune-*.json, run-*.json), or bring its folder"
-        )
-    return piece
+    return sum(len(leak.alike) for leak in leaks)
 
 
 def _train(config: TrainConfig, out: Path) -> dict[str, Any]:
@@ -165,9 +227,10 @@ def _rate(plan: Plan, method: Method) -> float | None:
     return None if own else chosen(plan, plan.methods[0])
 
 
-def _run(plan: Plan, method: Method, seed: int) -> dict[str, Any]:
-    out, value = plan.work / "runs" / f"{method.name}-{seed}", chosen(plan, method)
-    trained = _train(plan.fine_tuning(method, seed, value, _rate(plan, method)), out)
+def _run(plan: Plan, method: Method, tuned: Method, seed: int) -> dict[str, Any]:
+    """Fine-tune and measure a row with one seed and the number that was best for `tuned`."""
+    out, value = plan.work / "runs" / f"{method.name}-{seed}", chosen(plan, tuned)
+    trained = _train(plan.fine_tuning(method, seed, value, _rate(plan, tuned)), out)
     began = time.process_time()
     measured = measure(plan, f"compact:{out / 'model'}")
     if trained["cpu_seconds"] is not None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
 from examples.eqsim_ablation.page import PAGE, _answer, _compare, _Compared, page
 from examples.eqsim_ablation.pieces import retrieval, right_items
@@ -24,12 +25,13 @@ from examples.eqsim_ablation.plan import HERE, read_plan
 from examples.eqsim_ablation.power import GOAL, detectable, pilot_spread
 from examples.eqsim_ablation.run import go_on, main
 from examples.eqsim_ablation.stages import Stage, add_units, chosen, stages
+from safetensors.torch import load_file
 
 from facts import check_facts, raises
 from tellapart.benchmarks.demo import DEMO_FOLDER
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
-from tellapart.errors import DataError
+from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
 from tellapart.models.scoring.embeddings import Embeddings
 from tellapart.train.config import ReportConfig, read_config
@@ -205,8 +207,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'train = ["scenes_1", "scenes_2", "scenes_3"]': 'train = ["scenes_1"]',
         'tests = ["seen", "held-out", "unseen-setting"]': 'tests = ["seen"]',
         "seeds = 12": "seeds = 1",
+        "seeds = 4": "seeds = 1",
+        'rows = ["ft", "eqsim"]': 'rows = ["ft", "siglip"]',
+        "from_best_step = 580": "from_best_step = 1",
         "tuning_steps = 300": "tuning_steps = 1",
-        "steps = 250": "steps = 2",
+        "steps = 1800": "steps = 4",
+        "steps = 400": "steps = 2",
         "steps = 600": "steps = 2",
         "../demo_encoder": str(HERE.parent / "demo_encoder"),
     }
@@ -214,7 +220,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert old in text
         text = text.replace(old, new)
     (home / "plan.toml").write_text(text)
-    rows = (HERE / "methods.toml").read_text().replace("choices = [1e-4, 3e-4, 1e-3]", "choices = [1e-3]")
+    rows = (HERE / "methods.toml").read_text().replace("choices = [3e-4, 1e-3, 3e-3]", "choices = [1e-3]")
     (home / "methods.toml").write_text(rows)
     for name in ("tuning_scenes", "seen_scenes", "held_out_scenes", "unseen_setting_scenes"):
         shutil.copy(HERE / f"{name}.toml", home)
@@ -225,6 +231,43 @@ def test_some_rows_are_run_before_others_and_the_first_with_them() -> None:
     assert [row.name for row in read_plan(HERE / "plan.toml", ["eqsim", "siglip"]).methods] == ["ft", "eqsim", "siglip"]
     with raises(DataError, "plan.toml", "'eqism'", "negbench"):
         read_plan(HERE / "plan.toml", ["eqism"])
+
+
+def test_rows_come_before_seeds_and_sets_when_they_are_needed(tmp_path: Path) -> None:
+    plan = replace(PLAN, record=tmp_path)
+    names = [stage.name for stage in stages(plan)]
+    runs = [name.removeprefix("run-").rpartition("-")[0] for name in names if name.startswith("run-")]
+    assert list(dict.fromkeys(runs))[:3] == ["ft", "eqsim", "hardneg"]
+    early = runs[: len(plan.methods) * plan.seeds_first]
+    assert {runs.count(row.name) for row in plan.methods} == {plan.seeds}
+    assert {early.count(row.name) for row in plan.methods} == {plan.seeds_first}
+    assert names.index("start") < names.index("tune-ft-0") < names.index("set-seen") < names.index("run-ft-0")
+    assert names.index("run-ft-5") < names.index("tune-eqsim-0") < names.index("run-eqsim-0")
+
+
+@pytest.mark.parametrize(("best", "longer"), [(600, True), (450, False)])
+def test_rows_are_run_longer_where_the_first_had_not_converged(tmp_path: Path, best: int, longer: bool) -> None:
+    plan = replace(PLAN, record=tmp_path)
+    for seed in range(plan.seeds_first):
+        plan.write(f"run-ft-{seed}", {"best_step": best})
+    names = [stage.name for stage in stages(plan) if "longer" in stage.name]
+    assert names == [f"run-{row}-longer-{seed}" for row in ("ft", "eqsim") for seed in range(4) if longer]
+    config = plan.fine_tuning(plan.longer_row(plan.row("eqsim")), 3, 1.0, 1e-3)
+    assert (config.optimiser.steps, config.validation.every, config.loss["beta"]) == (1800, 450, 1.0)
+
+
+def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tmp_path: Path) -> None:
+    plan = replace(PLAN, record=tmp_path / "record", work=tmp_path, tests=("seen",))
+    shutil.copytree(HERE / "smoke_scenes", tmp_path / "sets" / "seen")
+    stage = next(stage for stage in stages(plan) if stage.name == "set-seen")
+    stage.perform(plan)
+    piece = plan.read("set-seen") | {"cpu_seconds": 9.5, "machine": {"processor": "another"}}
+    plan.write("set-seen", piece)
+    stage.perform(plan)
+    assert plan.read("set-seen") == piece
+    plan.write("set-seen", piece | {"pairs": "0" * 64})
+    with pytest.raises(RunError, match=r"set-seen\.json"):
+        stage.perform(plan)
 
 
 @pytest.mark.slow
@@ -240,7 +283,7 @@ def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
             monkeypatch.setattr("examples.eqsim_ablation.stages.refuse_leaks", lambda _: None)
         stage.perform(plan)
     assert main(["--plan", str(small), "--list"]) == 0
-    assert capsys.readouterr().out.count("done") == sum(1 for _ in stages(plan)) == 8
+    assert capsys.readouterr().out.count("done") == sum(1 for _ in stages(plan)) == 11
     assert go_on(plan, time.monotonic()) == 0  # nothing is left, or the first stage would be killed
     assert chosen(plan, plan.methods[0]) == 1e-3
     piece = plan.read("run-siglip-0")
@@ -251,6 +294,13 @@ def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
     assert "No row has two seeds yet." in text
     assert not (plan.work / "runs" / "siglip-0" / "model").exists()
     assert find_model(plan.model).fingerprint == plan.read("start")["fingerprint"]
+    assert plan.read("run-ft-longer-0")["steps"] == 4
+    assert f"| {plan.longer_row(plan.row('siglip')).title} | 1 |" in text
+    # Another machine has the record alone, and nothing of the start is trained there.
+    shutil.rmtree(plan.work / "start")
+    assert all(stage.done(plan) for stage in stages(plan) if stage.phase == "start")
+    halves = {tensor.dtype for tensor in load_file(plan.start_folder / "model.safetensors").values() if tensor.ndim > 1}
+    assert halves == {torch.float16}
 
 
 @pytest.mark.slow
