@@ -16,7 +16,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +225,8 @@ def _read(path: Path, place: Locations) -> Iterable[TrainingRow]:
     if path.is_dir():
         find = own_images(path, place).find
         return _pair_set_rows(read_pair_set(path, find=find), find)
-    find = FolderImages(place.images or path.parent, deeper=False, outside=place.outside).find
+    # Several rows show one image: its path is resolved once.
+    find = cache(FolderImages(place.images or path.parent, deeper=False, outside=place.outside).find)
     listed = list(_RELEASED.get(path.suffix, _jsonl_rows)(path))
     return [_row(where, fields, find, number, len(listed)) for number, (where, fields) in enumerate(listed)]
 
@@ -284,11 +285,12 @@ def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number
             f"{where}: field 'units' must be a list of pairs of texts, each alone or with a third entry "
             f'"relation", got {quote(units)}'
         )
+    own = _letters(fields["caption"])
     return TrainingRow(
         image=image,
         caption=fields["caption"],
         # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
-        negatives=tuple(text for text in negatives if _letters(text) != _letters(fields["caption"])),
+        negatives=tuple(text for text in negatives if _letters(text) != own),
         counterparts=tuple(other for other in others if other != number),
         units=tuple((unit, foil) for unit, foil, *_ in units),
         relations=tuple(number for number, unit in enumerate(units) if len(unit) == 3),
