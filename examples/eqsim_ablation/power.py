@@ -14,7 +14,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -24,7 +26,7 @@ import numpy as np
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
-from examples.eqsim_ablation.stages import add_units, facts
+from examples.eqsim_ablation.stages import add_units, facts, stage_environment
 from tellapart.benchmarks.find import load_pairs
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.rows import read_object
@@ -186,7 +188,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--measure", action="store_true", help="time a step, an item and a picture here")
     args = parser.parse_args(arguments)
     plan = read_plan(args.plan)
-    plan.write("units" if args.measure else "power", units(plan) if args.measure else statement(plan))
+    if not args.measure:
+        plan.write("power", statement(plan))
+        return
+    with stage_environment(), ProcessPoolExecutor(1, get_context("spawn")) as fresh:
+        plan.write("units", fresh.submit(units, plan).result())
 
 
 if __name__ == "__main__":
