@@ -53,7 +53,7 @@ videos = "."
 DIFFUSION = """
 import json, sys
 from pathlib import Path
-sys.path.insert(0, "ROOT/tests/builders/diffusion")
+sys.path.insert(0, "ROOT/tests/render/diffusion")
 from tiny_pipelines import stable_diffusion
 stable_diffusion(Path("model"))
 with open("pairs.jsonl", "w") as file:

@@ -247,8 +247,6 @@ BUILDERS: Mapping[str, str] = MappingProxyType(
         "youcook2": "tellapart.builders.video.youcook2:YouCook2",
         "timestamped-captions": "tellapart.builders.video.timestamped:TimestampedCaptions",
         "language-negatives": "tellapart.builders.negatives.language_negatives:LanguageNegatives",
-        "prompt-to-prompt": "tellapart.builders.diffusion.prompt_to_prompt:PromptToPrompt",
-        "generated-images": "tellapart.builders.diffusion.candidates:GeneratedImages",
     }
 )
 

@@ -1,1 +1,1 @@
-"""Quadruples of rendered scenes after EqBen's Figure 14, each verified by the renderer's own object masks."""
+"""Builders that draw pictures: rendered scenes after EqBen's Figure 14, and diffusion for pairs of captions."""

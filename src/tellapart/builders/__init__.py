@@ -1,1 +1,1 @@
-"""Sources to pair sets: videos, diffusion, changed captions."""
+"""Sources to pair sets: videos, changed captions."""

@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.builders.caption_files import CaptionPair, file_digest, read_caption_pairs
-from tellapart.builders.diffusion.eq_sd import Aspect, SceneRule, eq_sd_pairs
-from tellapart.builders.diffusion.image_filters import STEPS, Keep, PairSimilarity, measure_pair, open_scorer
-from tellapart.builders.diffusion.loading import DiffusionModel, open_checkpoint
-from tellapart.builders.diffusion.pictures import PictureFile
-from tellapart.builders.diffusion.sampling import Draw, Schedule, random_numbers, room_for, sample_pairs
 from tellapart.errors import DataError
 from tellapart.models.protocols import Pixels
+from tellapart_render.diffusion.eq_sd import Aspect, SceneRule, eq_sd_pairs
+from tellapart_render.diffusion.image_filters import STEPS, Keep, PairSimilarity, measure_pair, open_scorer
+from tellapart_render.diffusion.loading import DiffusionModel, open_checkpoint
+from tellapart_render.diffusion.pictures import PictureFile
+from tellapart_render.diffusion.sampling import Draw, Schedule, random_numbers, room_for, sample_pairs
 
 if TYPE_CHECKING:
     from diffusers import DiffusionPipeline

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.builders.diffusion.image_filters import (
+from tellapart.errors import ModelError
+from tellapart_render.diffusion.image_filters import (
     STEPS,
     Keep,
     PairSimilarity,
@@ -18,7 +19,6 @@ from tellapart.builders.diffusion.image_filters import (
     open_scorer,
     unit_vectors,
 )
-from tellapart.errors import ModelError
 
 COSINES = st.floats(-1, 1)
 SIMILARITIES = st.builds(

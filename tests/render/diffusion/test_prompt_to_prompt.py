@@ -16,12 +16,12 @@ pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
-from tellapart.builders.diffusion.prompt_to_prompt import PromptToPrompt
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
+from tellapart_render.diffusion.prompt_to_prompt import PromptToPrompt
 
 CAPTIONS = """id,caption_0,caption_1
 7_0,a cat on a bed,a dog on a bed

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.builders.diffusion.attention import Sharing, sharing_attention, token_map
-from tellapart.builders.diffusion.loading import quiet_diffusion
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import fixed_batches, import_torch
+from tellapart_render.diffusion.attention import Sharing, sharing_attention, token_map
+from tellapart_render.diffusion.loading import quiet_diffusion
 
 if TYPE_CHECKING:
     from diffusers import DiffusionPipeline, SchedulerMixin

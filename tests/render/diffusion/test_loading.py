@@ -15,8 +15,8 @@ from facts import raises
 
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
-from tellapart.builders.diffusion.loading import DiffusionModel, open_checkpoint
 from tellapart.errors import MissingDependencyError, ModelError
+from tellapart_render.diffusion.loading import DiffusionModel, open_checkpoint
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

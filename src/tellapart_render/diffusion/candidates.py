@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.builders.caption_files import CaptionPair, file_digest, read_caption_pairs
-from tellapart.builders.diffusion.image_filters import open_scorer, unit_vectors
-from tellapart.builders.diffusion.loading import DiffusionModel, open_checkpoint
-from tellapart.builders.diffusion.pictures import PictureFile
-from tellapart.builders.diffusion.sampling import Schedule, random_numbers, room_for, sample_images
 from tellapart.data.images import decode, resolve
 from tellapart.errors import DataError
 from tellapart.models.protocols import Pixels
+from tellapart_render.diffusion.image_filters import open_scorer, unit_vectors
+from tellapart_render.diffusion.loading import DiffusionModel, open_checkpoint
+from tellapart_render.diffusion.pictures import PictureFile
+from tellapart_render.diffusion.sampling import Schedule, random_numbers, room_for, sample_images
 
 if TYPE_CHECKING:
     from diffusers import DiffusionPipeline

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
-from tellapart.builders.diffusion.sampling import (
+from tellapart_render.diffusion.sampling import (
     Draw,
     Schedule,
     random_numbers,

@@ -17,13 +17,13 @@ pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 from tellapart.annotate.surveys import find_survey
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
-from tellapart.builders.diffusion.candidates import GeneratedImages
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
 from tellapart.models.find import find_model
+from tellapart_render.diffusion.candidates import GeneratedImages
 
 CAPTIONS = (
     "id,caption_0,caption_1,image_0,tag:type\n7_0,A cat.,A dog.,cat.png,swap\n7_1,A dog.,An old dog.,dog.png,add\n"

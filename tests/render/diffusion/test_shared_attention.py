@@ -16,10 +16,10 @@ pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
 import torch
 
-from tellapart.builders.diffusion.attention import Sharing, sharing_attention, token_map
-from tellapart.builders.diffusion.loading import quiet_diffusion
-from tellapart.builders.diffusion.sampling import Draw, Schedule, sample_pairs
 from tellapart.errors import ModelError
+from tellapart_render.diffusion.attention import Sharing, sharing_attention, token_map
+from tellapart_render.diffusion.loading import quiet_diffusion
+from tellapart_render.diffusion.sampling import Draw, Schedule, sample_pairs
 
 CAT, DOG, LONGER = "a cat on a bed", "a dog on a bed", "a cat on an old bed"
 FEW = Schedule(steps=5)
