@@ -65,7 +65,10 @@ def run_command(
     ] = None,
     texts: Annotated[
         str,
-        typer.Option("--texts", help="raw, or cleaned as a model's authors did; for models in their authors' files."),
+        typer.Option(
+            "--texts",
+            help="raw; cleaned, for models in their authors' files; library: its own way (SigLIP).",
+        ),
     ] = "raw",
     image_size: Annotated[
         int | None, typer.Option("--image-size", min=1, help="Side of their images in pixels, if not the file's own.")

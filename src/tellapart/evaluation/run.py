@@ -54,7 +54,7 @@ class Settings:
         dtype: what torch models compute in; their scores are float32 always.
         reading: which of a model's readings is scored; the family's own if None.
         regions: a file of regions that a detector found, for models that read those.
-        texts: `raw`, or `cleaned` as the retrieval code of a model's authors does, for models in their authors' files.
+        texts: as `ModelOptions.texts`.
         image_size: side of their images in pixels; the file's own if None.
         tokenizer: folder of their tokenizer; beside the file, or the hub's, if None.
         calls: requests in flight at once, to a model on a server (`api:`).
@@ -203,6 +203,7 @@ def _records(models: Sequence[Model], settings: Settings, out: Path) -> list[Mod
             dtype=None if settings.dtype == "float32" else settings.dtype,
             reading=settings.reading,
             prompt=getattr(getattr(model, "prompt", None), "label", None),
+            texts=getattr(model, "texts", None) or None,
             file=None if (file := getattr(model, "file", None)) is None else locate(file, folder, hashed=True),
         )
         for name, model, folder in zip(names, models, folders, strict=True)

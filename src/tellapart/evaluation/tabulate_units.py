@@ -18,6 +18,7 @@ __all__ = ["tabulate_units"]
 def tabulate_units(measured: Sequence[Units], *, seed: int = 0) -> Tabulated:
     """Average the metrics of all units of a task, each noun over its own units.
 
+    >>> from tellapart.metrics.per_item import PerItem
     >>> from tellapart.tasks.task import Unit
     >>> right = PerItem(name="accuracy", strict=np.array([1.0, 0.0]), chance=0.5, binary=True)
     >>> statements = Units("statement", (Unit(id="0", cluster="0"), Unit(id="1", cluster="1")), (right,))

@@ -11,7 +11,7 @@ __all__ = ["DEVICES", "DTYPES", "TEXTS", "ModelOptions"]
 
 DEVICES = ("cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16", "float16")
-TEXTS = ("raw", "cleaned")
+TEXTS = ("raw", "cleaned", "library")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class ModelOptions:
         reading: which of a model's readings is scored (`itc`, `itm`, `vqa`, `likelihood`, ...); the default of its
             architecture if not given.
         regions: a file of regions that a detector found, for models that read those (LXMERT, VisualBERT).
-        texts: `raw`, or `cleaned` as the retrieval code of a model's authors does; of models in their authors' files.
+        texts: `raw`, `cleaned` as the retrieval code of a model's authors does (of models in their authors' files), or
+            `library`, as the library's tokenizer has them, for models whose authors read captions otherwise (SigLIP).
         image_size: side of the images in pixels, where another than the file's own is wanted; of the same models.
         tokenizer: folder of the tokenizer; of the same models.
         answers: the file where a server's answers are kept; in memory if None.
@@ -64,7 +65,7 @@ class ModelOptions:
         Raises:
             ModelError: one is set.
         """
-        given = {"texts": self.texts != "raw", "image-size": self.image_size, "tokenizer": self.tokenizer}
+        given = {"texts": self.texts == "cleaned", "image-size": self.image_size, "tokenizer": self.tokenizer}
         for option, value in given.items():
             if value:
                 raise ModelError(

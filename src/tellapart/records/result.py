@@ -203,6 +203,7 @@ class ModelRecord(Record):
         dtype: the precision of its computation, if that can be chosen.
         reading: which of its readings was scored, if one was asked for.
         prompt: name and version of the prompt, if it is asked in words.
+        texts: how captions were changed before its tokenizer read them, where a library and the authors differ.
         file: the user's file of Python that defines it, if it is in one.
     """
 
@@ -212,6 +213,7 @@ class ModelRecord(Record):
     dtype: str | None = None
     reading: str | None = None
     prompt: str | None = None
+    texts: str | None = None
     file: Located | None = None
 
     @property

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
+from tellapart.models.caption_rules import caption_rule
 from tellapart.models.huggingface.files import (
     config_facts,
     import_transformers,
@@ -21,7 +22,15 @@ from tellapart.models.huggingface.files import (
 )
 from tellapart.models.huggingface.images import Prepared, check_images, image_inputs
 from tellapart.models.huggingface.tokens import TokenReader
-from tellapart.models.huggingface.towers import TOWERS, Tower, Towers, context_length, find_towers, fit_towers
+from tellapart.models.huggingface.towers import (
+    TOWERS,
+    Tower,
+    Towers,
+    context_length,
+    find_towers,
+    fit_towers,
+    is_siglip,
+)
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch.backend import (
     Runtime,
@@ -76,7 +85,7 @@ def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
     processor = load_processor(source)
     model = load_weights(architecture, source, where, unused=towers.unused)
     if towers.tested:
-        return HuggingFaceDual(source, model, processor, towers, where)
+        return HuggingFaceDual(source, model, processor, towers, where, texts=options.texts)
     encoder = HuggingFaceDual(source, model, processor, fit_towers(towers, model, processor), where)
     encoder.test_itself(pads_whole=(getattr(processor, "text_kwargs", None) or {}).get("padding") == "max_length")
     return encoder
@@ -99,6 +108,7 @@ class HuggingFaceDual:
 
     Attributes:
         batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
+        texts: the rule by which captions are changed before the tokenizer reads them; empty if there is none.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
     """
 
@@ -108,7 +118,14 @@ class HuggingFaceDual:
     ranks_by_cosine = True
 
     def __init__(
-        self, name: str, model: PreTrainedModel, processor: ProcessorMixin, towers: Towers, where: Runtime
+        self,
+        name: str,
+        model: PreTrainedModel,
+        processor: ProcessorMixin,
+        towers: Towers,
+        where: Runtime,
+        *,
+        texts: str = "raw",
     ) -> None:
         self.name, self.device = name, where.device
         self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
@@ -117,7 +134,8 @@ class HuggingFaceDual:
         self.parameters = parameter_count(model)
         self._model, self._towers, self._where = model, towers, where
         length = context_length(name, model.config, processor.tokenizer, towers)
-        self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole)
+        self.texts, clean = caption_rule(is_siglip(towers), processor.tokenizer, texts)
+        self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole, clean=clean)
         self._image_inputs = image_inputs(name, processor.image_processor)
         check_images(name, model.config, self._image_inputs)
         self.fingerprint = "tellapart:huggingface:itc:1:" + weights_fingerprint(
@@ -127,6 +145,7 @@ class HuggingFaceDual:
             f"{self._texts.length} tokens",
             config_facts(model.config),
             processor_facts(processor),
+            *([self.texts] if clean else []),
         )
 
     def prepare_image(self, pixels: Pixels) -> Prepared:

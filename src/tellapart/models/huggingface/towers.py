@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
-__all__ = ["TOWERS", "Tower", "Towers", "context_length", "find_towers", "fit_towers"]
+__all__ = ["TOWERS", "Tower", "Towers", "context_length", "find_towers", "fit_towers", "is_siglip"]
 
 Batch = Mapping[str, "Tensor"]  # by the names of inputs
 Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
@@ -60,6 +60,11 @@ def _image_features(model: PreTrainedModel, batch: Batch) -> Tensor:
 
 def _text_features(model: PreTrainedModel, batch: Batch) -> Tensor:
     return model.get_text_features(**batch).pooler_output
+
+
+def _unmasked_text(model: PreTrainedModel, batch: Batch) -> Tensor:
+    # Trained on padded texts without a mask; a tokenizer's configuration that names no inputs would send one.
+    return model.get_text_features(input_ids=batch["input_ids"]).pooler_output
 
 
 def _flava_image(model: PreTrainedModel, batch: Batch) -> Tensor:
@@ -130,8 +135,8 @@ TOWERS: Mapping[str, Towers] = MappingProxyType(
     {
         "CLIPModel": Towers("clip", _image_features, _text_features, pools_at_end=True),
         "MetaClip2Model": Towers("metaclip_2", _image_features, _text_features, pools_at_end=True),
-        "SiglipModel": Towers("siglip", _image_features, _text_features, whole=True),
-        "Siglip2Model": Towers("siglip2", _image_features, _text_features, whole=True),
+        "SiglipModel": Towers("siglip", _image_features, _unmasked_text, whole=True),
+        "Siglip2Model": Towers("siglip2", _image_features, _unmasked_text, whole=True),
         "AlignModel": Towers("align", _image_features, _text_features, limit=64),
         "Aimv2Model": Towers("aimv2", _image_features, _aimv2_text, pools_at_end=True),
         "AltCLIPModel": Towers("altclip", _image_features, _text_features, padded_positions=True),
@@ -148,6 +153,15 @@ TOWERS: Mapping[str, Towers] = MappingProxyType(
         "Blip2ForImageTextRetrieval": Towers("blip-2", _blip_2_image, _blip_2_text),
     }
 )
+
+
+def is_siglip(towers: Towers) -> bool:
+    """Return whether towers are SigLIP's or SigLIP 2's, of which libraries and authors read captions differently.
+
+    >>> is_siglip(TOWERS["Siglip2Model"]), is_siglip(TOWERS["CLIPModel"])
+    (True, False)
+    """
+    return towers.text is _unmasked_text
 
 
 def find_towers(architecture: str) -> Towers | None:

@@ -62,7 +62,7 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
         raise ModelError(f"{name} names no architecture: {explain_weights(file)}")
     source = resolve(name)
     config = import_open_clip().get_model_config(source.architecture)
-    return OpenClipEncoder(name, assemble(source), where, config=config)
+    return OpenClipEncoder(name, assemble(source, texts=options.texts), where, config=config)
 
 
 def _preparation(config: Mapping[str, Any]) -> str:
@@ -116,6 +116,7 @@ class OpenClipEncoder:
         batch_size: samples that are best given at once; some forward passes, so that texts of one length meet.
         preparation: names the way from pixels to a prepared image; models that crop alike share it.
         logit_scale: what its cosines were multiplied by in training.
+        texts: the rule by which captions are changed before the tokenizer reads them; empty if there is none.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
     """
 
@@ -125,7 +126,7 @@ class OpenClipEncoder:
 
     def __init__(self, name: str, parts: Parts, runtime: Runtime, *, config: dict[str, Any]) -> None:
         self.truncated = 0
-        self.activation, self.device = parts.activation, runtime.device
+        self.activation, self.texts, self.device = parts.activation, parts.texts, runtime.device
         self.logit_scale = float(read_attribute(parts.model, "logit_scale").detach().exp())
         self._size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size

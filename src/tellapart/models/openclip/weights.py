@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import MissingDependencyError, ModelError, first_line, require
+from tellapart.models.caption_rules import caption_rule
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
@@ -48,16 +49,22 @@ class Parts:
         model: in float32, on the CPU, in evaluation mode.
         transform: of `torchvision`, from a picture to a tensor.
         activation: of the transformers that open_clip builds: `QuickGELU` or `GELU`; empty if it builds none.
+        texts: the rule by which captions are changed; empty if the authors' is the tokenizer's.
     """
 
     model: Any
     transform: Any
     tokenizer: Any
     activation: str
+    texts: str = ""
 
 
-def assemble(source: Source) -> Parts:
+def assemble(source: Source, *, texts: str = "raw") -> Parts:
     """Build a model and load its weights.
+
+    Args:
+        source: which.
+        texts: `library` for captions as open_clip changes them, where the authors read them otherwise.
 
     open_clip's own loader stretches position embeddings of another length, starts from random weights where it finds
     no file, and fills in a missing bias; here each tensor must be there, in its shape.
@@ -90,7 +97,14 @@ def assemble(source: Source) -> Parts:
     ):
         tokenizer = open_clip.get_tokenizer(source.tokenizer)
     _check_tokenizer(source, model, tokenizer)
-    return Parts(model, transform, tokenizer, activation)
+    rule, _ = caption_rule(_is_siglip(model, tokenizer), tokenizer, texts)
+    return Parts(model, transform, tokenizer, activation, rule)
+
+
+def _is_siglip(model: Any, tokenizer: Any) -> bool:
+    """Return whether a model was trained by SigLIP's loss, and open_clip strips its captions' punctuation."""
+    clean = getattr(getattr(tokenizer, "clean_fn", None), "__name__", "")
+    return getattr(model, "logit_bias", None) is not None and "canonicalize" in clean
 
 
 def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:

@@ -33,8 +33,10 @@ _LIBRARIES = ("numpy", "pillow", "torch", "torchvision", "open_clip_torch", "tra
 class Deferred:
     """The identity of a model that is not loaded yet, and how to load it."""
 
-    def __init__(self, name: str, fingerprint: str, kind: ScoreKind, load: Callable[[], Model]) -> None:
-        self.name, self.fingerprint, self.kind = name, fingerprint, kind
+    def __init__(
+        self, name: str, fingerprint: str, kind: ScoreKind, load: Callable[[], Model], texts: str = ""
+    ) -> None:
+        self.name, self.fingerprint, self.kind, self.texts = name, fingerprint, kind, texts
         self._load = load
         self._loaded: Model | None = None
 
@@ -69,11 +71,14 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
     facts = store.model_of(key)
     if facts is not None and facts["kind"] in get_args(ScoreKind):
         kind: ScoreKind = facts["kind"]  # type: ignore[assignment]
-        return Deferred(facts["name"], facts["fingerprint"], kind, partial(find_model, name, options))
+        load = partial(find_model, name, options)
+        return Deferred(facts["name"], facts["fingerprint"], kind, load, facts.get("texts", ""))
     model = find_model(name, options)
     # Not of a model that only answers, which is asked anew each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
-        store.put_model(key, {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind})
+        rule = getattr(model, "texts", "")
+        facts = {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind}
+        store.put_model(key, facts | ({"texts": rule} if rule else {}))
     return model
 
 

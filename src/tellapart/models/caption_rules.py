@@ -1,0 +1,60 @@
+"""How captions are changed before a tokenizer reads them, where a library does it otherwise than a model's authors.
+
+SigLIP and SigLIP 2 were trained on captions in lower case with their punctuation. Libraries strip the punctuation
+(open_clip, transformers' tokenizer of SigLIP) or keep capitals (a folder of SigLIP 2 whose tokenizer is called
+Gemma's), and the same weights then give other scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["AS_AUTHORS", "AS_LIBRARY", "caption_rule", "lower_case", "read_lower_case"]
+
+#: The names of the two rules, for records.
+AS_AUTHORS = "lower case, punctuation kept, as the authors of SigLIP"
+AS_LIBRARY = "as the library's tokenizer has them"
+
+
+def lower_case(text: str) -> str:
+    """Return a caption as the authors of SigLIP read it.
+
+    Source: big_vision, `pp/ops_text.py` (`lower`), and SigLIP2_demo.ipynb.
+
+    >>> lower_case("A cat, on the Mat.")
+    'a cat, on the mat.'
+    """
+    return text.lower()
+
+
+def read_lower_case(tokenizer: Any) -> None:
+    """Have a tokenizer that is given captions in lower case keep their punctuation, too.
+
+    Args:
+        tokenizer: of transformers, or open_clip's wrapper of one.
+    """
+    if hasattr(tokenizer, "clean_fn"):  # open_clip's own
+        tokenizer.clean_fn = lower_case
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    if hasattr(inner, "remove_punctuation"):  # transformers' of SigLIP
+        inner.remove_punctuation = str
+
+
+def caption_rule(siglip: bool, tokenizer: Any, texts: str = "raw") -> tuple[str, Callable[[str], str] | None]:
+    """Return a rule's name for records and what changes a caption; the tokenizer is made to follow it.
+
+    Args:
+        siglip: whether the model is a SigLIP; of others the library's tokenizer is the authors'.
+        tokenizer: of transformers, or open_clip's wrapper of one.
+        texts: `library` for the library's rule, else the authors'.
+
+    >>> caption_rule(False, None), caption_rule(True, None, "library")
+    (('', None), ("as the library's tokenizer has them", None))
+    """
+    if not siglip:
+        return "", None
+    if texts == "library":
+        return AS_LIBRARY, None
+    read_lower_case(tokenizer)
+    return AS_AUTHORS, lower_case
