@@ -106,7 +106,7 @@ def steps_of(
     images = ImageLoader(rows, encoder.image, keep=True, threads=2)
 
     def make_step(config: TrainConfig) -> Callable[[int], None]:
-        accelerator = open_accelerator(config)
+        accelerator = open_accelerator(config.device)
         steps = kind(config, encoder, rows, accelerator, encoder.module)
 
         def take(step: int) -> None:

@@ -73,7 +73,7 @@ def fails(stage: str, done: int, total: int, _note: str = "") -> NoReturn:
 
 def patience(folder: Path) -> list[float]:
     """Seconds after which a rank stops waiting: for the first one's work, and for a gradient."""
-    ranks = RankGroup(open_accelerator(read_config(folder / "dual.toml")))
+    ranks = RankGroup(open_accelerator(read_config(folder / "dual.toml").device))
     groups = (ranks._group, dist.group.WORLD)
     return [group._get_backend(torch.device("cpu")).options._timeout.total_seconds() for group in groups]
 
@@ -85,7 +85,7 @@ def exchanging() -> int:
 
 def lost(folder: Path) -> None:
     """The second rank is gone before the first one has left the block."""
-    ranks = RankGroup(open_accelerator(read_config(folder / "dual.toml")))
+    ranks = RankGroup(open_accelerator(read_config(folder / "dual.toml").device))
     if RANK == 0:
         with ranks.together():
             pass

@@ -131,7 +131,7 @@ def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number
     # What is drawn is two units of the row, with replacement, each with its own foil, others in another step.
     read = read_rows(["units.jsonl"], tmp_path)
     start = open_dual(f"local-dir:{tmp_path / 'whole' / 'start'}", "cpu")
-    step = DualStep(settings, start, read, open_accelerator(settings), start.module)
+    step = DualStep(settings, start, read, open_accelerator(settings.device), start.module)
     drawn = [step.draw([5, 0], number) for number in range(12)]
     pairs = [list(zip(one.units[::2], one.units[1::2], strict=True)) for one in drawn]
     assert {pair for one in pairs for pair in one[:2]} == set(read.rows[5].units)

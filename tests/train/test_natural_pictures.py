@@ -96,9 +96,7 @@ def test_one_command_makes_negatives_trains_and_measures_before_and_after(
     card = tmp_path / "sets" / "coco-negatives" / "card.json"
     written = card.stat().st_mtime_ns
     settings = read_config(example)
-    build_recipes(
-        settings.model_copy(update={"data": settings.data.model_copy(update={"folder": str(data)})}), example.parent
-    )
+    build_recipes(settings.data.model_copy(update={"folder": str(data)}), example.parent)
     assert card.stat().st_mtime_ns == written
 
 
@@ -107,10 +105,14 @@ def test_a_source_beside_the_configuration_comes_before_that_in_the_data(tmp_pat
     (data / "more").mkdir(parents=True)
     sources = {"train": ["folder:train", "folder:more", "rows.jsonl"], "folder": str(data)}
     settings = config(tmp_path, data=sources)
-    assert find_sources(settings, tmp_path) == ["folder:train", f"folder:{data / 'more'}", str(data / "rows.jsonl")]
+    assert find_sources(settings.data, tmp_path) == [
+        "folder:train",
+        f"folder:{data / 'more'}",
+        str(data / "rows.jsonl"),
+    ]
     assert settings.fingerprint() == config(tmp_path, data=sources | {"folder": None}).fingerprint()
     with raises(DataError, "--data", "data.folder"):
-        data_folder(config(tmp_path, data={"folder": "nowhere"}), tmp_path)
+        data_folder(config(tmp_path, data={"folder": "nowhere"}).data, tmp_path)
 
 
 def test_captions_are_read_in_cocos_own_format(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -28,6 +29,7 @@ __all__ = [
     "MatchingConfig",
     "OptimiserConfig",
     "ReportConfig",
+    "StartSettings",
     "TrainConfig",
     "ValidationConfig",
     "loss_options",
@@ -165,6 +167,31 @@ class LogConfig(_Table):
     wandb: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StartSettings:
+    """The part of a configuration that the start is opened by.
+
+    Attributes:
+        loss: name of the first loss.
+        terms: all losses, the first one first.
+        device: of the model.
+        seed: that a new model's weights are drawn by.
+        reading: the matching head; None for the family's first.
+        image_size: side of the pictures, of a fusion encoder in its authors' file.
+        compiled: the backend that compiles the model; None if nothing does.
+        matching: negatives of a fusion encoder; None if the configuration leaves them out.
+    """
+
+    loss: str
+    terms: tuple[LossTerm, ...]
+    device: str
+    seed: int
+    reading: str | None
+    image_size: int | None
+    compiled: str | None
+    matching: MatchingConfig | None
+
+
 class TrainConfig(_Table):
     """A training run.
 
@@ -217,6 +244,19 @@ class TrainConfig(_Table):
             TellapartError: as `read_terms`.
         """
         return read_terms(self.loss)
+
+    def start_settings(self) -> StartSettings:
+        """Return the part of the configuration that the start is opened by."""
+        return StartSettings(
+            loss=str(self.loss["name"]),
+            terms=self.loss_terms(),
+            device=self.device,
+            seed=self.seed,
+            reading=self.reading,
+            image_size=self.image_size,
+            compiled=self.compile,
+            matching=self.matching,
+        )
 
     def fingerprint(self, *facts: str) -> str:
         """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights.

@@ -27,7 +27,7 @@ from tellapart.train.checkpoint import (
     write_checkpoint,
     write_folder,
 )
-from tellapart.train.config import TrainConfig
+from tellapart.train.config import OptimiserConfig, TrainConfig
 from tellapart.train.data.augmentation import find_augmentation
 from tellapart.train.data.batch_order import BatchOrder
 from tellapart.train.data.image_loader import ImageLoader
@@ -87,7 +87,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
         )
     total = settings.steps or (settings.epochs or 0) * order.steps_per_epoch
     total = min(total, limit) if limit else total
-    optimiser = _make_optimiser(trainable.module, config)
+    optimiser = _make_optimiser(trainable.module, settings)
     state = _begin(training, optimiser)
     total = state.step if state.stopped else total
     trainable.module.train()
@@ -116,7 +116,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             optimiser.zero_grad(set_to_none=True)
             parts = _accumulate(training, steps, feed, step, order)
             batch = _name_rows(training.rows, order.batch(step))
-            norm = _update(trainable, optimiser, config, batch)
+            norm = _update(training, optimiser, batch)
             numbers = _numbers(parts, norm, now, trainable) | (moved if step == 0 else {})
             state.step = step + 1
             with ranks.together():
@@ -198,13 +198,12 @@ def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
     return f"rows {named}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
 
 
-def _make_optimiser(module: Any, config: TrainConfig) -> Any:
+def _make_optimiser(module: Any, settings: OptimiserConfig) -> Any:
     """Return AdamW; biases, norms and the scale, which have one axis or none, are decayed if `decayed` is `all`.
 
     Raises:
         DataError: no trained weight's name matches a pattern of `optimiser.groups`.
     """
-    settings = config.optimiser
     named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
     for pattern in settings.groups:
         if not any(fnmatchcase(name, pattern) for name, _ in named):
@@ -262,13 +261,13 @@ def _begin(training: Training, optimiser: Any) -> TrainingState:
     return state
 
 
-def _update(trainable: Trainable, optimiser: Any, config: TrainConfig, batch: str) -> float:
+def _update(training: Training, optimiser: Any, batch: str) -> float:
     """Take the optimiser's step and keep the scale in bounds; return the gradient's norm.
 
     Raises:
         RunError: the norm is not finite; `batch` names the rows.
     """
-    torch = import_torch()
+    torch, config, trainable = import_torch(), training.config, training.trainable
     limit = config.optimiser.clip_norm or float("inf")
     parameters = [parameter for parameter in trainable.module.parameters() if parameter.requires_grad]
     norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=False))
@@ -314,7 +313,7 @@ def _validate(training: Training, state: TrainingState, looks: int) -> None:
         state.best_step = state.step  # without such a set, the last weights are as good as any
     else:
         trainable.module.eval()
-        metric = metric_of(training.config, pairs.shape)
+        metric = metric_of(training.config.validation.metric, pairs.shape)
         right = items_right(metric, trainable.model(), pairs)
         trainable.module.train()
         value, interval = float(right.mean()), wilson_in_clusters(right, pairs.outline.clusters)

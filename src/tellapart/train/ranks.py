@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from tellapart.errors import RunError, TellapartError, require
-from tellapart.train.config import TrainConfig
 
 __all__ = ["RankGroup", "open_accelerator"]
 
@@ -125,7 +124,7 @@ def _describe(error: Exception) -> tuple[type[TellapartError], str]:
     return RunError, str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
-def open_accelerator(config: TrainConfig) -> Any:
+def open_accelerator(device: str) -> Any:
     """Return accelerate's view of this process: one of several under torchrun.
 
     Its own mixed precision is off, for accelerate fixes that once a process; `autocast` takes its place.
@@ -136,15 +135,15 @@ def open_accelerator(config: TrainConfig) -> Any:
     """
     accelerate = require("accelerate", extra="train")
     try:
-        accelerator = accelerate.Accelerator(cpu=config.device == "cpu", mixed_precision="no")
+        accelerator = accelerate.Accelerator(cpu=device == "cpu", mixed_precision="no")
     except ValueError as error:
         raise RunError(
             f"accelerate was given another device or precision in this process before, and keeps to it ({error}); "
             "train in a process of its own"
         ) from error
-    if accelerator.device.type != config.device:
+    if accelerator.device.type != device:
         raise RunError(
-            f"device {config.device!r} is not available; accelerate finds {accelerator.device.type!r} (it keeps to the "
+            f"device {device!r} is not available; accelerate finds {accelerator.device.type!r} (it keeps to the "
             "device that a process began with)"
         )
     return accelerator

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError
@@ -81,7 +82,7 @@ def train_seeds(
 
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
     """
-    ranks = RankGroup(open_accelerator(config))
+    ranks = RankGroup(open_accelerator(config.device))
     records: list[TrainRecord] = []
     for seed in range(config.seed, config.seed + count):
         seeded, folder = config.model_copy(update={"seed": seed}), out / f"seed-{seed:03d}"
@@ -104,7 +105,11 @@ def _read_done(config: TrainConfig, folder: Path, limit: int | None) -> TrainRec
     if not (folder / "record.json").is_file():
         return None
     record = read_record(folder)
-    return record if (record.config, record.limit) == (config.model_dump(mode="json"), limit) else None
+    try:
+        before = TrainConfig.model_validate(record.config)  # a key that is younger than the record gets its default
+    except ValidationError:
+        return None
+    return record if (before, record.limit) == (config, limit) else None
 
 
 def read_seeds(out: Path) -> list[TrainRecord]:

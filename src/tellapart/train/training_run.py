@@ -19,7 +19,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
 from tellapart.train.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
-from tellapart.train.config import TrainConfig
+from tellapart.train.config import DataConfig, ReportConfig, TrainConfig
 from tellapart.train.data.augmentation import warn_of_flips
 from tellapart.train.data.leaks import Leak, find_leaks, refuse_leaks
 from tellapart.train.data.rows import TrainingRows, read_rows
@@ -68,6 +68,7 @@ class FinishedRun:
 class _Beginning:
     """The facts of a run that are known before its first step."""
 
+    config: TrainConfig
     started: str
     clock: float
     fingerprint: str
@@ -104,31 +105,34 @@ def run_training(
         TellapartError: a file is missing or not what it must be, the folder holds another run, or training diverges.
     """
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    ranks, files, name = RankGroup(open_accelerator(config)), RunFiles(out), resolve_name(config.model, home)
-    ranks.first(lambda: build_recipes(config, home, progress))
+    ranks, files, name = RankGroup(open_accelerator(config.device)), RunFiles(out), resolve_name(config.model, home)
+    ranks.first(lambda: build_recipes(config.data, home, progress))
     with ranks.together():
         rows, validation = _read_data(config, home)
-        trainable, facts = open_start(name, config)
+        trainable, facts = open_start(name, config.start_settings())
 
     def begin() -> _Beginning:
-        leaks = find_leaks(rows, config.report.benchmarks, progress, _place(config, home))
+        leaks = find_leaks(rows, config.report.benchmarks, progress, _place(config.data, home))
         if not allow_leak:
             refuse_leaks(leaks)
         warn_of_flips(config.data.augment, rows)
         fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
-        data, resumed = _data_record(config, rows, validation), files.claim(fingerprint, resume=resume)
-        return _Beginning(started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
+        data, resumed = (
+            _data_record(config.validation.metric, rows, validation),
+            files.claim(fingerprint, resume=resume),
+        )
+        return _Beginning(config, started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
 
     beginning = ranks.first(begin)
     if trainable is None:
-        name, trainable = draw_start(name, config, files.start, ranks)
+        name, trainable = draw_start(name, config.start_settings(), files.start, ranks)
     with ranks.together():
         if config.lora is not None:
             add_updates(trainable, config.lora, config.seed)
         if config.optimiser.tower == "text":
             freeze_images(trainable)
         add_dropout(trainable.module, config.dropout)
-        before = weights_of(trainable.module) if ranks.leads and _sweeps(config) else {}
+        before = weights_of(trainable.module) if ranks.leads and _sweeps(config.report) else {}
     import_torch().manual_seed(config.seed)
     step = FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep
     with open_trackers(config.log, files.folder, config.name) as trackers:
@@ -139,14 +143,14 @@ def run_training(
     with ranks.together():
         if ranks.leads:
             finished = replace(finished, name=_save(trainable, files))
-            finished = _measure(training, (name, _place(config, home)), before, finished, progress)
-            finished = _write_record(config, beginning, files, finished)
+            finished = _measure(training, (name, _place(config.data, home)), before, finished, progress)
+            finished = _write_record(beginning, files, finished)
     ranks.leave()
     return finished
 
 
-def _sweeps(config: TrainConfig) -> bool:
-    return bool(config.report.benchmarks and config.report.alphas)
+def _sweeps(report: ReportConfig) -> bool:
+    return bool(report.benchmarks and report.alphas)
 
 
 def _measure(
@@ -181,7 +185,7 @@ def _measure(
     )
     folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
     finished = replace(finished, comparison=compare(folders[0], folders[1]))
-    if not _sweeps(config):
+    if not _sweeps(config.report):
         return finished
     after = weights_of(trainable.module)
 
@@ -203,11 +207,11 @@ def _save(trainable: Trainable, files: RunFiles) -> str:
     return name.replace(str(draft), str(files.model))
 
 
-def _write_record(config: TrainConfig, beginning: _Beginning, files: RunFiles, finished: FinishedRun) -> FinishedRun:
+def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun) -> FinishedRun:
     """Write the model card, then the record: it comes last, so where it exists the run is complete."""
     state = finished.state
     record = TrainRecord(
-        config=config.model_dump(mode="json"),
+        config=beginning.config.model_dump(mode="json"),
         fingerprint=beginning.fingerprint,
         start=beginning.start,
         model=finished.name,
@@ -217,7 +221,7 @@ def _write_record(config: TrainConfig, beginning: _Beginning, files: RunFiles, f
         resumed=finished.resumed,
         ranks=beginning.ranks,
         versions=versions(),
-        machine=this_machine(config.device),
+        machine=this_machine(beginning.config.device),
         data=beginning.data,
         leaks=beginning.leaks,
         steps=state.step,
@@ -232,14 +236,14 @@ def _write_record(config: TrainConfig, beginning: _Beginning, files: RunFiles, f
     return replace(finished, record=record)
 
 
-def _data_record(config: TrainConfig, rows: TrainingRows, validation: PairSet | None) -> DataRecord:
+def _data_record(metric: str | None, rows: TrainingRows, validation: PairSet | None) -> DataRecord:
     return DataRecord(
         rows=len(rows),
         images=len(set(rows.image_ids.tolist())),
         items=len(rows.items),
         fingerprint=rows.fingerprint,
         validation=None if validation is None else len(validation),
-        validation_metric=None if validation is None else metric_of(config, validation.shape),
+        validation_metric=None if validation is None else metric_of(metric, validation.shape),
     )
 
 
@@ -248,21 +252,21 @@ def _add_title(progress: Progress) -> Callable[[str], Progress]:
     return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
 
 
-def _place(config: TrainConfig, home: Path) -> Locations:
+def _place(data: DataConfig, home: Path) -> Locations:
     """Return where the sets that are validated and reported on lie, and what is allowed of them."""
-    return Locations(data=data_folder(config, home), outside=config.data.outside_images)
+    return Locations(data=data_folder(data, home), outside=data.outside_images)
 
 
 def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet | None]:
     """Read the training rows, and the validation set: the named one, or the clusters that `share` leaves."""
     data = config.data
-    rows = read_rows(find_sources(config, home), home, data.images, take=data.take, outside=data.outside_images)
-    if config.data.validation is not None:
-        name = resolve_name(config.data.validation, home)
-        pairs = validation_set(name, config.report.benchmarks, _place(config, home))
-        metric_of(config, pairs.shape)
+    rows = read_rows(find_sources(data, home), home, data.images, take=data.take, outside=data.outside_images)
+    if data.validation is not None:
+        name = resolve_name(data.validation, home)
+        pairs = validation_set(name, config.report.benchmarks, _place(config.data, home))
+        metric_of(config.validation.metric, pairs.shape)
         return rows, pairs
-    if config.data.share == 1:
+    if data.share == 1:
         return rows, None
-    rows, rest = rows.split(config.data.share)
+    rows, rest = rows.split(data.share)
     return rows, left_over(rest)

@@ -42,14 +42,14 @@ def settings(tmp_path: Path) -> TrainConfig:
     ("shape", "metric"), [((2, 2), "group_score"), ((1, 2), "choice_score"), ((1, 5), "choice_score")]
 )
 def test_the_strictest_metric_of_a_shape_chooses(settings: TrainConfig, shape: tuple[int, int], metric: str) -> None:
-    assert metric_of(settings, shape) == metric
+    assert metric_of(settings.validation.metric, shape) == metric
 
 
 def test_a_metric_that_the_shape_has_not_is_refused(tmp_path: Path) -> None:
     settings = TrainConfig(**table(tmp_path, validation={"metric": "group_score"}))
     with raises(DataError, "'group_score'", "choice_score"):
-        metric_of(settings, (1, 2))
-    assert metric_of(TrainConfig(**table(tmp_path, validation={"metric": "text_score"})), (2, 2)) == "text_score"
+        metric_of(settings.validation.metric, (1, 2))
+    assert metric_of("text_score", (2, 2)) == "text_score"
 
 
 def test_a_set_that_is_reported_or_unknown_is_refused() -> None:

@@ -37,11 +37,14 @@ def test_the_gradient_is_the_mean_of_the_parts_gradients(tmp_path: Path) -> None
     )  # fmt: skip
     run_training(settings, tmp_path, tmp_path / "run")
     _, trainable = draw_start(
-        f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", RankGroup(open_accelerator(settings))
+        f"new:{tmp_path / 'arch'}",
+        settings.start_settings(),
+        tmp_path / "start",
+        RankGroup(open_accelerator(settings.device)),
     )
     trainable.module.train()
     rows = read_rows(["folder:train"], tmp_path)
-    steps = DualStep(settings, trainable, rows, open_accelerator(settings), trainable.module)
+    steps = DualStep(settings, trainable, rows, open_accelerator(settings.device), trainable.module)
     order = BatchOrder(rows, 12, 0)
     parts = [order.batch(part, parts=3) for part in range(3)]
     assert [len(part) for part in parts] == [4, 4, 4] and [*parts[0], *parts[1], *parts[2]] == order.batch(0)

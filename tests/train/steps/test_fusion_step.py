@@ -149,7 +149,7 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Pa
         tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-ranking"},
         matching={"source": "rows", "negatives": 3, "close": 1},
     )  # fmt: skip
-    encoder, accelerator = open_fusion(settings.model, "cpu"), open_accelerator(settings)
+    encoder, accelerator = open_fusion(settings.model, "cpu"), open_accelerator(settings.device)
     steps = FusionStep(settings, encoder, mined, accelerator, encoder.module)
     drawn = steps.draw([3, 8, 5], 0)
     assert drawn.rows[:3] == [3, 8, 5] and len(set(drawn.rows)) == len(drawn.rows)

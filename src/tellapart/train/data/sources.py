@@ -13,48 +13,48 @@ from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
-from tellapart.train.config import TrainConfig
+from tellapart.train.config import DataConfig
 
 __all__ = ["RECIPE", "build_recipes", "data_folder", "find_sources"]
 
 RECIPE = "recipe:"
 
 
-def data_folder(config: TrainConfig, home: Path) -> Path | None:
+def data_folder(config: DataConfig, home: Path) -> Path | None:
     """Return the folder of the data that `data.folder` or `--data` names, or None.
 
     Raises:
         DataError: there is no such folder.
     """
-    if config.data.folder is None:
+    if config.folder is None:
         return None
-    folder = home / Path(config.data.folder).expanduser()
+    folder = home / Path(config.folder).expanduser()
     if not folder.is_dir():
         raise DataError(f"--data, or data.folder: there is no folder {folder}")
     return folder
 
 
-def build_recipes(config: TrainConfig, home: Path, progress: Progress | None = None) -> None:
+def build_recipes(config: DataConfig, home: Path, progress: Progress | None = None) -> None:
     """Build the set of every recipe among the sources; one that is built is left as it is.
 
     Raises:
         TellapartError: as `tellapart.builders.pipeline.build`.
     """
-    for source in config.data.train:
+    for source in config.train:
         if source.startswith(RECIPE):
             recipe = _recipe(source, home)
             folder, workers = data_folder(config, home), os.cpu_count() or 1
             build(recipe, _set_of(recipe), workers=workers, progress=progress, paths=folder)
 
 
-def find_sources(config: TrainConfig, home: Path) -> list[str]:
+def find_sources(config: DataConfig, home: Path) -> list[str]:
     """Return the sources as `read_rows` takes them: a recipe as its set, a path where it is.
 
     A path is that in the configuration's folder; where there is nothing, that in the folder of the data.
     """
     data = data_folder(config, home)
     found = []
-    for source in config.data.train:
+    for source in config.train:
         if source.startswith(RECIPE):
             found.append(f"folder:{_set_of(_recipe(source, home)).absolute()}")
             continue

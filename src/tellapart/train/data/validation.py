@@ -18,20 +18,19 @@ from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.paired import paired_difference
-from tellapart.train.config import TrainConfig
 from tellapart.train.data.rows import TrainingRows
 
 __all__ = ["better_beyond_doubt", "items_right", "left_over", "metric_of", "validation_set"]
 
 
-def metric_of(config: TrainConfig, shape: tuple[int, int]) -> str:
+def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
     """Return the metric that chooses: the configured one, or the strictest that the set's shape has.
 
     Raises:
         DataError: the metric is not defined for that shape.
     """
-    defined = [metric.name for metric in defined_for(shape) if metric.binary]
-    name = config.validation.metric or ("group_score" if "group_score" in defined else defined[0])
+    defined = [one.name for one in defined_for(shape) if one.binary]
+    name = metric or ("group_score" if "group_score" in defined else defined[0])
     if name not in defined:
         raise DataError(
             f"validation.metric: {name!r} is not defined for items of {describe(shape)}; use one of "

@@ -7,7 +7,7 @@ from pathlib import Path
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import declared_prefix
 from tellapart.models.fusion.prefix import FusionPrefix
-from tellapart.train.config import TrainConfig
+from tellapart.train.config import StartSettings
 from tellapart.train.encoders.fusion_encoder import open_fusion
 from tellapart.train.encoders.new_model import NEW, new_model_facts, write_new_model
 from tellapart.train.encoders.trainable import Trainable, TrainableDual
@@ -17,7 +17,7 @@ from tellapart.train.ranks import RankGroup
 __all__ = ["draw_start", "open_dual", "open_start", "resolve_name"]
 
 
-def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
+def open_start(name: str, settings: StartSettings) -> tuple[Trainable | None, str]:
     """Open the start; return it with the fingerprint of its weights.
 
     A `new:` model has no weights yet: it comes back as None, with the fingerprint of its architecture; `draw_start`
@@ -30,11 +30,11 @@ def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
     """
     if name.startswith(NEW):
         return None, new_model_facts(Path(name.removeprefix(NEW)))
-    trainable = _open(name, config)
+    trainable = _open(name, settings)
     return trainable, trainable.model().fingerprint
 
 
-def draw_start(name: str, config: TrainConfig, folder: Path, ranks: RankGroup) -> tuple[str, Trainable]:
+def draw_start(name: str, settings: StartSettings, folder: Path, ranks: RankGroup) -> tuple[str, Trainable]:
     """Draw a `new:` model's weights on rank 0, unless the folder exists, and open it on all ranks.
 
     Returns:
@@ -44,37 +44,35 @@ def draw_start(name: str, config: TrainConfig, folder: Path, ranks: RankGroup) -
         TellapartError: as `open_start` and `write_new_model`.
     """
     new = Path(name.removeprefix(NEW))
-    ranks.first(lambda: write_new_model(new, folder, config.seed))
+    ranks.first(lambda: write_new_model(new, folder, settings.seed))
     with ranks.together():
-        drawn = write_new_model(new, folder, config.seed)  # drawn again where the first rank's disk is not seen
-        trainable = _open(drawn, config)
+        drawn = write_new_model(new, folder, settings.seed)  # drawn again where the first rank's disk is not seen
+        trainable = _open(drawn, settings)
     return drawn, trainable
 
 
-def _open(name: str, config: TrainConfig) -> Trainable:
+def _open(name: str, settings: StartSettings) -> Trainable:
     """Open a fusion encoder or a dual one, as the loss needs it."""
-    if isinstance(config.find_loss(), FusionLoss):
-        if config.compile is not None:
+    if isinstance(settings.terms[0].loss, FusionLoss):
+        if settings.compiled is not None:
             raise DataError(
-                f"compile: {config.compile!r} is for dual encoders; a step of a fusion encoder draws its pairs inside "
-                "the pass, which leaves nothing to compile; leave it out"
+                f"compile: {settings.compiled!r} is for dual encoders; a step of a fusion encoder draws its pairs "
+                "inside the pass, which leaves nothing to compile; leave it out"
             )
-        contrast = config.matching is None or config.matching.contrast
-        heads = (term.reading for term in config.loss_terms())
-        also = [head for head in dict.fromkeys(heads) if head not in {None, config.reading or "itm"}]
+        contrast = settings.matching is None or settings.matching.contrast
+        heads = (term.reading for term in settings.terms)
+        also = [head for head in dict.fromkeys(heads) if head not in {None, settings.reading or "itm"}]
         return open_fusion(
-            name, config.device, config.reading, contrast=contrast, image_size=config.image_size, also=also
+            name, settings.device, settings.reading, contrast=contrast, image_size=settings.image_size, also=also
         )
-    if config.image_size is not None:
+    if settings.image_size is not None:
         raise DataError(
-            f"image_size: {config.image_size} pixels are for a fusion encoder in its authors' file; leave it out"
+            f"image_size: {settings.image_size} pixels are for a fusion encoder in its authors' file; leave it out"
         )
-    if config.matching is not None:
-        raise DataError(
-            f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {config.loss['name']!r} is none"
-        )
-    trainable = open_dual(name, config.device)
-    losses = [term.loss for term in config.loss_terms() if isinstance(term.loss, DualLoss)]
+    if settings.matching is not None:
+        raise DataError(f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {settings.loss!r} is none")
+    trainable = open_dual(name, settings.device)
+    losses = [term.loss for term in settings.terms if isinstance(term.loss, DualLoss)]
     if any(loss.bias for loss in losses) and isinstance(trainable, TrainableDual):
         trainable.add_bias()
     if any(loss.local for loss in losses) and isinstance(trainable, TrainableDual):

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import DataError, quote
-from tellapart.train.config import TrainConfig
 from tellapart.train.data.batch_order import draw_choices, draw_units
 from tellapart.train.data.joined_rows import JoinedRows, draw_joined
-from tellapart.train.data.rows import TrainingRows
 from tellapart.train.encoders.trainable import Encoded, Inputs, autocast
 from tellapart.train.losses.batch import Batch, LossParts
 from tellapart.train.losses.loss import DualLoss
@@ -29,7 +27,7 @@ from tellapart.train.steps.step import TrainingStep
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DrawnRows", "DualStep", "negative_settings"]
+__all__ = ["DrawnRows", "DualStep"]
 
 #: Some prepared images and some texts that are encoded at a time.
 _Piece = tuple[Sequence[Inputs], Sequence[str]]
@@ -59,64 +57,12 @@ class DrawnRows:
         return len(self.joined[0].captions) - 1 if self.joined else 0
 
 
-def negative_settings(config: TrainConfig, rows: TrainingRows) -> tuple[int, str]:
-    """Return how many false captions each image gets, and what becomes of its hard counterpart.
-
-    The loss's published numbers fill in what the configuration does not say.
-
-    Raises:
-        DataError: rows lack the hard counterparts that are asked for.
-    """
-    loss, every = config.find_loss(), all(row.counterparts for row in rows.rows)
-    assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
-    if loss.units and (lacks := [number for number, row in enumerate(rows.rows) if not row.units]):
-        raise DataError(
-            f"loss {config.loss['name']!r}: row {lacks[0]} ({quote(rows.rows[lacks[0]].caption)}) has no units; give "
-            "units in its file, or leave it out"
-        )
-    captions = loss.negative_captions if config.data.negative_captions is None else config.data.negative_captions
-    published = "none" if loss.negative_images == "pairs" and not every else loss.negative_images
-    images = config.data.negative_images or published
-    if images != "none" and not every:
-        number, row = next((n, row) for n, row in enumerate(rows.rows) if not row.counterparts)
-        raise DataError(
-            f'loss {config.loss["name"]!r} with negative_images = "{images}": row {number} ({row.image.name}: '
-            f"{quote(row.caption)}) has no hard counterpart; give negative_images in its file, or set "
-            'data.negative_images = "none"'
-        )
-    return captions, images
-
-
-def join_settings(config: TrainConfig, rows: TrainingRows) -> tuple[str, int]:
-    """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each.
-
-    Raises:
-        DataError: the loss reads no joined pictures, or a row has no further true caption, or there is one picture.
-    """
-    name, data = config.loss["name"], config.data
-    joins = getattr(config.find_loss(), "joins", False)
-    how = data.join or ("alternate" if joins else "none")
-    count = 2 if data.positive_captions is None else data.positive_captions
-    if not joins and (how != "none" or data.positive_captions):
-        raise DataError(f"data.join, data.positive_captions: loss {name!r} reads no joined pictures; leave them out")
-    if how == "none":
-        return how, 0
-    if len(set(rows.image_ids.tolist())) < 2:
-        raise DataError(f'data.join = "{how}": all rows show one picture, and there is no other to join to it')
-    if count and (lacks := [number for number, row in enumerate(rows.rows) if not row.positives]):
-        raise DataError(
-            f"loss {name!r}: row {lacks[0]} ({quote(rows.rows[lacks[0]].caption)}) has no further true caption; give "
-            "positive_captions in its file, or set data.positive_captions = 0"
-        )
-    return how, count
-
-
 class DualStep(TrainingStep):
     """Training steps of a dual encoder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._captions, self._counterparts = negative_settings(self.config, self.rows)
+        self._captions, self._counterparts = self._choose_negatives()
         loss = self.config.find_loss()
         self._units: int = getattr(loss, "units", 0)
         if getattr(loss, "local", False) and self.config.batch.micro is not None:
@@ -124,7 +70,60 @@ class DualStep(TrainingStep):
                 f"batch.micro: loss {self.config.loss['name']!r} reads patches and words, which are not encoded in "
                 "pieces; leave it out"
             )
-        self._join, self._positives = join_settings(self.config, self.rows)
+        self._join, self._positives = self._choose_joins()
+
+    def _choose_negatives(self) -> tuple[int, str]:
+        """Return how many false captions each image gets, and what becomes of its hard counterpart.
+
+        The loss's published numbers fill in what the configuration does not say.
+
+        Raises:
+            DataError: rows lack the hard counterparts that are asked for.
+        """
+        loss, name, data, rows = self.config.find_loss(), self.config.loss["name"], self.config.data, self.rows.rows
+        assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
+        every = all(row.counterparts for row in rows)
+        if loss.units and (lacks := [number for number, row in enumerate(rows) if not row.units]):
+            raise DataError(
+                f"loss {name!r}: row {lacks[0]} ({quote(rows[lacks[0]].caption)}) has no units; give "
+                "units in its file, or leave it out"
+            )
+        captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
+        published = "none" if loss.negative_images == "pairs" and not every else loss.negative_images
+        images = data.negative_images or published
+        if images != "none" and not every:
+            number, row = next((n, row) for n, row in enumerate(rows) if not row.counterparts)
+            raise DataError(
+                f'loss {name!r} with negative_images = "{images}": row {number} ({row.image.name}: '
+                f"{quote(row.caption)}) has no hard counterpart; give negative_images in its file, or set "
+                'data.negative_images = "none"'
+            )
+        return captions, images
+
+    def _choose_joins(self) -> tuple[str, int]:
+        """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each.
+
+        Raises:
+            DataError: the loss reads no joined pictures, or a row has no further true caption, or there is one picture.
+        """
+        name, data, rows = self.config.loss["name"], self.config.data, self.rows.rows
+        joins = getattr(self.config.find_loss(), "joins", False)
+        how = data.join or ("alternate" if joins else "none")
+        count = 2 if data.positive_captions is None else data.positive_captions
+        if not joins and (how != "none" or data.positive_captions):
+            raise DataError(
+                f"data.join, data.positive_captions: loss {name!r} reads no joined pictures; leave them out"
+            )
+        if how == "none":
+            return how, 0
+        if len(set(self.rows.image_ids.tolist())) < 2:
+            raise DataError(f'data.join = "{how}": all rows show one picture, and there is no other to join to it')
+        if count and (lacks := [number for number, row in enumerate(rows) if not row.positives]):
+            raise DataError(
+                f"loss {name!r}: row {lacks[0]} ({quote(rows[lacks[0]].caption)}) has no further true caption; give "
+                "positive_captions in its file, or set data.positive_captions = 0"
+            )
+        return how, count
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
         """Return what a step encodes of this rank's rows."""
