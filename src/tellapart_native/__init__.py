@@ -1,1 +1,1 @@
-"""Models as their authors released them: each family's own file, graph, preprocessing and heads."""
+"""Models as their authors released them: file, graph, preprocessing and heads of each family."""

@@ -1,4 +1,4 @@
-"""Declarations of families: how a file of the authors becomes a module, and what is read from it."""
+"""Declarations of families: how a file of the authors becomes a module, and the readings of it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading"]
 
-#: Width of one attention head in every published file, but where a family says otherwise.
+#: Width of one attention head in every published file, unless a family names another.
 HEAD_WIDTH = 64
 
-#: Bytes; torch's own memory begins at a multiple of them.
+#: Bytes; torch's memory begins at a multiple of them.
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a file says of its model: shapes of its tensors, and settings that stand beside them.
+    """The facts of a file about its model: shapes of its tensors, and settings.
 
     Attributes:
         source: the file, for errors.
         shapes: of the tensors, by name.
-        settings: fields of `config.json` beside the file, or of the checkpoint's own configuration.
+        settings: fields of `config.json` beside the file, or of the configuration in the checkpoint.
         heads_found: numbers of attention heads that `heads` returned, by setting.
     """
 
@@ -54,7 +54,7 @@ class Layout:
             ModelError: the file has no such tensor.
         """
         if name not in self.shapes:
-            raise ModelError(f"{self.source} has no {name}; it is of another family, or not whole")
+            raise ModelError(f"{self.source} has no {name}; it is of another family, or incomplete")
         return tuple(self.shapes[name])
 
     def count(self, pattern: str) -> int:
@@ -67,7 +67,7 @@ class Layout:
         return any(name.startswith(prefix) for name in self.shapes)
 
     def heads(self, width: int, setting: str = "num_attention_heads", each: int = HEAD_WIDTH) -> int:
-        """Return the number of attention heads, which no shape tells: as configured, or of the published width each.
+        """Return the number of attention heads, which is in no shape: as configured, or of the published width each.
 
         Raises:
             ModelError: it is not configured, and the width is not one of published files.
@@ -93,7 +93,7 @@ class NativeHalves(Halves):
         self.context: int = module.config.context
 
     def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take what the halves read or write beside a text: nothing, but for captioners and answers in words."""
+        """Take the words that the halves need beyond a text: captioners and answers in words have some."""
 
     @property
     def facts(self) -> str:
@@ -107,11 +107,11 @@ class Reading:
 
     Attributes:
         halves: makes the halves from the module. Of a cosine, each half is one vector.
-        read: what is read from the joint's output: `itm`, `itm_logit`, `cosine`, `likelihood`; or from another task's
+        read: meaning of the joint's output: `itm`, `itm_logit`, `cosine`, `likelihood`; or from another task's
             head: `answers`, `two_images`, `heat` or `box`.
         needs: the tensor that a file must have for it.
         lacks: a tensor that it must not have, as another task's file does; empty for none.
-        prompt: what a text is put into, in place of `{}`; None for the family's.
+        prompt: a wording around a text, which replaces `{}`; None for the family's.
     """
 
     halves: Callable[[Network], Halves]
@@ -132,14 +132,14 @@ class NativeFamily:
         readings: by name; the first one that a file has is the default.
         vocabulary: the hub's name of the tokenizer.
         images: makes the preprocessing from the module; None of a family that reads a detector's regions.
-        ends: whether a text is read with a token at its end, [SEP] say.
+        ends: whether a text is read with a token at its end, such as [SEP].
         rename: takes a name in the file to that in the module.
         ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
         ignored_without: patterns that no reading needs in a file that has no name with the beginning given here.
-        resize: takes the tensors to another image size, by the authors' own method; None if there is none.
+        resize: takes the tensors to another image size, by the authors' method; None without one.
         clean: the authors' cleaner of captions; None if they have none, or none is known.
-        prompt: what a caption is put into, in place of `{}`.
-        begin_training: adds to a module, for a reading, what its authors' training begins with and a file may lack;
+        prompt: a wording around a caption, which replaces `{}`.
+        begin_training: adds parts to a module, for a reading, that training begins with and a file may lack;
             None if the family cannot be trained.
         contrast: unimodal vectors of a trainable family; None if it has none.
     """

@@ -71,7 +71,7 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
 
 
 def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: int | None = None) -> OpenedModel:
-    """Build the module of a file and put its weights in, at its own image size or another.
+    """Build the module of a file and put its weights in, at its image size or another.
 
     Raises:
         ModelError: as `load_native`.
@@ -96,7 +96,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
 
 
 def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
-    """Return the settings that `config.json` beside the file names, else those that the checkpoint holds itself."""
+    """Return the settings that `config.json` beside the file names, else those in the checkpoint."""
     beside = checkpoint.path.with_name("config.json")
     if beside.is_file():
         settings = load_json(beside)
@@ -109,7 +109,7 @@ def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
 
 
 def _fairseq_parts(beside: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
-    """Return what fairseq calls its arguments: `args`, or `model` and `task` in `cfg` of later versions."""
+    """Return the arguments that fairseq keeps: `args`, or `model` and `task` in `cfg` of later versions."""
     later = beside.get("cfg")
     parts = [beside.get("args"), *((later.get("model"), later.get("task")) if isinstance(later, Mapping) else ())]
     return [part for part in parts if isinstance(part, Mapping)]
@@ -135,7 +135,7 @@ def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
 
 
 def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of that folder, else the one beside the file, else the family's own of the hub.
+    """Load the tokenizer of that folder, else of the file's folder, else the family's on the hub.
 
     Raises:
         ModelError: there is none, or it is not the model's.
@@ -157,7 +157,7 @@ def prepare(
     Args:
         opened: the model.
         options: texts, tokenizer, regions.
-        reading: if it puts texts into words of its own, or predicts their end.
+        reading: if it has a prompt, or predicts the end of texts.
 
     Raises:
         ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.

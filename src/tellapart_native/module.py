@@ -17,7 +17,7 @@ __all__ = ["NativeConfig", "build_head", "unit"]
 
 
 class NativeConfig:
-    """What a module is made by, beside its weights.
+    """The facts that a module is built from; the weights are in its file.
 
     Attributes:
         model_type: name of the family.

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["TOKENIZER_FILES", "declare_prefix", "find_family"]
 
-#: A tokenizer beside a model's file; the first is enough.
+#: A tokenizer in the folder of a model's file; the first is enough.
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "vocab.json", "merges.txt", "spiece.model")
 
-#: Code that the numbers of these models depend on, beside that of tellapart.
+#: Code that the numbers of these models depend on, as on that of tellapart.
 _CODE = Path(__file__).parent
 
 
@@ -67,7 +67,7 @@ def _open_trainable(
 
 
 def _list_files(name: str) -> list[Path] | None:
-    """Return the file, what lies beside it that counts, and this code; None if the tokenizer comes from the hub."""
+    """Return the file, tokenizer and settings in its folder, and this code; None if the tokenizer is the hub's."""
     path = Path(name.partition(":")[2]).expanduser()
     folder = path if path.is_dir() else path.parent
     beside = [folder / name for name in (*TOKENIZER_FILES, "config.json") if (folder / name).is_file()]

@@ -1,4 +1,4 @@
-"""What a reading makes of an encoder: scores of pairs, vectors, or the answers of another task's head."""
+"""The models that readings make of an encoder: scores of pairs, vectors, or the answers of another task's head."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
 
 
 def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Give a head the words it puts out: one that chooses answers the list beside its file, a captioner its tokens.
+    """Give a head its words: the list in the file's folder if it chooses answers, the tokens of a captioner.
 
     Raises:
         ModelError: there is no such list, or it does not fit the head.
@@ -51,7 +51,7 @@ def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase)
 
 
 def make_model(encoder: TorchFusionEncoder, halves: Halves) -> NativeModel:
-    """Make the model that gives what the encoder's reading says."""
+    """Make the model of the encoder's reading."""
     if isinstance(halves, Answers):
         return FusionAnswers(encoder, halves.answers)
     if isinstance(halves, Writer):

@@ -26,19 +26,19 @@ __all__ = ["convert_model", "save_native"]
 def convert_model(name: str, folder: Path, *, tokenizer: Path | None = None) -> int:
     """Write the folder that `-m FOLDER` opens as the same model: its scores are equal to the bit.
 
-    What no reading needs (momentum copies, queues, other tasks' heads) is left out; the list of answers beside the file
-    is copied.
+    Parts that no reading needs (momentum copies, queues, other tasks' heads) are left out; the list of answers in the
+    file's folder is copied.
 
     Args:
         name: of the model, as `albef:FILE`.
         folder: a new one, or an empty one.
-        tokenizer: folder of the tokenizer, if it is neither beside the file nor on the hub.
+        tokenizer: folder of the tokenizer, if neither the file's folder nor the hub has it.
 
     Returns:
         The number of the model's parameters.
 
     Raises:
-        ModelError: the file or the tokenizer is not whole.
+        ModelError: the file or the tokenizer is incomplete.
         DataError: the folder holds something already, or cannot be written.
         MissingDependencyError: torch, timm, transformers or safetensors is not installed.
     """

@@ -22,7 +22,7 @@ def open_trainable(
     """Open an authors' file with the matching heads of some readings; the first one is that of validations.
 
     Raises:
-        ModelError: the family cannot be trained, a reading is of no matching head, or the file is not what it must be.
+        ModelError: the family cannot be trained, a reading is of no matching head, or the file does not fit.
         MissingDependencyError: torch, timm or transformers is not installed.
     """
     prefix, _, file = name.partition(":")

@@ -88,7 +88,7 @@ def _build(layout: Layout) -> Network:
     module.text_encoder = build_text(layout)
     embeddings, context = module.text_encoder.embeddings, _CONTEXT
     if add_task_heads(module, layout):
-        context = embeddings.position_embeddings.num_embeddings  # questions and sentences are read whole
+        context = embeddings.position_embeddings.num_embeddings  # questions and sentences are not cut
     else:
         for name in ("vision_proj", "text_proj", "itm_head"):
             setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
@@ -114,7 +114,7 @@ FAMILY = NativeFamily(
     },
     images=lambda module: square(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
-    ends=False,  # the authors' own tokenizer adds no [SEP] to a single text
+    ends=False,  # the authors' tokenizer adds no [SEP] to a single text
     rename=rename_text,
     ignored=(
         "*_m.*",

@@ -1,8 +1,8 @@
 """BLIP (Li et al. 2022) from its authors' file: a ViT, and a BERT whose every layer can read the image.
 
-Its matching head was trained with a mark of its own, `[ENC]`, in place of the text's first token. The authors'
+Its matching head was trained with the mark `[ENC]` in place of the text's first token. The authors'
 retrieval evaluation keeps it, and adds the cosine of the contrastive heads to the head's logit; their demo and the
-models on the hub have `[CLS]` there. So the readings with `[ENC]` come first here, and `itm` is what `hf:` reads.
+models on the hub have `[CLS]` there. So the readings with `[ENC]` come first here, and `itm` is the reading of `hf:`.
 """
 
 from __future__ import annotations

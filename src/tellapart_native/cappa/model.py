@@ -56,7 +56,7 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
     def forward(self, states: Tensor, source: Tensor | None = None, *, causal: bool = False) -> Tensor:
         """Read the source `(batch, m, width)`, the states `(batch, n, width)` themselves if there is none.
 
-        With `causal`, places are told by rotation, and none reads a later one.
+        With `causal`, a rotation marks places, and none reads a later one.
         """
         source = states if source is None else source
         query, key, value = (
@@ -137,7 +137,7 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
         self.logits = nn.Linear(*reversed(layout.shape(f"{prefix}.logits.weight")))
 
     def forward(self, ids: Tensor, image: Tensor) -> Tensor:
-        """Return logits of what follows each of int64 `(batch, tokens)`: `(batch, tokens, vocabulary)`."""
+        """Return logits of the token behind each of int64 `(batch, tokens)`: `(batch, tokens, vocabulary)`."""
         states = self.embedding(ids)
         for block in self.blocks:
             states = block(states, image)
@@ -150,7 +150,7 @@ def _blocks(layout: Layout, prefix: str) -> ModuleList:
 
 
 def resize_linearly(table: Tensor, size: int) -> Tensor:
-    """Resize positions `(rows, width)` to `(size, width)`, linearly: fewer ones are means of what they stand for."""
+    """Resize positions `(rows, width)` to `(size, width)`, linearly: fewer ones are means of the old."""
     rows = len(table)
     if rows == size:
         return table

@@ -32,7 +32,7 @@ __all__ = ["FAMILY", "Fiber", "FiberCosine", "FiberRank"]
 #: FIBER's captioner writes without a prompt.
 FIBER_CAPTION = Prompt("fiber-caption", 1, "", "FIBER (Dou et al. 2022), its captioning code")
 
-#: Tokens of a text in the authors' fine-tuning, where the file does not say.
+#: Tokens of a text in the authors' fine-tuning, for a file without a number.
 _CONTEXT = 50
 
 #: With which EqSim's fork begins, where a file has none: CLIP's.
@@ -58,7 +58,7 @@ class GatedWindowAttention(WindowAttention):
         own = super().forward(windows, apart)
         if text is None:
             return own
-        queries = self.qkv_i2t(self.norm_i2t_i(own)).flatten(1, 2)  # every window reads the whole text
+        queries = self.qkv_i2t(self.norm_i2t_i(own)).flatten(1, 2)  # every window reads all of the text
         keys, values = self.qkv_text_i2t(text).chunk(2, -1)
         attended = attend(queries, keys, values, mask, self.heads)
         return own + self.alpha_i2t * self.proj_i2t(attended).view_as(own)
@@ -116,7 +116,7 @@ class Fiber(NativeHalves):
         return self.head(self.pool(images, texts))
 
     def head(self, pooled: Tensor) -> Tensor:
-        """Take what `pool` returns to the head's logits, `(batch, classes)`."""
+        """Take the output of `pool` to the head's logits, `(batch, classes)`."""
         return self.module.itm_score.fc(pooled)
 
     def pool(self, images: Tensors, texts: Tensors) -> Tensor:
@@ -158,7 +158,7 @@ class FiberRank(Fiber):
     match = None
 
     def head(self, pooled: Tensor) -> Tensor:
-        """Take what `pool` returns to one logit, `(batch, 1)`."""
+        """Take the output of `pool` to one logit, `(batch, 1)`."""
         return self.module.rank_output(pooled)
 
 
@@ -204,7 +204,7 @@ class FiberCaptioner(Writer, Fiber):
     search = Search(beams=5, longest=48)
 
     def images(self, pixel_values: Tensor) -> Tensors:
-        """Run the tower, but for its last norm: what each fused layer reads, `(batch, tokens, its source)`."""
+        """Run the tower, but for its last norm: the inputs of the fused layers, `(batch, tokens, its source)`."""
         (states,) = super().images(pixel_values)
         for step in self._upper:
             states = step(states)
@@ -235,7 +235,7 @@ class FiberCaptionerMean(FiberCaptioner):
 
 
 def _add_captioner(module: Network, layout: Layout) -> None:
-    """Add what a captioner's file has: projections of the image, by the number of their layer, and a head of words."""
+    """Add the parts of a captioner's file: projections of the image, by their layers' numbers, and a head of words."""
     head, width = nn.Module(), layout.shape("mlm_score.transform.dense.weight")[0]
     words = layout.shape("mlm_score.decoder.weight")[0]
     head.transform = nn.Module()

@@ -80,7 +80,7 @@ class Answers(NativeHalves):
     answers: tuple[str, ...] = ()
 
     def take(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the list of answers, which is part of what the model is.
+        """Take the list of answers, which is a part of the model.
 
         Raises:
             ModelError: the list does not fit the head.
@@ -145,7 +145,7 @@ class DecodesAnswers(Answers):
     """
 
     def take(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the list of answers as tokens: start, the answer's own, end.
+        """Take the list of answers as tokens: start, the answer's, end.
 
         Raises:
             ModelError: an answer has more tokens than the decoder has positions.
@@ -181,7 +181,7 @@ class DecodesAnswers(Answers):
 
 
 class ClassifiesAnswers(Answers):
-    """METER's and FIBER's: `vqa_classifier` puts out a logit for each answer, on what their `pool` makes of a pair."""
+    """METER's and FIBER's: `vqa_classifier` puts out a logit for each answer, given the output of their `pool`."""
 
     def take(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the list of answers, one for each class.

@@ -1,4 +1,4 @@
-"""Decoders that write a caption: its likelihood, and beam search, which keeps what earlier tokens computed."""
+"""Decoders that write a caption: its likelihood, and beam search, which keeps the states of earlier tokens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Search:
 
 
 class Past:
-    """What each layer read at the tokens so far, `(rows, tokens, width)`: only the new tokens need to be computed."""
+    """The inputs of each layer at the tokens so far, `(rows, tokens, width)`: only new tokens are computed."""
 
     def __init__(self) -> None:
         self._layers: list[Tensor] = []
@@ -53,7 +53,7 @@ class Past:
         return self._layers[0].shape[1] if self._layers else 0
 
     def add(self, layer: int, states: Tensor) -> Tensor:
-        """Add what a layer reads at the new tokens, and return that of all tokens."""
+        """Add a layer's input at the new tokens, and return that of all tokens."""
         if layer == len(self._layers):
             self._layers.append(states)
         else:
@@ -109,7 +109,7 @@ def search_beams(step: Step, start: Sequence[int], end: int, search: Search, dev
 
 
 def _allow(logs: Tensor, ids: Tensor, end: int, length: int, search: Search) -> Tensor:
-    """Return log P `(rows, words)` without what may not follow: too early an end, no end at last, a run once more."""
+    """Return log P `(rows, words)` without forbidden words: too early an end, no end at last, a run once more."""
     logs = logs.clone()
     if length < search.shortest:
         logs[:, end] = -torch.inf
@@ -139,7 +139,7 @@ class Likelihood(NativeHalves):
 
     @abstractmethod
     def decode(self, ids: Tensor, images: Tensors, past: Past | None = None) -> Tensor:
-        """Return logits of what follows each of int64 `(batch, tokens)`, or each that is not past yet.
+        """Return logits of the word behind each of int64 `(batch, tokens)`, or each that is not past yet.
 
         Padding is on the right, so no real token reads it.
         """
@@ -149,7 +149,7 @@ class Likelihood(NativeHalves):
         return ids, mask
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the log-likelihood of each caption, behind what is given: float64 `(batch, 1)`."""
+        """Return the log-likelihood of each caption, behind the prompt: float64 `(batch, 1)`."""
         ids, mask = texts
         logs = self.decode(ids[:, :-1], images).float().log_softmax(-1)[:, self.given - 1 :]
         ids, mask = ids[:, self.given :], mask[:, self.given :]
@@ -182,7 +182,7 @@ class Writer(Likelihood):
         Args:
             images: the image's half.
             longest: the most tokens, if fewer than the authors'.
-            keep: what earlier tokens computed; else each step computes all of it anew.
+            keep: the states of earlier tokens; else each step computes all of them.
         """
         search, past = self.search, Past() if keep else None
         search = replace(search, longest=min(search.longest, longest or search.longest))

@@ -27,9 +27,9 @@ _LAYER, _DEPTH = 8, 12
 
 
 class GradCam(NativeHalves):
-    """A map of the image: attention times what it adds to the match, over all heads and tokens of the text.
+    """A map of the image: attention times its effect on the match, over all heads and tokens of the text.
 
-    The image's first token stands for the whole image, and is left out. Its patches form a square.
+    The image's first token stands for all of it, and is left out. Its patches form a square.
 
     Raises:
         ModelError: the layer is not known (`gradcam_layer` in `config.json`), or does not read the image.

@@ -22,7 +22,7 @@ def heat_box(heat: NDArray[np.float32], size: tuple[int, int], candidates: Seque
     nobody published numbers for.
 
     Args:
-        heat: `(rows, columns)`, of the whole image.
+        heat: `(rows, columns)`, of all of the image.
         size: width and height of the image in pixels.
         candidates: x, y, width, height in pixels.
 

@@ -23,7 +23,7 @@ __all__ = ["FusionAnswers", "FusionBoxes", "FusionHead", "FusionHeat", "FusionTw
 
 
 class FusionHead:
-    """What the heads share: the identity, and states of images and texts that are kept within a bound.
+    """The parts of all heads: the identity, and states of images and texts that are kept within a bound.
 
     Args:
         encoder: computes the states and joins them.
@@ -56,7 +56,7 @@ class FusionHead:
         return [states[key] for key in keys]
 
     def outputs(self, images: Sequence[Pixels], texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return what the head puts out for image and text `k`.
+        """Return the head's output for image and text `k`.
 
         Raises:
             ModelError: not as many images as texts.

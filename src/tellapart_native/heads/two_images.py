@@ -36,7 +36,7 @@ class AlternatingImages(NativeHalves):
 
 
 class PooledImages(NativeHalves):
-    """The text is joined with each image apart; `nlvr2_classifier` reads what was pooled of the left, then the right.
+    """The text is joined with each image apart; `nlvr2_classifier` reads the pooled states of the left, then the right.
 
     METER's and FIBER's. Class 1 is "true".
     """

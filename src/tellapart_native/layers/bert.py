@@ -26,8 +26,8 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, h
         queries: `(batch, queries, width)`.
         keys: `(batch, keys, width)`.
         values: `(batch, keys, width)`.
-        mask: bool `(batch, keys)`, True on real keys, or `(batch, queries, keys)`, True on what a query may read; None
-            if that is everything.
+        mask: bool `(batch, keys)`, True on real keys, or `(batch, queries, keys)`, True on the keys of each
+            query; None if it reads everything.
         heads: of attention, each with an equal share of the width.
     """
     split = [states.unflatten(-1, (heads, -1)).transpose(1, 2) for states in (queries, keys, values)]
@@ -79,7 +79,7 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
         width: of the states.
         heads: of attention.
         inner: width of the feed-forward part.
-        source: width of what the cross-attention reads; None without one.
+        source: width of the states that the cross-attention reads; None without one.
         eps: of the norms.
     """
 
@@ -101,7 +101,7 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
         *,
         seen: Tensor | None = None,
     ) -> Tensor:
-        """Take states `(batch, n, width)` one layer up; bool masks `(batch, n)` are True on what is real.
+        """Take states `(batch, n, width)` one layer up; bool masks `(batch, n)` are True on real tokens.
 
         A decoder's new tokens read `seen`, which are the states of all tokens so far.
         """

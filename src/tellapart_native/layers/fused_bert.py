@@ -54,5 +54,5 @@ def build_text(layout: Layout, prefix: str = "text_encoder") -> FusedBert:
 
 
 def rename_text(name: str) -> str:
-    """Return a text encoder's name as fine-tuned files have it; pre-trained ones say `text_encoder.bert.`."""
+    """Return a text encoder's name as fine-tuned files have it; pre-trained ones have `text_encoder.bert.`."""
     return name.replace("text_encoder.bert.", "text_encoder.", 1)

@@ -32,7 +32,7 @@ class _Norm(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
-    """Three convolutions beside the states; the one in the middle has the stride (ResNet V1.5)."""
+    """Three convolutions around the states; the one in the middle has the stride (ResNet V1.5)."""
 
     def __init__(self, layout: Layout, prefix: str, stride: int, eps: float) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Resnet(nn.Module):  # type: ignore[misc, name-defined]
 
     Args:
         layout: shapes of the tensors.
-        prefix: of its own.
+        prefix: of its tensors.
         eps: of the norms.
     """
 

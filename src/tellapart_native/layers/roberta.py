@@ -46,7 +46,7 @@ def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, i
     Args:
         layout: shapes of the tensors.
         prefix: of its names.
-        layer: makes a layer from its prefix, width, heads, and inner width; RoBERTa's own if None.
+        layer: makes a layer from its prefix, width, heads, and inner width; RoBERTa's if None.
     """
     inner, width = layout.shape(f"{prefix}.encoder.layer.0.intermediate.dense.weight")
     heads = layout.heads(width)
@@ -60,9 +60,9 @@ def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, i
 
 
 def read_context(layout: Layout, prefix: str, usual: int) -> int:
-    """Return how many tokens a text may have: the file's own number, else the authors' usual one.
+    """Return how many tokens a text may have: the file's number, else the authors' usual one.
 
-    A folder written here says `context`, the authors' own configuration `max_text_len`.
+    A folder written here has `context`, the authors' configuration `max_text_len`.
 
     Raises:
         ModelError: it is none, or more than there are positions.

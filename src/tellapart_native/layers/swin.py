@@ -22,7 +22,7 @@ nn = torch.nn
 
 __all__ = ["Merging", "Swin", "SwinBlock", "WindowAttention", "build_swin", "resize_bias_tables"]
 
-#: What the authors add to the attention between pixels that only the cyclic shift makes neighbours.
+#: Summand of the attention between pixels that only the cyclic shift makes neighbours.
 _APART = -100.0
 
 _TABLE = "relative_position_bias_table"
@@ -33,7 +33,7 @@ class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
 
     Args:
         layout: shapes of the tensors.
-        prefix: of its own.
+        prefix: of its tensors.
     """
 
     def __init__(self, layout: Layout, prefix: str) -> None:
@@ -73,7 +73,7 @@ class SwinBlock(nn.Module):  # type: ignore[misc, name-defined]
         self.mlp.fc1, self.mlp.fc2 = nn.Linear(width, inner), nn.Linear(inner, width)
 
     def forward(self, states: Tensor, *others: Tensor | None) -> Tensor:
-        """Take float `(batch, side, side, width)` one block up; the attention gets what else there is."""
+        """Take float `(batch, side, side, width)` one block up; the attention gets the other arguments."""
         side, window = states.shape[1], self.attn.window
         shift = window // 2 if self.shifted and side > window else 0
         rolled = self.norm1(states).roll((-shift, -shift), (1, 2))
@@ -82,7 +82,7 @@ class SwinBlock(nn.Module):  # type: ignore[misc, name-defined]
         return states + self.mlp.fc2(nn.functional.gelu(self.mlp.fc1(self.norm2(states))))
 
     def _apart(self, states: Tensor, shift: int) -> Tensor:
-        """Return what keeps tokens apart that were no neighbours before the shift: `(windows, 1, tokens, tokens)`."""
+        """Return the mask between tokens that were not neighbours before the shift: `(windows, 1, tokens, tokens)`."""
         side, window = states.shape[1], self.attn.window
         place = torch.arange(side, device=states.device)
         region = (place >= side - window).long() + (place >= side - shift)
@@ -169,7 +169,7 @@ def resize_bias_tables(tensors: dict[str, Tensor], size: int, *, stride: int = 3
         stride: pixels of the image to a token of the last stage.
 
     Raises:
-        ModelError: the size is no multiple of the stride.
+        ModelError: the size is not a multiple of the stride.
     """
     if size < stride or size % stride:
         raise ModelError(f"--image-size {size}: a Swin tower reads multiples of {stride} pixels")

@@ -29,7 +29,7 @@ nn = torch.nn
 
 __all__ = ["FAMILY", "Meter", "MeterRank"]
 
-#: Tokens of a text where the file does not say: the authors' retrieval code, and all their other tasks.
+#: Tokens of a text for a file without a number: the authors' retrieval code, and all their other tasks.
 _RETRIEVAL_CONTEXT, _CONTEXT = 40, 50
 
 _CLIP = "vit_model.visual"
@@ -57,7 +57,7 @@ class Meter(NativeHalves):
         return self.head(self.pool(images, texts))
 
     def head(self, pooled: Tensor) -> Tensor:
-        """Take what `pool` returns to the head's logits, `(batch, classes)`."""
+        """Take the output of `pool` to the head's logits, `(batch, classes)`."""
         return self.module.itm_score.fc(pooled)
 
     def pool(self, images: Tensors, texts: Tensors) -> Tensor:
@@ -78,7 +78,7 @@ class MeterRank(Meter):
     match = None
 
     def head(self, pooled: Tensor) -> Tensor:
-        """Take what `pool` returns to one logit, `(batch, 1)`."""
+        """Take the output of `pool` to one logit, `(batch, 1)`."""
         return self.module.rank_output(pooled)
 
 

@@ -1,6 +1,6 @@
 """OFA's encoder and decoder under fairseq's names: pre-norm BART with NormFormer's norms, positions as attention bias.
 
-Absolute positions have queries and keys of their own, whose products are the same for every picture and text of one
+Absolute positions have separate queries and keys, whose products are the same for every picture and text of one
 length; to them each layer adds a table of relative positions, among the text's tokens and among the picture's cells.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["Decoder", "Encoder", "cell_distances", "token_buckets"]
 #: Tokens at which the buckets of relative positions end.
 _FURTHEST = 1024
 
-#: By which the width of a head is multiplied under the root, where the file does not say.
+#: Factor of a head's width under the root, for a file without one.
 _SCALE = 2.0
 
 
@@ -124,7 +124,7 @@ class _Layer(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class _Stack(nn.Module):  # type: ignore[misc, name-defined]
-    """What encoder and decoder share: layers, positions, tables of relative positions."""
+    """The parts of encoder and decoder alike: layers, positions, tables of relative positions."""
 
     def __init__(self, layout: Layout, prefix: str, links: tuple[str, ...]) -> None:
         super().__init__()
@@ -225,8 +225,8 @@ class Decoder(_Stack):
         Args:
             ids: all tokens so far.
             words: the embedding of them.
-            source: the encoder's states, their positions `(cells + tokens, width)`, and what hides padding there.
-            past: what was read before; it grows.
+            source: the encoder's states, their positions `(cells + tokens, width)`, and the mask of its padding.
+            past: states of earlier tokens; it grows.
         """
         length, (states, source_places, hidden) = ids.shape[1], source
         new = length - (past.length if past else 0)
@@ -247,6 +247,6 @@ class Decoder(_Stack):
 
 
 def hide(mask: Tensor, cells: int, precision: dtype) -> Tensor:
-    """Return what is added to attention so that nothing reads padding behind a picture: `(batch, 1, 1, cells + n)`."""
+    """Return the summand of attention that hides padding behind a picture: `(batch, 1, 1, cells + n)`."""
     padded = nn.functional.pad(~mask, (cells, 0))[:, None, None]
     return padded.to(precision) * torch.finfo(precision).min

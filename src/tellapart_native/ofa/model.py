@@ -1,7 +1,7 @@
 """OFA (Wang et al. 2022): a ResNet's cells and a question in words go into an encoder; the decoder answers in words.
 
-No output of the authors' code was at hand: names and formulas were looked up in it, and this was written anew, tested
-by laws, by formulas in float64 and by the shapes of the published sizes, and not compared.
+Written from the names and formulas of the authors' code, without an output of it to compare with; tested by laws,
+by formulas in float64 and by the shapes of the published sizes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["FAMILY", "Ofa", "OfaCaptioner", "add_codes"]
 OFA_CAPTION = Prompt("ofa-caption", 1, " what does the image describe?", "OFA (Wang et al. 2022), its captioning code")
 OFA_MATCH = Prompt("ofa-match", 1, ' does the image describe " {text} "?', "OFA (Wang et al. 2022), its pre-training")
 
-#: Tokens of a text, and pixels of a picture's side, of the authors' captioning; the side where the file does not say.
+#: Tokens of a text, and pixels of a picture's side, of the authors' captioning; the side of a file without one.
 _CONTEXT, _IMAGE_SIZE = 80, 480
 
 #: The ResNet halves a picture's sides four times.

@@ -1,4 +1,4 @@
-"""Position embeddings at another image size, by each family's own method; libraries' resizers give other numbers."""
+"""Position embeddings at another image size, by the family's method; libraries' resizers give other numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def resize_grid(tensors: dict[str, Tensor], positions: str, patches: str, size: 
     Args:
         tensors: by name; a new dictionary is returned.
         positions: the name of the positions, `(1, rows, width)` or `(rows, width)`.
-        patches: the name of the patch projection, which tells the patch's side.
+        patches: the name of the patch projection, which has the patch's side.
         size: of the image, in pixels.
     """
     torch = import_torch()

@@ -61,7 +61,7 @@ class Uniter(NativeHalves):
 
     def pool(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run all layers over words and regions, and pool the first word: `(batch, width)`."""
-        # What is masked has no part in the attention, so a gap between words and regions changes nothing.
+        # Masked tokens have no part in the attention, so a gap between words and regions changes nothing.
         states, mask = (torch.cat(parts, dim=1) for parts in zip(texts, images, strict=True))
         for layer in self.module.uniter.encoder.layer:
             states = layer(states, mask)

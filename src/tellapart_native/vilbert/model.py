@@ -78,7 +78,7 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
     def forward(self, features: Tensor, boxes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Embed `(batch, regions, features)`: `(batch, 1 + regions, width)`, and the mask.
 
-        The first row stands for the whole image: the mean of its regions, in a box that covers everything.
+        The first row stands for all of the image: the mean of its regions, in a box that covers everything.
         """
         real = mask[..., None].to(features.dtype)
         mean = (features * real).sum(dim=1, keepdim=True) / real.sum(dim=1, keepdim=True)
@@ -113,7 +113,7 @@ class Vilbert(NativeHalves):
         """Run the word layers below the first co-attention: `(batch, tokens, width)`, and the mask."""
         body = self.module.bert
         states = body.embeddings.add(ids)
-        if self.task is not None:  # it has no position of its own
+        if self.task is not None:  # it has no position
             task = body.embeddings.task_embeddings.weight[self.task].expand(len(states), 1, -1)
             states = torch.cat([states[:, :1], task, states[:, 1:]], dim=1)
             mask = torch.cat([mask.new_ones((len(mask), 1)), mask], dim=1)

@@ -108,7 +108,7 @@ def _build(layout: Layout) -> Network:
 
 
 def _rename(name: str) -> str:
-    """Keep the encoder's blocks apart from its embedding of regions; very old files say `vis_encoder`.
+    """Keep the encoder's blocks apart from its embedding of regions; very old files name it `vis_encoder`.
 
     A converted folder has the names that are returned here, and they stay.
     """

@@ -180,7 +180,7 @@ FAMILY = NativeFamily(
     },
     images=lambda module: square(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
-    ends=False,  # the authors' own tokenizer adds no [SEP] to a single text
+    ends=False,  # the authors' tokenizer adds no [SEP] to a single text
     rename=rename_text,
     ignored=(
         "*.relative_position_index",
