@@ -30,10 +30,6 @@ CHANGES = {
     ),
     "no version": "DELETE FROM board_schema",
     "a table of other columns": "UPDATE board_schema SET version = 1; DROP TABLE vector; CREATE TABLE vector (a)",
-    "the tables of earlier versions, which Alembic made": (
-        "DROP TABLE board_schema; CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL);"
-        "INSERT INTO alembic_version VALUES ('board_0001')"
-    ),
 }
 
 STRANGERS = {

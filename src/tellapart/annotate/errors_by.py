@@ -11,12 +11,11 @@ from pathlib import Path
 
 from tellapart.annotate.agreement import Estimate, Record, usable
 from tellapart.annotate.survey import Study, Survey, SurveyAnswer, SurveyUnit
-from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_object
 from tellapart.errors import DataError, MetricError, quote
 from tellapart.stats.intervals import interval_for
 
-__all__ = ["HUMAN", "ErrorRate", "Errors", "errors_by", "frequency_correlation", "label_frequency", "read_groups"]
+__all__ = ["HUMAN", "ErrorRate", "Errors", "errors_by", "frequency_correlation", "read_groups"]
 
 #: The words by which COCO-Counterfactuals counts a caption as one about people (appendix A.3.2).
 HUMAN = (
@@ -119,23 +118,6 @@ def read_groups(path: Path) -> dict[str, list[str]]:
         if not isinstance(own, list) or not own or not all(isinstance(word, str) for word in own):
             raise DataError(f"{path}: group {name!r}: expected a list of words, got {quote(own)}")
     return {name: [word.lower() for word in own] for name, own in groups.items()}
-
-
-def label_frequency(pairs: PairSet, labels: Iterable[str]) -> int:
-    """Count the items in which one of the two altered words, or both, is among a dataset's class labels.
-
-    Source: COCO-Counterfactuals appendix A.2, "COCO-CFs label frequency".
-
-    >>> from tellapart.data.item import Item
-    >>> item = Item(id="a", images=("0.png",), texts=("A dog on a rug.", "A wolf on a rug."))
-    >>> label_frequency(PairSet("s", (item,), Path(".")), ["Wolf", "cup"])
-    1
-    """
-    from tellapart.annotate.units import altered_words
-
-    known = {label.lower() for label in labels}
-    changed = (altered_words(*item.texts) for item in pairs.items if len(item.texts) == 2)
-    return sum(1 for words in changed if words and known & set(words))
 
 
 def frequency_correlation(frequencies: Sequence[float], changes: Sequence[Sequence[float]]) -> tuple[float, float]:

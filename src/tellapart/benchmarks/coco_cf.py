@@ -10,8 +10,7 @@ Measured here as pairs. An id is `<COCO image>_<caption>`: captions of one COCO 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
@@ -19,9 +18,9 @@ from tellapart.benchmarks.image_sources import FolderImages, ZipImages
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, make_item, string
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.rows import read_jsonl
 
-__all__ = ["COCO_COUNTERFACTUALS", "SplitLeaks", "split_leaks"]
+__all__ = ["COCO_COUNTERFACTUALS"]
 
 _LINES, _ARCHIVE = "examples.jsonl|metadata.jsonl", "images.zip"
 
@@ -47,31 +46,6 @@ def _images(place: Locations, folder: Path) -> tuple[Path, Callable[[str], bytes
         return archive[0].parent, ZipImages(archive[0], prefix="images/")
     root = place.pictures("coco-counterfactuals", "images")
     return root, FolderImages(root, outside=place.outside)
-
-
-class SplitLeaks(NamedTuple):
-    """Ids of pairs whose captions lie in different parts of a split, and COCO images with captions in several parts."""
-
-    pairs: tuple[str, ...]
-    images: tuple[str, ...]
-
-
-def split_leaks(*parts: Path) -> SplitLeaks:
-    """Find the pairs and the COCO images that a published split (`*-coco-cfs.csv`, `image_path,caption`) spreads.
-
-    The authors' split is by row: a pair's two halves, each a hard negative of the other, fall into train and dev.
-
-    Raises:
-        DataError: a file is not what its format says.
-    """
-    pairs: dict[str, set[Path]] = {}
-    images: dict[str, set[Path]] = {}
-    for part in parts:
-        for line, row in read_csv(part):
-            name = PurePosixPath(string(row, "image_path", f"{part}:{line}")).stem
-            pairs.setdefault(name, set()).add(part)
-            images.setdefault(name.partition("_")[0], set()).add(part)
-    return SplitLeaks(*(tuple(name for name, where in each.items() if len(where) > 1) for each in (pairs, images)))
 
 
 COCO_COUNTERFACTUALS = Benchmark(

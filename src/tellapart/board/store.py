@@ -39,9 +39,6 @@ _PATIENCE = 30  # seconds for a lock that another program holds
 
 _CHANGED = "the records have changed"
 
-#: The table in which earlier versions kept their schema's version, and how the board's own began.
-_ALEMBIC, _ALEMBIC_PREFIX = "alembic_version", "board_"
-
 
 def database_url(url: str | None, folder: Path, more: Iterable[Path] = ()) -> str:
     """Return SQLAlchemy's address of the database: `board.sqlite` in a folder if no URL is given.
@@ -211,10 +208,6 @@ def _read_schema(connection: Connection) -> tuple[int, list[str]]:
         row = connection.execute(select(Schema.version, Schema.tables)).first()  # type: ignore[call-overload]
         version, tables = row or (0, own)
         return version, sorted(present & {*tables, Schema.__tablename__})
-    if _ALEMBIC in present:
-        revisions = connection.exec_driver_sql(f"SELECT version_num FROM {_ALEMBIC}").scalars().all()  # noqa: S608
-        if revisions and all(revision.startswith(_ALEMBIC_PREFIX) for revision in revisions):
-            return 0, sorted(present & {*own, _ALEMBIC})
     # A SQLite file is one program's; a PostgreSQL database may be shared, as long as no name is taken.
     if foreign := sorted(present if connection.dialect.name == "sqlite" else present & own):
         raise StoreError(
