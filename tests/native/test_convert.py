@@ -18,8 +18,8 @@ from tiny_meter_fiber import fiber_state, meter_state
 from tiny_region_models import REGION_STATES, save_region_model
 from typer.testing import CliRunner
 
-import tellapart
 from facts import check_facts, raises
+from tellapart.api import interchange
 from tellapart.cli.main import app
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
@@ -101,7 +101,7 @@ def test_where_a_files_numbers_lie_changes_no_score(tmp_path: Path) -> None:
 def test_what_is_not_converted(tmp_path: Path) -> None:
     for model in ("constant", "albef:", "onnx:folder"):
         with raises(ModelError, f"'{model}'", "albef:FILE"):
-            tellapart.convert_model(model, tmp_path / "folder")
+            interchange.convert_model(model, tmp_path / "folder")
     name = save_family(tmp_path / "x", "albef")
     with raises(DataError, "folder"):
         convert_model(name, tmp_path / "x")
