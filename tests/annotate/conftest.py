@@ -164,7 +164,7 @@ def knows(desk: Callable[..., Desk]) -> Callable[[Desk], Person]:
     """A person who is always right: finds the unit by what is shown, and the option by what it looks like."""
 
     def make(at: Desk) -> Person:
-        captions = {(at.content(image), text) for item in at.pairs.items for image, text in _own(item)}
+        captions = {(at.content(image), text) for item in at.pairs.items for image, text in _own_item(item)}
 
         def say(_annotator: str, view: Mapping[str, str]) -> dict[str, Any]:
             options = {name[-1].upper(): value for name, value in view.items() if name.startswith("option_")}
@@ -181,6 +181,6 @@ def knows(desk: Callable[..., Desk]) -> Callable[[Desk], Person]:
     return make
 
 
-def _own(item: Any) -> list[tuple[str, str]]:
+def _own_item(item: Any) -> list[tuple[str, str]]:
     images, texts = item.images, item.texts
     return list(zip(images, texts, strict=False)) if 1 not in (len(images), len(texts)) else [(images[0], texts[0])]

@@ -160,10 +160,10 @@ def test_a_file_that_did_not_count_or_failed_is_taken_again(board: MakeBoard) ->
     assert made.measured(files[1])["state"] == "done"
     made.clock.now += 86_400
     failed = made.send(b"x").json()["id"]
-    made.queue._end(failed, "failed", "the server's fault")
+    made.queue._record_end(failed, "failed", "the server's fault")
     again = made.send(b"x").json()["id"]
     assert again != failed
-    made.queue._end(again, "stopped", "it did not end")  # counts, and so does it when it comes again
+    made.queue._record_end(again, "stopped", "it did not end")  # counts, and so does it when it comes again
     assert made.send(b"x").status_code == 429
 
 
@@ -203,7 +203,7 @@ def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_ba
 def test_what_an_orphan_says_after_the_end_changes_nothing(board: MakeBoard) -> None:
     made = board()
     seen = made.measured(made.npz(made.right()))
-    made.queue._end(seen["id"], "failed", "late", public=None)
+    made.queue._record_end(seen["id"], "failed", "late", public=None)
     assert state(made, seen["id"]) == "done"
     assert logged(made, "submission done") == 1
 
@@ -296,7 +296,7 @@ def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypat
     made = board(4)
     monkeypatch.setattr(queue_limits, "REFUSED_A_DAY", 3)
     for k in range(2):
-        made.queue._end(made.send(b"%d" % k).json()["id"], "refused", "no")
+        made.queue._record_end(made.send(b"%d" % k).json()["id"], "refused", "no")
     made.send(b"waits")
     answer = made.send(b"x")
     assert answer.status_code == 429
@@ -313,7 +313,7 @@ def test_who_sends_many_files_does_not_keep_others_waiting(board: MakeBoard) -> 
     order = [made.send(b"%d" % k, user=user).json()["id"] for k, user in enumerate(("ann",) * 3 + ("bob", "root"))]
     measured = []
     with made.queue.lock():
-        made.queue._measure = lambda id_, *_: (measured.append(id_), made.queue._end(id_, "failed", ""))
+        made.queue._measure_file = lambda id_, *_: (measured.append(id_), made.queue._record_end(id_, "failed", ""))
         while made.queue.work_one():
             pass
     assert measured == [order[k] for k in (0, 3, 4, 1, 2)]
@@ -325,14 +325,14 @@ def test_whatever_goes_wrong_with_one_file_the_next_is_measured(
 ) -> None:
     made = board(limits={"daily": 9, "total": 9})
     bad, good = (made.send(made.npz(made.right(share))).json()["id"] for share in (0.5, 1.0))
-    measure = made.queue._measure
+    measure = made.queue._measure_file
 
     def fail(id_: str, *more: Any) -> None:
         if id_ == bad:
             raise RuntimeError("can't start new thread")
         measure(id_, *more)
 
-    made.queue._measure = fail
+    made.queue._measure_file = fail
     made.service.start()
     made.service._worker.every = 0.05
     until(lambda: state(made, good) == "done" and state(made, bad) == "failed")
@@ -348,7 +348,7 @@ def test_a_result_is_kept_until_the_disk_takes_it(board: MakeBoard, monkeypatch:
     other.execute("BEGIN IMMEDIATE")  # locks out all other writers
     monkeypatch.setattr(type(made.service.database), "_open", in_no_time(type(made.service.database)._open))
     with ThreadPoolExecutor(1) as pool:
-        ending = pool.submit(made.queue._end, id_, "failed", "kept")
+        ending = pool.submit(made.queue._record_end, id_, "failed", "kept")
         time.sleep(0.2)
         assert not ending.done()
         other.execute("ROLLBACK")

@@ -341,7 +341,7 @@ def test_a_file_that_is_refused_while_it_is_copied_is_no_gap(
 
     def end_it_first(uploads: Path, copy: Path) -> None:
         if not copied:
-            made.queue._end(next(uploads.glob("*/")).name, "refused", "too late")
+            made.queue._record_end(next(uploads.glob("*/")).name, "refused", "too late")
         copied.append(copy)
         copy_uploads(uploads, copy)
 

@@ -111,7 +111,7 @@ def test_a_model_that_ignores_its_order_of_scores_is_caught(monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_nan_that_passes_for_a_score_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tellapart.data.scores._check", lambda *_: None)
+    monkeypatch.setattr("tellapart.data.scores._check_scores", lambda *_: None)
     assert ("not-a-number", "scores with NaN") in fallen(check_references())
 
 

@@ -104,10 +104,10 @@ def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, 
         labels.setdefault(answer.unit, {})[answer.annotator] = answer.values[ask.name]
     if all(len(own) < 2 for own in labels.values()):
         return []
-    return [_view(study, ask.name, view, read, labels, seed) for view, read in survey.views.items()]
+    return [_view_agreement(study, ask.name, view, read, labels, seed) for view, read in survey.views.items()]
 
 
-def _view(
+def _view_agreement(
     study: Study, field: str, view: str, read: Callable[[str], str], labels: dict[str, dict[str, str]], seed: int
 ) -> LabelAgreement:
     units = [unit for unit in study.units if unit.id in labels]

@@ -78,27 +78,27 @@ def errors_by(
         for unit, wrong in judged:
             for name in names_of(unit):
                 by_name.setdefault(name, []).append((unit, wrong))
-        return [_rate(name, own, seed) for name, own in by_name.items()]
+        return [_error_rate(name, own, seed) for name, own in by_name.items()]
 
     words = {name: frozenset(own) for name, own in (groups or {"human": HUMAN}).items()}
     return Errors(
-        all=_rate("all answers", judged, seed),
+        all=_error_rate("all answers", judged, seed),
         by_tag=sorted(
             rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items())), key=lambda row: row.of
         ),
-        by_alteration=sorted(rates(_alteration), key=lambda row: (-row.errors, row.of)),
+        by_alteration=sorted(rates(_alteration_of), key=lambda row: (-row.errors, row.of)),
         by_group=rates(lambda unit: (name for name, own in words.items() if _own_word(unit) in own)),
     )
 
 
-def _rate(name: str, judged: Sequence[tuple[SurveyUnit, bool]], seed: int) -> ErrorRate:
+def _error_rate(name: str, judged: Sequence[tuple[SurveyUnit, bool]], seed: int) -> ErrorRate:
     wrong = [float(error) for _, error in judged]
     interval = interval_for(wrong, [unit.cluster for unit, _ in judged], binary=True, seed=seed)
     errors = int(sum(wrong))
     return ErrorRate(of=name, errors=errors, answers=len(judged), rate=Estimate.of(errors / len(judged), interval))
 
 
-def _alteration(unit: SurveyUnit) -> list[str]:
+def _alteration_of(unit: SurveyUnit) -> list[str]:
     return [f"{unit.altered[0]} -> {unit.altered[1]}"] if unit.altered else []
 
 

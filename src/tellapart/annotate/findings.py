@@ -81,18 +81,18 @@ def print_findings(record: Findings) -> None:
     for study in record.studies:
         print_lines(f"{study.survey}: {study.answers:,} answers, {study.skipped:,} skipped, {study.broken:,} not used")
         if study.labels:
-            table = _table("answer", "n", "share")
+            table = _new_table("answer", "n", "share")
             for share in study.labels:
-                table.add_row(share.label, f"{share.answers:,}", _percent(share.share))
+                table.add_row(share.label, f"{share.answers:,}", _format_percent(share.share))
             console().print(table)
         _print_agreement(study)
         if study.errors:
             _print_errors(study.errors)
     if record.human:
-        table = _table("people", "items", "score", "ties broken by a coin", "items with ties")
+        table = _new_table("people", "items", "score", "ties broken by a coin", "items with ties")
         for row in record.human:
             neutral = f"{100 * row.neutral:.2f}"
-            table.add_row(row.metric, f"{row.items:,}", _percent(row.strict), neutral, f"{row.ties:,}")
+            table.add_row(row.metric, f"{row.items:,}", _format_percent(row.strict), neutral, f"{row.ties:,}")
         console().print(table)
 
 
@@ -100,14 +100,16 @@ def _print_agreement(study: StudyFindings) -> None:
     if not study.agreement:
         print_lines("agreement: none, no unit has labels of two annotators")
     for view in study.agreement:
-        table = _table("annotators", "units", "same", "kappa")
+        table = _new_table("annotators", "units", "same", "kappa")
         for pair in view.pairs:
-            table.add_row(f"{pair.a}, {pair.b}", f"{pair.units:,}", f"{100 * pair.same:.1f}", _coefficient(pair.kappa))
+            table.add_row(
+                f"{pair.a}, {pair.b}", f"{pair.units:,}", f"{100 * pair.same:.1f}", _format_coefficient(pair.kappa)
+            )
         console().print(table)
         undefined = sum(pair.kappa.value is None for pair in view.pairs)
         mean = "undefined" if view.kappa is None else f"{view.kappa:.2f}"
         some = f" of the {len(view.pairs) - undefined} pairs that have one" if 0 < undefined < len(view.pairs) else ""
-        alpha = f"Krippendorff's alpha {_coefficient(view.alpha)} on {view.units:,} units"
+        alpha = f"Krippendorff's alpha {_format_coefficient(view.alpha)} on {view.units:,} units"
         print_lines(f"{view.field}, {view.view}: {alpha}; mean kappa {mean}{some}")
         if undefined or view.alpha.value is None:
             print_lines(_UNDEFINED)
@@ -116,29 +118,29 @@ def _print_agreement(study: StudyFindings) -> None:
 def _print_errors(errors: Errors) -> None:
     from rich.markup import escape
 
-    table = _table("errors", "n", "of", "rate")
+    table = _new_table("errors", "n", "of", "rate")
     for row in [errors.all, *errors.by_group, *errors.by_tag, *errors.by_alteration[:_MOST_ROWS]]:
-        table.add_row(escape(plain(row.of)), f"{row.errors:,}", f"{row.answers:,}", _percent(row.rate))
+        table.add_row(escape(plain(row.of)), f"{row.errors:,}", f"{row.answers:,}", _format_percent(row.rate))
     console().print(table)
     if (more := len(errors.by_alteration) - _MOST_ROWS) > 0:
         print_lines(f"{more:,} more altered word pairs are in --json")
 
 
-def _percent(number: Estimate) -> str:
-    return "" if number.value is None else f"{100 * number.value:.2f}{_bounds(number, 100, 1)}"
+def _format_percent(number: Estimate) -> str:
+    return "" if number.value is None else f"{100 * number.value:.2f}{_format_bounds(number, 100, 1)}"
 
 
-def _coefficient(number: Estimate) -> str:
-    return "undefined" if number.value is None else f"{number.value:.2f}{_bounds(number, 1, 2)}"
+def _format_coefficient(number: Estimate) -> str:
+    return "undefined" if number.value is None else f"{number.value:.2f}{_format_bounds(number, 1, 2)}"
 
 
-def _bounds(number: Estimate, scale: int, decimals: int) -> str:
+def _format_bounds(number: Estimate, scale: int, decimals: int) -> str:
     if number.low is None or number.high is None:
         return ""
     return f" [{scale * number.low:.{decimals}f}, {scale * number.high:.{decimals}f}]"
 
 
-def _table(*headings: str) -> Table:
+def _new_table(*headings: str) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -70,10 +70,12 @@ def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, acce
     ['6b86b273ff34fce1.png', 'ann.csv', 'ann.html', 'config.xml', 'study.json', 'tasks_ann.json']
     """
     with atomic_folder(folder) as draft:
-        return _fill(draft, survey, study, pairs, ImageAccess(access.embed, access.prefix or folder.resolve().name))
+        return _fill_folder(
+            draft, survey, study, pairs, ImageAccess(access.embed, access.prefix or folder.resolve().name)
+        )
 
 
-def _fill(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> int:
+def _fill_folder(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> int:
     for name in ("images", "label_studio", "pages", "sheets"):
         (folder / name).mkdir()
     names: dict[tuple[str, tuple[float, ...]], str] = {}

@@ -70,12 +70,12 @@ def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
     for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
         for study, answers in answered:
             if study.survey in surveys:
-                by_metric["choice_score" if 1 in study.shape else metric] = _leads(study, answers)
+                by_metric["choice_score" if 1 in study.shape else metric] = _true_leads(study, answers)
                 clusters |= {unit.item: unit.cluster for unit in study.units}
     if len(by_metric) == 2:
         text, image = by_metric.values()
         by_metric["group_score"] = {item: text[item] + image[item] for item in text if item in image}
-    return [_row(metric, leads, clusters, seed) for metric, leads in by_metric.items() if leads]
+    return [_metric_row(metric, leads, clusters, seed) for metric, leads in by_metric.items() if leads]
 
 
 def _same_pairs(answered: AnsweredStudies) -> None:
@@ -84,7 +84,7 @@ def _same_pairs(answered: AnsweredStudies) -> None:
         raise ScoreError(f"the studies are of different pair sets: {', '.join(sorted(names))}; give those of one")
 
 
-def _row(metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[str, str], seed: int) -> HumanRow:
+def _metric_row(metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[str, str], seed: int) -> HumanRow:
     strict = [float(all(lead > 0 for lead in own)) for own in leads.values()]
     coins = [float(np.prod([0.5 * (np.sign(lead) + 1) for lead in own])) for own in leads.values()]
     interval = interval_for(strict, [clusters[item] for item in leads], binary=True, seed=seed)
@@ -97,7 +97,7 @@ def _row(metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[st
     )
 
 
-def _votes(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[np.float64]]:
+def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[np.float64]]:
     """Return for each unit the share of people for each option; `both` gives each a half, `neither` nothing."""
     votes: dict[str, list[NDArray[np.float64]]] = {}
     for answer in usable(answers):
@@ -110,9 +110,9 @@ def _votes(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[n
     return {id_: np.mean(own, axis=0) for id_, own in votes.items()}
 
 
-def _leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[float]]:
+def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[float]]:
     """Return the lead of the true option over the best other one, by unit, of items whose units were all answered."""
-    votes = _votes(study, answers)
+    votes = _vote_shares(study, answers)
     leads: dict[str, list[float]] = {}
     partly: set[str] = set()
     for unit in study.units:
@@ -157,7 +157,7 @@ def human_scores(answered: AnsweredStudies) -> Scores:
         raise ScoreError(f"a {next(iter(by_survey))} study gives no scores; match, coco-cf, i2t and t2i studies do")
     study, answers = one
     if 1 in study.shape:
-        votes = _require_all(study, _votes(study, answers))
+        votes = _require_all(study, _vote_shares(study, answers))
         values = np.array([votes[unit.id] for unit in study.units])
         return Scores([unit.item for unit in study.units], values.reshape(-1, *study.shape), "similarity")
     if text is None or image is None:
@@ -191,11 +191,11 @@ def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, S
     if text[0].shape != [2, 2]:
         raise ScoreError(f"items of {text[0].shape[0]}x{text[0].shape[1]} asked both ways give no scores; 2x2 items do")
     for study, answers in (text, image):
-        _require_all(study, _votes(study, answers))
-    captions, images = _leads(*text), _leads(*image)
+        _require_all(study, _vote_shares(study, answers))
+    captions, images = _true_leads(*text), _true_leads(*image)
     if captions.keys() != images.keys():
         raise ScoreError(f"the {text[0].survey} and {image[0].survey} studies asked of different items")
-    matrices = {item: _matrix(np.sign(captions[item]), np.sign(images[item])) for item in captions}
+    matrices = {item: _sign_matrix(np.sign(captions[item]), np.sign(images[item])) for item in captions}
     if circles := [item for item, matrix in matrices.items() if matrix is None]:
         raise ScoreError(
             f"people's choices of {len(circles)} items go in a circle that no scores do (right one way, wrong or tied "
@@ -204,13 +204,13 @@ def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, S
     return Scores(list(matrices), np.array(list(matrices.values())), "similarity")
 
 
-def _matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
+def _sign_matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
     """Return scores with the signs: s00 - s01 and s11 - s10 as in `captions`, s00 - s10 and s11 - s01 as in `images`.
 
     Both pairs of differences add up to s00 + s11 - s01 - s10, so that one sum must be reachable from either.
     """
     for total in (0.0, 2.0, -2.0):
-        ours, theirs = _split(captions, total), _split(images, total)
+        ours, theirs = _split_total(captions, total), _split_total(images, total)
         if ours and theirs:
             (a, b), (c, _) = ours, theirs
             # s00 = 0; s11 = b + s10.
@@ -218,7 +218,7 @@ def _matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[
     return None
 
 
-def _split(signs: NDArray[np.float64], total: float) -> tuple[float, float] | None:
+def _split_total(signs: NDArray[np.float64], total: float) -> tuple[float, float] | None:
     """Return two numbers with these signs and that sum, if there are any."""
     for first in (total / 2, total, 0.0, total + 1, total - 1, 1.0, -1.0):
         if np.sign(first) == signs[0] and np.sign(total - first) == signs[1]:

@@ -32,48 +32,48 @@ def configuration(survey: Survey, study: Study) -> str:
     unit = study.units[0]
     root = ElementTree.Element("View")
     for paragraph in survey.instructions:
-        _add(root, "Header", value=paragraph, size="5")
+        _add_tag(root, "Header", value=paragraph, size="5")
     things = task_parts(unit, range(len(unit.options)))
     fixed = [each for each in things if not each.name.startswith("option")]
-    row = _add(root, "View", style=_SIDE_BY_SIDE)
+    row = _add_tag(root, "View", style=_SIDE_BY_SIDE)
     for each in fixed:
-        _show(row if each.image else root, each)
+        _add_content(row if each.image else root, each)
     options = [each for each in things if each not in fixed]
-    row = _add(root, "View", style=_SIDE_BY_SIDE if unit.option_kind == "images" else "")
+    row = _add_tag(root, "View", style=_SIDE_BY_SIDE if unit.option_kind == "images" else "")
     for letter, each in zip(letters(len(options)), options, strict=True):
-        cell = _add(row, "View", style="flex: 1" if each.image else "")
-        _add(cell, "Header", value=letter, size="5")
-        _show(cell, each)
+        cell = _add_tag(row, "View", style="flex: 1" if each.image else "")
+        _add_tag(cell, "Header", value=letter, size="5")
+        _add_content(cell, each)
     for ask in survey.asks:
-        _control(root, ask, things[0].name, len(options))
+        _add_control(root, ask, things[0].name, len(options))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _add(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTree.Element:
+def _add_tag(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTree.Element:
     return ElementTree.SubElement(parent, tag, {name: value for name, value in attributes.items() if value})
 
 
-def _show(parent: ElementTree.Element, each: TaskPart) -> None:
-    _add(parent, "Image" if each.image else "Text", name=each.name, value=f"${each.name}")
+def _add_content(parent: ElementTree.Element, each: TaskPart) -> None:
+    _add_tag(parent, "Image" if each.image else "Text", name=each.name, value=f"${each.name}")
 
 
-def _control(root: ElementTree.Element, ask: Ask, target: str, options: int) -> None:
+def _add_control(root: ElementTree.Element, ask: Ask, target: str, options: int) -> None:
     required = "true" if ask.required else ""
     if ask.control == "box":
-        box = _add(root, "RectangleLabels", name=ask.name, toName=target, canRotate="false", maxUsages="1")
-        _add(box, "Label", value=ask.label)
+        box = _add_tag(root, "RectangleLabels", name=ask.name, toName=target, canRotate="false", maxUsages="1")
+        _add_tag(box, "Label", value=ask.label)
         return
     for name, label in field_labels(ask, options).items():
-        _add(root, "Header", value=label, size="5")
+        _add_tag(root, "Header", value=label, size="5")
         if ask.control == "text":
             one = {"rows": "2", "maxSubmissions": "1", "editable": "true"}
-            _add(root, "TextArea", name=name, toName=target, required=required, **one)
+            _add_tag(root, "TextArea", name=name, toName=target, required=required, **one)
         else:
-            group = _add(root, "Choices", name=name, toName=target, choice="single-radio", required=required)
+            group = _add_tag(root, "Choices", name=name, toName=target, choice="single-radio", required=required)
             shown = (*(letters(options) if ask.options else ()), *choice_names(ask))
             for key, value in enumerate(shown, start=1):
-                _add(group, "Choice", value=value, hotkey=str(key) if key < 10 else "")
+                _add_tag(group, "Choice", value=value, hotkey=str(key) if key < 10 else "")
 
 
 def data_uri(picture: ImageFile) -> str:
@@ -134,12 +134,12 @@ def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Re
         if not isinstance(row, Mapping):
             raise DataError(f"{where}: expected an object, got {quote(row)}")
         if "annotations" in row:
-            yield from _full(row, where)
-        elif reply := _minimal(row, where, fields):
+            yield from _read_full(row, where)
+        elif reply := _read_minimal(row, where, fields):
             yield reply
 
 
-def _full(row: Mapping[str, Any], where: str) -> Iterator[Reply]:
+def _read_full(row: Mapping[str, Any], where: str) -> Iterator[Reply]:
     data, annotations = row.get("data"), row["annotations"]
     if not isinstance(data, Mapping) or not isinstance(annotations, list):
         raise DataError(
@@ -156,10 +156,12 @@ def _full(row: Mapping[str, Any], where: str) -> Iterator[Reply]:
             sizes = {key: part[key] for key in ("original_width", "original_height") if key in part}
             controls.setdefault(name, []).append({**part["value"], **sizes})
         cancelled = bool(annotation.get("was_cancelled") or annotation.get("skipped"))
-        yield Reply(where, _text(data, "study"), _text(data, "task"), _values(controls, where), cancelled)
+        yield Reply(
+            where, _text_field(data, "study"), _text_field(data, "task"), _control_values(controls, where), cancelled
+        )
 
 
-def _minimal(row: Mapping[str, Any], where: str, fields: Collection[str]) -> Reply | None:
+def _read_minimal(row: Mapping[str, Any], where: str, fields: Collection[str]) -> Reply | None:
     """Read a row of JSON_MIN: the task's data and the answers side by side, each unpacked if it is single."""
     if "task" not in row:
         raise DataError(
@@ -168,14 +170,14 @@ def _minimal(row: Mapping[str, Any], where: str, fields: Collection[str]) -> Rep
     if row.get("annotation_id") is None:
         return None
     controls = {name: value if isinstance(value, list) else [value] for name, value in row.items() if name in fields}
-    return Reply(where, _text(row, "study"), _text(row, "task"), _values(controls, where), False)
+    return Reply(where, _text_field(row, "study"), _text_field(row, "task"), _control_values(controls, where), False)
 
 
-def _text(data: Mapping[str, Any], name: str) -> str:
+def _text_field(data: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value := data.get(name), str) else ""
 
 
-def _values(controls: Mapping[str, list[Any]], where: str) -> dict[str, Any]:
+def _control_values(controls: Mapping[str, list[Any]], where: str) -> dict[str, Any]:
     """Return each control's value as a text, or as a box; a control that was left empty is left out."""
     values: dict[str, Any] = {}
     for name, parts in controls.items():
@@ -184,7 +186,7 @@ def _values(controls: Mapping[str, list[Any]], where: str) -> dict[str, Any]:
             own = part
             if isinstance(part, Mapping):
                 own = next((part[key] for key in ("choices", "text") if key in part), None)
-                own = _box(part, name, where) if own is None else own
+                own = _pixel_box(part, name, where) if own is None else own
             flat += own if isinstance(own, list) else [own]
         if len(flat) > 1:
             values[name] = flat
@@ -193,7 +195,7 @@ def _values(controls: Mapping[str, list[Any]], where: str) -> dict[str, Any]:
     return values
 
 
-def _box(part: Mapping[str, Any], name: str, where: str) -> tuple[float, ...]:
+def _pixel_box(part: Mapping[str, Any], name: str, where: str) -> tuple[float, ...]:
     """Return a rectangle in pixels; Label Studio has per cent of the image's sides."""
     needed = ("x", "y", "width", "height", "original_width", "original_height")
     sides = [part.get(key) for key in needed]

@@ -86,26 +86,26 @@ def page(survey: Survey, study: Study, annotator: str, picture: Callable[[TaskPa
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     base = files("tellapart.report").joinpath("page.css").read_text(encoding="utf-8")
-    return environment.from_string(_asset("page.html.j2")).render(
+    return environment.from_string(_read_asset("page.html.j2")).render(
         annotator=annotator,
         instructions=survey.instructions,
-        style=base + _asset("page.css"),
-        script=_asset("page.js"),
-        data=_json(_content(survey, study, annotator, picture)),
+        style=base + _read_asset("page.css"),
+        script=_read_asset("page.js"),
+        data=_page_json(_page_content(survey, study, annotator, picture)),
     )
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return files("tellapart.annotate").joinpath(name).read_text(encoding="utf-8")
 
 
-def _json(value: object) -> str:
+def _page_json(value: object) -> str:
     # Inside <script> only `<` could end the element or open a comment; JSON may write it as an escape.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 
-def _content(
+def _page_content(
     survey: Survey, study: Study, annotator: str, picture: Callable[[TaskPart], PagePicture]
 ) -> dict[str, Any]:
     """Return the data for the page's script; pictures in the order in which they are first shown."""
@@ -125,13 +125,13 @@ def _content(
         "study": study.token,
         "annotator": annotator,
         "pictured": unit.option_kind == "images",
-        "fields": [field for ask in survey.asks for field in _fields(ask, len(unit.options))],
+        "fields": [field for ask in survey.asks for field in _ask_fields(ask, len(unit.options))],
         "tasks": tasks,
         "pictures": [[each.uri, *(each.size or ())] for each in pictures],
     }
 
 
-def _fields(ask: Ask, options: int) -> Iterator[dict[str, Any]]:
+def _ask_fields(ask: Ask, options: int) -> Iterator[dict[str, Any]]:
     """Yield the fields of a question: one, or a text for each option."""
     own = {"control": ask.control, "required": ask.required, "choices": choice_names(ask)}
     for name, label in field_labels(ask, options).items():

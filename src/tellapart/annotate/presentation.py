@@ -100,13 +100,13 @@ def read_image_file(pairs: PairSet, each: TaskPart) -> ImageFile:
     """
     suffix = PurePosixPath(each.value).suffix.lower()
     if each.box or suffix not in _TYPES:
-        data, suffix = _draw(pairs, each), ".png"
+        data, suffix = _draw_box(pairs, each), ".png"
     else:
         data = pairs.read_bytes(each.value)
     return ImageFile(f"{hashlib.sha256(data).hexdigest()[:16]}{suffix}", _TYPES[suffix], data)
 
 
-def _draw(pairs: PairSet, each: TaskPart) -> bytes:
+def _draw_box(pairs: PairSet, each: TaskPart) -> bytes:
     from PIL import Image, ImageDraw
 
     image = Image.fromarray(as_picture(pairs.pixels(each.value)))

@@ -106,7 +106,7 @@ def decode_replies(
                 f"{reply.where}: a second answer to task {reply.task} ({task.annotator} on {task.unit}), answered in "
                 f"{answers[reply.task][1]}; keep one of them"
             )
-        answers[reply.task] = (_answer(survey, study, task, reply, fields, allowed), reply.where)
+        answers[reply.task] = (_decode_answer(survey, study, task, reply, fields, allowed), reply.where)
     missing = [task.id for task in study.tasks if task.id not in answers]
     if missing and not partial:
         raise DataError(
@@ -125,7 +125,7 @@ def _explain_unknown(reply: Reply, study: Study) -> str:
     return f"{reply.where}: task {reply.task!r} is unknown to this study"
 
 
-def _answer(
+def _decode_answer(
     survey: Survey, study: Study, task: AnnotatorTask, reply: Reply, fields: tuple[str, ...], allowed: frozenset[str]
 ) -> SurveyAnswer:
     own: dict[str, Any] = {"task": task.id, "annotator": task.annotator, "unit": task.unit}
@@ -137,11 +137,11 @@ def _answer(
     unit = study.unit_of[task.unit]
     values: dict[str, Any] = {}
     for ask in survey.asks:
-        values |= _values(ask, unit, task, reply, where)
+        values |= _decode_values(ask, unit, task, reply, where)
     return SurveyAnswer(**own, values=values, problems=survey.problems(values, allowed))
 
 
-def _values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply, where: str) -> dict[str, Any]:
+def _decode_values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply, where: str) -> dict[str, Any]:
     names = ask.names(len(unit.options))
     values: dict[str, Any] = {}
     for name in names:
@@ -163,7 +163,7 @@ def _values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply, where
 
 def _read_value(raw: object, ask: Ask, task: AnnotatorTask) -> str | list[float]:
     if ask.control == "choice":
-        return _choice(raw, ask, task)
+        return _decode_choice(raw, ask, task)
     if ask.control == "box":
         sides = list(box(list(raw) if isinstance(raw, tuple) else raw))
         if min(sides[2:]) <= 0:
@@ -174,7 +174,7 @@ def _read_value(raw: object, ask: Ask, task: AnnotatorTask) -> str | list[float]
     return raw.strip()
 
 
-def _choice(raw: object, ask: Ask, task: AnnotatorTask) -> str:
+def _decode_choice(raw: object, ask: Ask, task: AnnotatorTask) -> str:
     choice = raw.strip().lower() if isinstance(raw, str) else raw
     lettered = {letter.lower(): str(index) for letter, index in zip(letters(len(task.order)), task.order, strict=True)}
     known = {**(lettered if ask.options else {}), **{choice.lower(): choice for choice in ask.choices}}

@@ -282,14 +282,14 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
         )
     each = how.each or len(how.annotators)
     groups = [how.annotators[at : at + each] for at in range(0, len(how.annotators), each)]
-    shuffled = _generator(how.seed, "units").permutation(len(units))
+    shuffled = _named_generator(how.seed, "units").permutation(len(units))
     tasks: list[AnnotatorTask] = []
     for number, group in enumerate(groups):
         own = [units[index] for index in shuffled[number :: len(groups)]]
         for annotator in group:
-            for position, index in enumerate(_generator(how.seed, annotator).permutation(len(own)), start=1):
+            for position, index in enumerate(_named_generator(how.seed, annotator).permutation(len(own)), start=1):
                 id_, unit = f"{annotator}-{position:05d}", own[index]
-                order = _generator(how.seed, annotator, unit.id).permutation(len(unit.options)).tolist()
+                order = _named_generator(how.seed, annotator, unit.id).permutation(len(unit.options)).tolist()
                 tasks.append(AnnotatorTask(id=id_, annotator=annotator, unit=unit.id, order=order))
     return Study(
         survey=survey.name,
@@ -307,11 +307,11 @@ def _draw_sample(units: list[SurveyUnit], how: Deal) -> list[SurveyUnit]:
     items = list(dict.fromkeys(unit.item for unit in units))
     if how.sample is None or how.sample >= len(items):
         return units
-    sample = {items[index] for index in _generator(how.seed, "sample").permutation(len(items))[: how.sample]}
+    sample = {items[index] for index in _named_generator(how.seed, "sample").permutation(len(items))[: how.sample]}
     return [unit for unit in units if unit.item in sample]
 
 
-def _generator(seed: int, *names: str) -> np.random.Generator:
+def _named_generator(seed: int, *names: str) -> np.random.Generator:
     """Return a separate generator for each name, so that no draw depends on how many came before."""
     digest = hashlib.sha256("\0".join([str(seed), *names]).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))

@@ -99,7 +99,7 @@ def _candidate_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUni
     return [unit.model_copy(update={"truth": ""}) for unit in image_units("best-image", pairs)]
 
 
-def _votes(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, Counter[str]]:
+def _count_votes(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, Counter[str]]:
     votes: dict[str, Counter[str]] = {}
     for answer in answers:
         if not answer.skipped:
@@ -110,7 +110,7 @@ def _votes(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, Counter[s
 def _best_images(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     """Return the image with most votes of each item, if it alone has them and "none" has fewer."""
     rows = []
-    for id_, votes in _votes(study, answers).items():
+    for id_, votes in _count_votes(study, answers).items():
         unit = study.unit_of[id_]
         (first, most), *rest = votes.most_common()
         alone = not rest or rest[0][1] < most
@@ -120,9 +120,9 @@ def _best_images(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str
     return rows
 
 
-def _ambiguity(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
+def _find_ambiguity(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     """Return for each item whether, for some caption, no more people chose its image than anything else."""
-    votes = _votes(study, answers)
+    votes = _count_votes(study, answers)
     clear: dict[str, bool] = {}
     for unit in study.units:
         if unit.id in votes:
@@ -161,7 +161,7 @@ _AMBIGUITY = Survey(
     ),
     asks=(Ask("image", "choice", "Which image matches the description best?", ("both",), options=True),),
     units=lambda pairs, _earlier: image_units("ambiguity", pairs),
-    records=_ambiguity,
+    records=_find_ambiguity,
 )
 
 _IMAGE_TO_TEXT = Survey(

@@ -55,7 +55,9 @@ def caption_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
     if texts < 2 or images not in (1, texts):
         raise shape_error(survey, pairs, "two or more texts, and one image or one for each text")
     return [
-        SurveyUnit(**_of(item), id=f"{item.id}/image {i}", images=[image], options=list(item.texts), truth=str(i))
+        SurveyUnit(
+            **_item_fields(item), id=f"{item.id}/image {i}", images=[image], options=list(item.texts), truth=str(i)
+        )
         for item in pairs.items
         for i, image in enumerate(item.images)
     ]
@@ -72,7 +74,7 @@ def image_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
         raise shape_error(survey, pairs, "two or more images, and one text or one for each image")
     return [
         SurveyUnit(
-            **_of(item),
+            **_item_fields(item),
             id=f"{item.id}/text {t}",
             texts=[text],
             options=list(item.images),
@@ -94,7 +96,7 @@ def match_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
         raise shape_error(survey, pairs, "one image, one text, or as many images as texts")
     return [
         SurveyUnit(
-            **_of(item),
+            **_item_fields(item),
             id=f"{item.id}/image {i} text {t}",
             images=[image],
             texts=[text],
@@ -113,10 +115,10 @@ def single_images(pairs: PairSet) -> Iterator[SurveyUnit]:
         for i, image in enumerate(item.images):
             if image not in known:
                 known.add(image)
-                yield SurveyUnit(**_of(item), id=f"{item.id}/image {i}", images=[image])
+                yield SurveyUnit(**_item_fields(item), id=f"{item.id}/image {i}", images=[image])
 
 
-def _of(item: Item) -> dict[str, Any]:
+def _item_fields(item: Item) -> dict[str, Any]:
     """Return the fields that every unit takes over from its item."""
     altered = altered_words(*item.texts) if len(item.texts) == 2 else None
     return {"item": item.id, "cluster": item.cluster, "tags": dict(item.tags), "altered": list(altered or ())}

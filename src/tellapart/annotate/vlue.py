@@ -29,12 +29,12 @@ _PLACES = frozenset(
 )
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return re.findall(r"[\w'-]+", text.lower())
 
 
 def _caption_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
-    words = _words(values["caption"])
+    words = _split_words(values["caption"])
     problems = []
     if len(words) < _FEWEST_WORDS:
         problems.append(f"has {len(words)} words, fewer than {_FEWEST_WORDS}")
@@ -43,7 +43,7 @@ def _caption_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> li
     return problems
 
 
-def _captions(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
+def _caption_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     rows: dict[str, list[str]] = {}
     for answer in answers:
         rows.setdefault(study.unit_of[answer.unit].images[0], []).append(answer.values["caption"])
@@ -61,7 +61,7 @@ CAPTION = Survey(
     asks=(Ask("caption", "text", "Your description"),),
     units=lambda pairs, _earlier: list(single_images(pairs)),
     problems=_caption_problems,
-    records=_captions,
+    records=_caption_rows,
 )
 
 
@@ -82,7 +82,7 @@ def _statement_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUni
     ]
 
 
-def _statements(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
+def _statement_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     return [
         {
             "sentence": answer.values["statement"],
@@ -107,7 +107,7 @@ STATEMENT = Survey(
         Ask("label", "choice", "Is it true of the two images?", ("true", "false")),
     ),
     units=_statement_units,
-    records=_statements,
+    records=_statement_rows,
 )
 
 
@@ -118,23 +118,23 @@ def _question_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit
     ]
 
 
-def _normalize(answer: str) -> str:
+def _normalize_answer(answer: str) -> str:
     """Write an answer as VQA's script compares it, and as its lists of answers are written."""
     return clean_words(clean_punctuation(answer.strip()))
 
 
 def _question_problems(values: Mapping[str, Any], allowed: frozenset[str]) -> list[str]:
-    answers = [_normalize(values[f"answer_{image}"]) for image in (0, 1)]
+    answers = [_normalize_answer(values[f"answer_{image}"]) for image in (0, 1)]
     problems = []
     if answers[0] == answers[1]:
         problems.append(f"both answers are {answers[0]!r}")
-    known = frozenset(map(_normalize, allowed))
+    known = frozenset(map(_normalize_answer, allowed))
     if allowed:
         problems += [f"{answer!r} is not in the list of answers" for answer in answers if answer not in known]
     return problems
 
 
-def _questions(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
+def _question_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for answer in answers:
         for index, image in enumerate(study.unit_of[answer.unit].options):
@@ -157,7 +157,7 @@ QUESTION = Survey(
     ),
     units=_question_units,
     problems=_question_problems,
-    records=_questions,
+    records=_question_rows,
 )
 
 
@@ -205,11 +205,11 @@ def _expression_units(pairs: PairSet, earlier: Earlier | None) -> list[SurveyUni
 
 
 def _expression_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
-    places = sorted(_PLACES & set(_words(values["expression"])))
+    places = sorted(_PLACES & set(_split_words(values["expression"])))
     return [f"names a place: {', '.join(places)}"] if places else []
 
 
-def _expressions(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
+def _expression_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for number, answer in enumerate(answers):
         unit = study.unit_of[answer.unit]
@@ -232,5 +232,5 @@ EXPRESSION = Survey(
     after="box",
     other_people=True,
     problems=_expression_problems,
-    records=_expressions,
+    records=_expression_rows,
 )

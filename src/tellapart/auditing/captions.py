@@ -109,7 +109,7 @@ def plausibility_gap(model: TinyStories, pairs: PairSet, progress: Progress | No
         unit="nats",
         threshold=f"within {_NATS} of 0, or an interval that holds 0",
         says=f"perplexity {perplexities[0]:.1f} against {perplexities[1]:.1f} under {model.name}",
-        **_gap(first - others, pairs, _NATS),
+        **_gap_fields(first - others, pairs, _NATS),
     )
 
 
@@ -141,7 +141,7 @@ def grammar_gap(model: TextScorer, pairs: PairSet, progress: Progress | None = N
         unit="deviations",
         threshold=f"within {_DEVIATIONS} standard deviations of 0, or an interval that holds 0",
         says=f"{model.name}: {first.mean():.4g} on average against {others.mean():.4g}",
-        **_gap((first - others) / spread, pairs, _DEVIATIONS),
+        **_gap_fields((first - others) / spread, pairs, _DEVIATIONS),
     )
 
 
@@ -160,7 +160,7 @@ def length_gaps(pairs: PairSet) -> list[Finding]:
         first, others = lengths[:, 0], lengths[:, 1:].mean(axis=1)
         limit = _SHARE_OF_LENGTH * float(lengths.mean())
         allowed = f"within {limit:.2f} of 0 ({100 * _SHARE_OF_LENGTH:g} % of the mean)"
-        fields: dict[str, Any] = {"unit": unit, **_gap(first - others, pairs, limit)}
+        fields: dict[str, Any] = {"unit": unit, **_gap_fields(first - others, pairs, limit)}
         findings.append(
             Finding(
                 name=f"length: {unit}",
@@ -205,7 +205,7 @@ def bag_of_words(pairs: PairSet) -> Finding:
     )
 
 
-def _gap(gaps: NDArray[np.float64], pairs: PairSet, limit: float) -> dict[str, Any]:
+def _gap_fields(gaps: NDArray[np.float64], pairs: PairSet, limit: float) -> dict[str, Any]:
     """Return fields of a finding: the mean gap between caption 0 and the others, and whether it is too far from 0."""
     mean = mean_with_interval(gaps, pairs)
     return {**mean, "verdict": "warn" if excludes(mean, 0) and abs(mean["value"]) > limit else "pass"}

@@ -122,46 +122,49 @@ def markdown(card: Card) -> str:
     audit = card.audit
     size = f"{audit.items:,} items of {audit.shape[0]}x{audit.shape[1]} (images x texts)"
     pictures = f", {audit.images:,} distinct pictures" if audit.images is not None else ""
-    lines = [f"# {_escape(audit.title)}", ""]
+    lines = [f"# {_escape_markdown(audit.title)}", ""]
     if "description" in card.facts:
-        lines += [_escape(card.facts["description"]), ""]
+        lines += [_escape_markdown(card.facts["description"]), ""]
     lines.append(f"- {size}, {audit.texts:,} distinct captions{pictures}, {audit.clusters:,} clusters")
-    lines += [f"- {name}: {_escape(text)}" for name, text in card.facts.items() if name != "description"]
+    lines += [f"- {name}: {_escape_markdown(text)}" for name, text in card.facts.items() if name != "description"]
     if audit.fingerprint:
         lines.append(f"- fingerprint: `{audit.fingerprint}`")
-    lines += ["", "## Audit", "", *_findings(audit), "", "Not checked:", ""]
-    lines += [f"- {_escape(each.name)}: {_escape(each.reason)}" for each in audit.not_done]
-    lines += _tags(audit) + _datasheet(card)
+    lines += ["", "## Audit", "", *_finding_lines(audit), "", "Not checked:", ""]
+    lines += [f"- {_escape_markdown(each.name)}: {_escape_markdown(each.reason)}" for each in audit.not_done]
+    lines += _tag_lines(audit) + _datasheet_lines(card)
     lines += ["", "## Items", ""]
     for sample in card.samples:
-        lines.append(f"- **{_escape(sample['id'])}**: " + " / ".join(_escape(text) for text in sample["texts"]))
+        lines.append(
+            f"- **{_escape_markdown(sample['id'])}**: " + " / ".join(_escape_markdown(text) for text in sample["texts"])
+        )
     return "\n".join(lines) + "\n"
 
 
-def _findings(audit: Audit) -> list[str]:
+def _finding_lines(audit: Audit) -> list[str]:
     lines = ["| check | value | interval | passes if | verdict | |", "|---|---:|---:|---|---|---|"]
     for each in audit.findings:
         cells = (each.title, format_value(each), format_interval(each), each.threshold, each.verdict, each.says)
-        lines.append("| " + " | ".join(_escape(cell) for cell in cells) + " |")
+        lines.append("| " + " | ".join(_escape_markdown(cell) for cell in cells) + " |")
     return lines
 
 
-def _tags(audit: Audit) -> list[str]:
+def _tag_lines(audit: Audit) -> list[str]:
     if not audit.tags:
         return []
     lines = ["", "## Tags", ""]
     for tag, values in audit.tags.items():
         lines.append(
-            f"- {_escape(tag)}: " + ", ".join(f"{_escape(name)} ({count:,})" for name, count in values.items())
+            f"- {_escape_markdown(tag)}: "
+            + ", ".join(f"{_escape_markdown(name)} ({count:,})" for name, count in values.items())
         )
     return lines
 
 
-def _datasheet(card: Card) -> list[str]:
+def _datasheet_lines(card: Card) -> list[str]:
     lines = ["", "## Datasheet"]
     for section, answered in card.sections.items():
         lines += ["", f"### {section}", ""]
-        lines += [f"- {_escape(answer.question.text)} {_escape(answer.text)}" for answer in answered]
+        lines += [f"- {_escape_markdown(answer.question.text)} {_escape_markdown(answer.text)}" for answer in answered]
     if card.unanswered:
         # Folded if markdown is shown as a page, which takes these two elements.
         lines += [
@@ -172,11 +175,11 @@ def _datasheet(card: Card) -> list[str]:
         lines += ["", _HOW_TO_ANSWER]
         for section, questions in card.open_questions.items():
             lines += ["", f"**{section}**", ""]
-            lines += [f"- {_escape(question.text)} `{question.key}`" for question in questions]
+            lines += [f"- {_escape_markdown(question.text)} `{question.key}`" for question in questions]
         lines += ["", "</details>"]
     return lines
 
 
-def _escape(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Write untrusted text on one line, so that markdown takes it as text."""
     return _MARKDOWN.sub(r"\\\1", plain(" ".join(text.split())))

@@ -61,10 +61,10 @@ def change_of(pictures: Sequence[NDArray[np.uint8]]) -> Change:
     """
     if any(picture.shape != pictures[0].shape for picture in pictures):
         return Change()
-    return max((_compare(pictures[0], other) for other in pictures[1:]), key=lambda change: change.share or 0)
+    return max((_compare_pictures(pictures[0], other) for other in pictures[1:]), key=lambda change: change.share or 0)
 
 
-def _compare(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> Change:
+def _compare_pictures(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> Change:
     difference = np.abs(one.astype(np.int16) - other)
     changed = difference.max(axis=2) > LEVEL
     mean_absolute = float(difference.mean())

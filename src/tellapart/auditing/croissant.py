@@ -119,7 +119,7 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
             card.get("description") or f"{len(pairs):,} minimal pairs, each of {describe(pairs.shape)}."
         ),
         **_of_card(card),
-        "distribution": [_listing(listing), *_file_sets(pairs)],
+        "distribution": [_file_entry(listing), *_file_sets(pairs)],
         "recordSet": [_record_set(pairs)],
     }
 
@@ -140,7 +140,7 @@ def _of_card(card: Mapping[str, Any]) -> dict[str, Any]:
     return properties
 
 
-def _listing(path: Path) -> dict[str, Any]:
+def _file_entry(path: Path) -> dict[str, Any]:
     data = path.read_bytes()
     return {
         "@type": "cr:FileObject",
@@ -178,15 +178,15 @@ def _record_set(pairs: PairSet) -> dict[str, Any]:
     images, texts = pairs.shape
     true = "image k belongs to text k" if images == texts else "image 0 and text 0 belong together"
     fields = [
-        _field("id", "The item's name, unique in the set."),
-        _field("images", f"Paths of its pictures, relative to the folder; {true}.", images),
-        _field("texts", f"Its captions; {true}.", texts),
+        _item_field("id", "The item's name, unique in the set."),
+        _item_field("images", f"Paths of its pictures, relative to the folder; {true}.", images),
+        _item_field("texts", f"Its captions; {true}.", texts),
     ]
     # A field that no line of the file has cannot be read from it; an item fills it in.
     if any("cluster" in row for _, row in read_jsonl(pairs.root / LISTING)):
-        fields.append(_field("cluster", "What must be resampled together."))
+        fields.append(_item_field("cluster", "What must be resampled together."))
     tags = {tag for item in pairs.items for tag in item.tags}
-    fields += [_field(f"tags/{tag}", f"The item's tag {tag!r}.") for tag in sorted(tags) if _PLAIN.fullmatch(tag)]
+    fields += [_item_field(f"tags/{tag}", f"The item's tag {tag!r}.") for tag in sorted(tags) if _PLAIN.fullmatch(tag)]
     return {
         "@type": "cr:RecordSet",
         "@id": "items",
@@ -197,7 +197,7 @@ def _record_set(pairs: PairSet) -> dict[str, Any]:
     }
 
 
-def _field(name: str, description: str, length: int | None = None) -> dict[str, Any]:
+def _item_field(name: str, description: str, length: int | None = None) -> dict[str, Any]:
     """Return a field of the items: a column, or `tags/TAG` out of the column of tags."""
     column, _, tag = name.partition("/")
     return {

@@ -94,7 +94,7 @@ def detectability(
     if texts:
         evidence.append(word_counts([item.texts for item in part.items]))
     if images:
-        evidence += _statistics(part, progress)
+        evidence += _picture_evidence(part, progress)
     elif pictures:
         reason = "items have one picture: there is no other to tell it from"
         not_done.append(NotDone(name="detectable: images", reason=reason))
@@ -135,7 +135,11 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: P
     if mean["value"] - 0.5 > MARGIN:
         p, swaps = _p_value(evidence, clusters, mean["value"], seed, progress)
         warns = p <= LARGEST_P
-        meaning = f"they come from different processes{_strongest(evidence)}" if warns else "not told from one process"
+        meaning = (
+            f"they come from different processes{_strongest_statistic(evidence)}"
+            if warns
+            else "not told from one process"
+        )
         says = f"p = {p:.3f} ({swaps} swaps): {meaning}"
     first = "first pictures" if evidence.of == "images" else "first captions"
     limit, better = f"at most {50 + 100 * MARGIN:g} %", f"no better than {100 * (1 - LARGEST_P):g} % of random swaps"
@@ -173,7 +177,7 @@ def word_counts(texts: Sequence[Sequence[str]]) -> Evidence:
     return Evidence("captions", "words", counts, (*names, "capitals", "length"))
 
 
-def _statistics(pairs: PairSet, progress: Progress | None) -> list[Evidence]:
+def _picture_evidence(pairs: PairSet, progress: Progress | None) -> list[Evidence]:
     """Decode the pictures of the items, each once."""
     known: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
     references = [*dict.fromkeys(image for item in pairs.items for image in item.images)]
@@ -217,7 +221,7 @@ def _p_value(
     return (as_good + 1) / (SWAPS + 1), SWAPS
 
 
-def _strongest(evidence: Evidence) -> str:
+def _strongest_statistic(evidence: Evidence) -> str:
     """Name the statistic that alone is most often higher, or lower, in the others than in the first."""
     if not evidence.names:
         return ""

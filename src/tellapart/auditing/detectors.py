@@ -165,7 +165,9 @@ def detect(
         folds=settings.folds if trained_on is None else None,
         seed=settings.seed,
         penalty=settings.penalty,
-        scores={name: _score(column, names, settings.seed) for name, column in probabilities.outcomes().items()},
+        scores={
+            name: _detector_score(column, names, settings.seed) for name, column in probabilities.outcomes().items()
+        },
     )
 
 
@@ -185,7 +187,7 @@ def origins(
             raise DataError(
                 f"{each.name} has items of {describe(each.shape)}; a detector plays sets of {describe((2, 2))}"
             )
-    ours = _sides(pairs, embeddings(model, pairs, store=store, progress=progress))
+    ours = _split_sides(pairs, embeddings(model, pairs, store=store, progress=progress))
     if trained_on is None:
         clusters = [item.cluster for item in pairs.items]
         return Origins(
@@ -194,11 +196,11 @@ def origins(
                 for vectors, _ in ours
             )
         )
-    theirs = _sides(trained_on, embeddings(model, trained_on, store=store, progress=progress))
+    theirs = _split_sides(trained_on, embeddings(model, trained_on, store=store, progress=progress))
     return Origins(*(_fit_on_other(own, other, settings.penalty) for own, other in zip(ours, theirs, strict=True)))
 
 
-def _sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:
+def _split_sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:
     """Return images and texts: vectors `(item, 2, dimensions)`, and names `(item, 2)`, equal for equal entries."""
     assert encoded.images is not None  # noqa: S101  (both were asked for)
     assert encoded.texts is not None  # noqa: S101
@@ -219,6 +221,6 @@ def _fit_on_other(ours: _Side, theirs: _Side, penalty: float) -> NDArray[np.floa
     return fit_head(other_vectors[unseen], labels[unseen], penalty=penalty).probabilities(vectors)
 
 
-def _score(column: NDArray[np.float64], clusters: Sequence[str], seed: int) -> DetectorScore:
+def _detector_score(column: NDArray[np.float64], clusters: Sequence[str], seed: int) -> DetectorScore:
     interval = interval_for(column, clusters, binary=is_binary(column), seed=seed)
     return DetectorScore(value=float(column.mean()), low=interval.low, high=interval.high, method=interval.method)

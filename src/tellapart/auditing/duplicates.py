@@ -63,7 +63,7 @@ def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
     same_item = "items with the same pictures and captions as another one"
     exact = "items with a picture, to the pixel, of an item of another cluster"
     alike = "items with a picture that looks like one of another cluster, and is not it"
-    shared, near = _in_several_clusters(pixels, pairs), _near(pairs, scan)
+    shared, near = _in_several_clusters(pixels, pairs), _near_items(pairs, scan)
     return [
         at_most(0, "images: twice in an item", "items with the same picture twice", twice, pairs, _UNSOLVABLE),
         at_most(0, "items: twice", same_item, again, pairs, "keep one of them"),
@@ -82,8 +82,8 @@ def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
     >>> caption_leak(one, two).items
     ('1',)
     """
-    known = {_normalize(text) for item in other.items for text in item.texts}
-    hits = [any(_normalize(text) in known for text in item.texts) for item in pairs.items]
+    known = {_normalize_text(text) for item in other.items for text in item.texts}
+    hits = [any(_normalize_text(text) in known for text in item.texts) for item in pairs.items]
     return at_most(
         _FEW, "leak: captions", f"items with a caption of {other.name}", hits, pairs, "case and blanks aside"
     )
@@ -122,7 +122,7 @@ def _in_several_clusters(contents: Iterable[Iterable[Hashable]], pairs: PairSet)
     return [any(len(clusters[content]) > 1 for content in row) for row in rows]
 
 
-def _near(pairs: PairSet, scan: ImageScan) -> list[bool]:
+def _near_items(pairs: PairSet, scan: ImageScan) -> list[bool]:
     """Return which items have a picture that is near another cluster's, and is not it."""
     cluster: dict[str, str] = {}
     for item in pairs.items:
@@ -137,5 +137,5 @@ def _near(pairs: PairSet, scan: ImageScan) -> list[bool]:
     return [not names.isdisjoint(item.images) for item in pairs.items]
 
 
-def _normalize(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return " ".join(text.casefold().split())

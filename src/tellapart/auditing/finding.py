@@ -136,7 +136,7 @@ def format_value(finding: Finding) -> str:
     """Write a finding's number with its unit, the same in the terminal and on the card."""
     if finding.unit == "items":
         return f"{finding.value:,.0f} items"
-    return _number(finding, finding.value) + (" %" if finding.unit == "share" else f" {finding.unit}")
+    return _format_number(finding, finding.value) + (" %" if finding.unit == "share" else f" {finding.unit}")
 
 
 def format_interval(finding: Finding) -> str:
@@ -148,9 +148,9 @@ def format_interval(finding: Finding) -> str:
     """
     if finding.low is None or finding.high is None:
         return ""
-    return f"[{_number(finding, finding.low)}, {_number(finding, finding.high)}]"
+    return f"[{_format_number(finding, finding.low)}, {_format_number(finding, finding.high)}]"
 
 
-def _number(finding: Finding, number: float) -> str:
+def _format_number(finding: Finding, number: float) -> str:
     # Without the sign of a zero that was rounded down to.
     return f"{100 * number if finding.unit == 'share' else number:.2f}".replace("-0.00", "0.00")

@@ -70,13 +70,14 @@ def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     grey = pixels.mean(axis=2, dtype=np.float64)
     saturation = (pixels.max(axis=2).astype(np.int16) - pixels.min(axis=2)).mean()
     clipped = ((pixels == 0) | (pixels == 255)).mean()
-    slope, high = _spectrum(grey)
+    slope, high = _spectrum_statistics(grey)
     return np.array(
-        [grey.mean(), grey.std(), saturation, clipped, *_residuals(grey), _blocks(grey), slope, high], np.float64
+        [grey.mean(), grey.std(), saturation, clipped, *_residual_statistics(grey), _block_ratio(grey), slope, high],
+        np.float64,
     )
 
 
-def _residuals(grey: NDArray[np.float64]) -> tuple[float, float]:
+def _residual_statistics(grey: NDArray[np.float64]) -> tuple[float, float]:
     """Return sharpness and noise; those of a flat picture if it is too small for a mask."""
     if min(grey.shape) < 3:
         return math.log(_FLOOR), math.log(_FLOOR)
@@ -89,7 +90,7 @@ def _residuals(grey: NDArray[np.float64]) -> tuple[float, float]:
     return math.log((straight**2).mean() + _FLOOR), math.log(float(np.median(diagonal**2)) + _FLOOR)
 
 
-def _blocks(grey: NDArray[np.float64]) -> float:
+def _block_ratio(grey: NDArray[np.float64]) -> float:
     ratios = []
     for axis in (0, 1):
         steps = np.abs(np.diff(grey, axis=axis)).mean(axis=1 - axis)
@@ -99,7 +100,7 @@ def _blocks(grey: NDArray[np.float64]) -> float:
     return float(np.mean(ratios)) if ratios else 0.0
 
 
-def _spectrum(grey: NDArray[np.float64]) -> tuple[float, float]:
+def _spectrum_statistics(grey: NDArray[np.float64]) -> tuple[float, float]:
     side = min(_SQUARE, *grey.shape)
     if side < 8:
         return 0.0, 0.0

@@ -45,11 +45,11 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
         "audit.json": record.model_dump_json(indent=1) + "\n",
         "card.md": markdown(card),
         "card.html": html(card),
-        "card.json": _json(with_questions(pairs.card)),
+        "card.json": _dump_json(with_questions(pairs.card)),
     }
     lines = [f"{folder / 'card.html'} and card.md: the data card; {card.unanswered} questions of card.json are open"]
     if pairs.read is None and (pairs.root / LISTING).is_file():
-        files["croissant.json"] = _json(croissant(pairs))
+        files["croissant.json"] = _dump_json(croissant(pairs))
         lacks = missing(pairs.card)
         lines.append(
             f"{folder / 'croissant.json'}: Croissant 1.1, belongs beside {LISTING}"
@@ -107,7 +107,7 @@ def print_audit(record: Audit) -> None:
     print_lines(*map(plain, lines), f"{passed} of {len(record.findings)} checks pass")
 
 
-def _json(value: object) -> str:
+def _dump_json(value: object) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

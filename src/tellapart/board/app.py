@@ -97,7 +97,7 @@ def create_app(
     for page in PAGES.values():
         app.add_api_route(
             page.pattern,
-            _endpoint(page, settings, store, cache, hidden=submissions is not None),
+            _page_endpoint(page, settings, store, cache, hidden=submissions is not None),
             name=page.name,
             summary=(inspect.getdoc(page.gather) or "").split("\n")[0],
             response_model=page.view,
@@ -115,7 +115,7 @@ def create_app(
     return app
 
 
-def _endpoint(
+def _page_endpoint(
     page: Page, settings: BoardSettings, store: Store, cache: PageCache, *, hidden: bool
 ) -> Callable[..., Response]:
     """Return the function that answers a page's address; FastAPI validates requests by its signature."""
@@ -130,7 +130,7 @@ def _endpoint(
 
         def render_page() -> CachedPage:
             with store.reading() as session:
-                return _render(page, page.gather(session, settings, **own), form, settings, hidden=hidden)
+                return _render_view(page, page.gather(session, settings, **own), form, settings, hidden=hidden)
 
         # The version comes first: a change during the rendering makes the page out of date.
         cached = cache.get(store.latest(), (path_of(page.name, **own), form), render_page)
@@ -161,7 +161,7 @@ def _address_of(page: str, chosen: Sequence[str], args: Mapping[str, Any]) -> st
     return ""
 
 
-def _render(page: Page, view: View, form: str, settings: BoardSettings, *, hidden: bool) -> CachedPage:
+def _render_view(page: Page, view: View, form: str, settings: BoardSettings, *, hidden: bool) -> CachedPage:
     if form == "html":
         text = render(page.template, view, ServerLinks(), settings, hidden=hidden)
     elif form == "json":

@@ -38,7 +38,7 @@ class Connection(H11Protocol):
         if self._count_of_address() > EACH:
             transport.abort()
             return
-        self._wait()
+        self._set_deadline()
         active = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
         if len(active) > MOST:
             idle = [one for one in active if one._owed == "request"]  # this one is among them
@@ -60,33 +60,33 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse the data, and wait for the rest."""
         super().data_received(data)
-        self._wait(received=True)
+        self._set_deadline(received=True)
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
-        self._wait()
+        self._set_deadline()
 
     def pause_writing(self) -> None:
         """Wait until the client reads its answer."""
         super().pause_writing()
-        self._wait()
+        self._set_deadline()
 
     def resume_writing(self) -> None:
         """Stop waiting for the client to read."""
         super().resume_writing()
-        self._wait()
+        self._set_deadline()
 
-    def _owes(self) -> str:
+    def _waiting_for(self) -> str:
         if self.flow.write_paused:
             return "reading"
         if self.cycle is None or self.cycle.response_complete:
             return "request"
         return "body" if self.cycle.more_body and not self.flow.read_paused else ""
 
-    def _wait(self, *, received: bool = False) -> None:
+    def _set_deadline(self, *, received: bool = False) -> None:
         """Set the deadline for the client's next bytes; a head has one for all of it, however often a byte comes."""
-        owed = self._owes()
+        owed = self._waiting_for()
         if owed == self._owed and not (received and owed == "body"):
             return
         if self._timer is not None:

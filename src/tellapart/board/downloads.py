@@ -51,7 +51,7 @@ def as_latex(table: Table) -> str:
     head, *rows = table.rows
     columns = [k for k, name in enumerate(head) if not _is_bound(head, k)]
     tabular = [
-        f"\\begin{{tabular}}{{{''.join(_alignment([row[k] for row in rows]) for k in columns)}}}",
+        f"\\begin{{tabular}}{{{''.join(_column_alignment([row[k] for row in rows]) for k in columns)}}}",
         "\\toprule",
         " & ".join(_latex_cell(head[k]) for k in columns) + " \\\\",
         "\\midrule",
@@ -73,7 +73,7 @@ def _has_interval(head: Sequence[Cell], k: int) -> bool:
     return following in (["low", "high"], [f"{name} low", f"{name} high"])
 
 
-def _alignment(column: Sequence[Cell]) -> str:
+def _column_alignment(column: Sequence[Cell]) -> str:
     texts = [cell for cell in column if isinstance(cell, str)]
     if any(len(text) > _LONG for text in texts):
         return "p{0.4\\linewidth}"

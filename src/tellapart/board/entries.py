@@ -60,7 +60,7 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
     for benchmark in known:
         if _has_same_items(benchmark, record, digest):
             if samples and not benchmark.items_digest:
-                _fill(session, benchmark, record, samples, digest)
+                _fill_benchmark(session, benchmark, record, samples, digest)
             return benchmark
     if known and whole is None:
         name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
@@ -77,7 +77,7 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
         domain=domain,
         rival=rival,
     )
-    _fill(session, benchmark, record, samples, digest)
+    _fill_benchmark(session, benchmark, record, samples, digest)
     return benchmark
 
 
@@ -109,14 +109,14 @@ def add_entry(session: Session, entry: Entry, record: BenchmarkResult, samples: 
     entry.record = record.model_dump(mode="json", exclude={"by", "macro"})
     session.add(entry)
     session.flush()
-    _insert(session, Score, _scores(entry, record))
-    _insert(session, Vector, _vectors(entry, samples))
+    _insert_rows(session, Score, _score_rows(entry, record))
+    _insert_rows(session, Vector, _vector_rows(entry, samples))
     if record.shape is None:
         outputs = (
             {"entry_id": entry.id, "position": k, "output": json.dumps(sample.output, ensure_ascii=False)}
             for k, sample in enumerate(samples)
         )
-        _insert(session, TaskOutput, outputs)
+        _insert_rows(session, TaskOutput, outputs)
 
 
 def remove(session: Session, entries: Sequence[Entry]) -> None:
@@ -128,7 +128,7 @@ def remove(session: Session, entries: Sequence[Entry]) -> None:
     session.flush()
 
 
-def _insert(session: Session, table: Any, rows: Iterable[dict[str, Any]]) -> None:
+def _insert_rows(session: Session, table: Any, rows: Iterable[dict[str, Any]]) -> None:
     if rows := list(rows):
         session.execute(insert(table), rows)
 
@@ -151,7 +151,7 @@ def _items_digest(samples: Sequence[Sample]) -> str:
     return hashlib.sha256(json.dumps(keys).encode()).hexdigest()
 
 
-def _fill(
+def _fill_benchmark(
     session: Session, benchmark: Benchmark, record: BenchmarkResult, samples: Sequence[Sample], digest: str
 ) -> None:
     benchmark.fingerprint, benchmark.items_digest, benchmark.task = record.fingerprint, digest, record.task
@@ -172,7 +172,7 @@ def _fill(
         }
         for k, sample in enumerate(samples)
     )
-    _insert(session, Item, rows)
+    _insert_rows(session, Item, rows)
 
 
 def _catalogue_entry(name: str) -> tuple[str, str, str]:
@@ -197,16 +197,16 @@ def _in_order(session: Session, entry: Entry, samples: Sequence[Sample]) -> Sequ
     return [by_key[unit, name] for unit, name in rows]
 
 
-def _scores(entry: Entry, record: BenchmarkResult) -> Iterable[dict[str, Any]]:
-    yield from (_score(entry, "", "", name, value) for name, value in record.metrics.items())
+def _score_rows(entry: Entry, record: BenchmarkResult) -> Iterable[dict[str, Any]]:
+    yield from (_score_row(entry, "", "", name, value) for name, value in record.metrics.items())
     for tag, groups in record.by.items():
         for value_of, group in groups.items():
-            yield from (_score(entry, tag, value_of, name, value) for name, value in group.metrics.items())
+            yield from (_score_row(entry, tag, value_of, name, value) for name, value in group.metrics.items())
     for tag, macro in record.macro.items():
-        yield from (_score(entry, tag, "", name, value) for name, value in macro.metrics.items())
+        yield from (_score_row(entry, tag, "", name, value) for name, value in macro.metrics.items())
 
 
-def _score(entry: Entry, tag: str, value_of: str, metric: str, value: Value) -> dict[str, Any]:
+def _score_row(entry: Entry, tag: str, value_of: str, metric: str, value: Value) -> dict[str, Any]:
     return {
         "entry_id": entry.id,
         "benchmark_id": entry.benchmark_id,
@@ -218,7 +218,7 @@ def _score(entry: Entry, tag: str, value_of: str, metric: str, value: Value) -> 
     }
 
 
-def _vectors(entry: Entry, samples: Sequence[Sample]) -> Iterable[dict[str, Any]]:
+def _vector_rows(entry: Entry, samples: Sequence[Sample]) -> Iterable[dict[str, Any]]:
     for name, (values, tied) in outcome_vectors(samples).items():
         yield {"entry_id": entry.id, "metric": name, "data": pack(values), "tied": tied}
     if (scores := score_vector(samples)) is not None:

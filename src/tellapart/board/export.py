@@ -83,7 +83,7 @@ class _Crawl:
         self._pictures: dict[PageKey, bool] = {}
 
     def run(self) -> int:
-        self._add("home", {})
+        self._add_page("home", {})
         pages = 0
         while self._queue:
             name, args = self._queue.popleft()
@@ -91,17 +91,17 @@ class _Crawl:
             pages += 1
         return pages
 
-    def _add(self, page: str, args: dict[str, str | int]) -> bool:
+    def _add_page(self, page: str, args: dict[str, str | int]) -> bool:
         """Return whether a page is in the site; a new one is written later, a file at once."""
         key = (page, tuple(sorted(args.items())))
         if page == "picture":
-            return self._picture(key, args)
+            return self._has_picture(key, args)
         if page == "compare" and not self._compared.issuperset(args.values()):
             return False
         if page == "compare_many" and not self._compared.issuperset(str(args["models"]).split("+")):
             return False
         listed = {"items": PAGE, "gallery_page": QUERIES}
-        if (page == "item" and args["position"] not in self._positions(str(args["slug"]))) or (
+        if (page == "item" and args["position"] not in self._item_positions(str(args["slug"]))) or (
             page in listed and (int(args["page"]) - 1) * listed[page] >= max(1, self._most)
         ):
             return False
@@ -113,7 +113,7 @@ class _Crawl:
                 self._queue.append(key)
         return True
 
-    def _positions(self, slug: str) -> set[int]:
+    def _item_positions(self, slug: str) -> set[int]:
         if slug not in self._items:
             benchmark = self._session.exec(select(Benchmark).where(Benchmark.slug == slug)).one()
             failed, _ = failures(self._session, benchmark)
@@ -123,7 +123,7 @@ class _Crawl:
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
         here = path_of(name, **args)
-        folder, links = self._out / here.lstrip("/"), StaticLinks(here, self._add)
+        folder, links = self._out / here.lstrip("/"), StaticLinks(here, self._add_page)
         if name not in PAGES:
             self._write_hidden(folder, links, **args)
             return
@@ -147,7 +147,7 @@ class _Crawl:
             _write_text(folder / "data.csv", as_csv(table))
             _write_text(folder / "data.tex", as_latex(table))
 
-    def _picture(self, key: PageKey, args: dict[str, str | int]) -> bool:
+    def _has_picture(self, key: PageKey, args: dict[str, str | int]) -> bool:
         if key not in self._pictures:
             try:
                 _, content = picture(self._session, str(args["slug"]), int(args["position"]), int(args["number"]))

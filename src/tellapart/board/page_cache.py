@@ -113,7 +113,7 @@ class PageCache:
     def find(self, version: int, key: Hashable) -> CachedPage | None:
         """Return a page of this version if it is in the cache."""
         with self._lock:
-            return self._find(version, key)
+            return self._find_page(version, key)
 
     def get(self, version: int, key: Hashable, render: Callable[[], CachedPage]) -> CachedPage:
         """Return the page of a version of the records, rendering it if it is neither cached nor under way.
@@ -122,7 +122,7 @@ class PageCache:
         a page of an older one.
         """
         with self._lock:
-            if (page := self._find(version, key)) is not None:
+            if (page := self._find_page(version, key)) is not None:
                 return page
             mine = (version, key) not in self._under_way
             future = self._under_way.setdefault((version, key), Future())
@@ -131,20 +131,20 @@ class PageCache:
                 with self._turns:
                     page = render()
             except BaseException as error:
-                self._finish(version, key)
+                self._finish_page(version, key)
                 future.set_exception(error)
                 raise
-            self._finish(version, key, page)
+            self._finish_page(version, key, page)
             future.set_result(page)
         return future.result()
 
-    def _find(self, version: int, key: Hashable) -> CachedPage | None:
+    def _find_page(self, version: int, key: Hashable) -> CachedPage | None:
         page = self._pages.get(key) if version == self._version else None
         if page is not None:
             self._pages.move_to_end(key)
         return page
 
-    def _finish(self, version: int, key: Hashable, page: CachedPage | None = None) -> None:
+    def _finish_page(self, version: int, key: Hashable, page: CachedPage | None = None) -> None:
         """Remove a page from those under way, and keep it if it was rendered and no newer version is known."""
         with self._lock:
             del self._under_way[version, key]

@@ -31,17 +31,17 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
     item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
     if item is None or not 0 <= number < len(item.images):
         raise UnknownNameError(f"{benchmark.name} has no picture {number} of item {position}")
-    for sources in _sources(session, benchmark):
+    for sources in _image_sources(session, benchmark):
         try:
-            read = _reader(sources)
+            read = _sources_reader(sources)
             if read is not None:
-                return _picture(read(item.images[number]), item.images[number])
+                return _named_picture(read(item.images[number]), item.images[number])
         except (TellapartError, OSError):
             continue
     raise UnknownNameError(f"{benchmark.name}: the picture {item.images[number]!r} is not on this machine")
 
 
-def _sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSources]:
+def _image_sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSources]:
     """Yield the places of the benchmark's images, as its runs recorded them."""
     of_benchmark = select(Entry.folder, Entry.run, Entry.record).where(Entry.benchmark_id == benchmark.id)
     for folder, run, record in session.exec(of_benchmark.order_by(col(Entry.id))):
@@ -57,10 +57,10 @@ def _sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSources]:
 
 
 @lru_cache(maxsize=64)
-def _reader(sources: ImageSources) -> Callable[[str], bytes] | None:
+def _sources_reader(sources: ImageSources) -> Callable[[str], bytes] | None:
     return sources.reader()
 
 
-def _picture(data: bytes, name: str) -> tuple[str, bytes]:
+def _named_picture(data: bytes, name: str) -> tuple[str, bytes]:
     kind, small = small_picture(data, name)
     return f"image/{kind}", small

@@ -96,15 +96,15 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
     0
     """
     with store.session() as session:
-        files = list(_files(settings))
+        files = list(_board_files(settings))
         known = session.exec(select(Source)).all()
         own = [source for source in known if _is_own(settings, source)]
         for source in [source for source in own if source.problem]:  # the missing part may be there by now
             own.remove(source)
             session.delete(source)
-        now = {str(path): (kind, _digest(path)) for path, kind in files}
+        now = {str(path): (kind, _file_digest(path)) for path, kind in files}
         gone = [source for source in own if now.get(source.path) != (source.kind, source.digest)]
-        touched = _forget(session, gone, known, own) if gone else set()
+        touched = _forget_sources(session, gone, known, own) if gone else set()
         session.flush()
         still = set(session.exec(select(Source.path)).all())
         fresh = [(path, *now[str(path)]) for path, _ in files if str(path) not in still]
@@ -122,7 +122,7 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
                 source.problem = _for_readers(text, path)
                 session.add(source)
                 report(text)
-        _tidy(session)
+        _delete_unused(session)
         if fresh:
             _add_costs(session, [path for path, kind in files if kind == "timing"], report)
         for number in sorted(touched):
@@ -138,14 +138,14 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
 def signature(settings: BoardSettings) -> tuple[tuple[str, int, int], ...]:
     """Return path, time of change and size of every file of the settings; a change in any of them shows here."""
     states = []
-    for path, _ in _files(settings):
+    for path, _ in _board_files(settings):
         with suppress(OSError):  # gone since it was listed
             stat = path.stat()
             states.append((str(path), stat.st_mtime_ns, stat.st_size))
     return tuple(states)
 
 
-def _files(settings: BoardSettings) -> Iterator[tuple[Path, str]]:
+def _board_files(settings: BoardSettings) -> Iterator[tuple[Path, str]]:
     """Yield every file once, by its absolute path: the same file is one source from wherever a board is started."""
     found = {
         path: "run" if path.name == RESULTS else "timing"
@@ -171,14 +171,16 @@ def _for_readers(problem: str, path: Path) -> str:
     return printable or "it cannot be read"
 
 
-def _digest(path: Path) -> str:
+def _file_digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return ""  # its reader reports the error
 
 
-def _forget(session: Session, gone: Sequence[Source], known: Sequence[Source], own: Sequence[Source]) -> set[int]:
+def _forget_sources(
+    session: Session, gone: Sequence[Source], known: Sequence[Source], own: Sequence[Source]
+) -> set[int]:
     """Delete the rows of sources that are gone or changed, and return the benchmarks that they touch.
 
     A superseded source may count again, so it is deleted and read again, too; another board's, by that board.
@@ -197,7 +199,7 @@ def _forget(session: Session, gone: Sequence[Source], known: Sequence[Source], o
     return touched
 
 
-def _tidy(session: Session) -> None:
+def _delete_unused(session: Session) -> None:
     """Delete models and benchmarks without a record."""
     for model in session.exec(select(Model).where(col(Model.id).not_in(select(Entry.model_id)))).all():
         session.delete(model)
@@ -209,7 +211,7 @@ def _tidy(session: Session) -> None:
 
 def _read_run(session: Session, path: Path, source: Source) -> set[int]:
     result = read_result(path.parent)
-    model = add_model(session, _model(result))
+    model = add_model(session, _model_row(result))
     touched = set()
     for name, record in result.benchmarks.items():
         imported = record.fingerprint.startswith(IMPORTED)
@@ -231,7 +233,7 @@ def _read_run(session: Session, path: Path, source: Source) -> set[int]:
     return touched
 
 
-def _model(result: Result) -> Model:
+def _model_row(result: Result) -> Model:
     record = result.model
     # An imported result's fingerprint is the file's; several files of one model share the name alone.
     identity = f"{IMPORTED}{record.name}" if record.fingerprint.startswith(IMPORTED) else "\n".join(record.system)

@@ -207,8 +207,8 @@ def environment(folder: Path | None = None) -> Environment:
     )
     templates.globals |= {
         "about_metric": _about_metric,
-        "around": _around,
-        "decimals": _decimals,
+        "around": _nearby_pages,
+        "decimals": _column_decimals,
         "groups_of": _groups_of,
         "deviation": deviation,
         "labels_of": _labels_of,
@@ -218,7 +218,7 @@ def environment(folder: Path | None = None) -> Environment:
         "references_of": _references_of,
         "score": score,
         "scores": scores,
-        "shorten": _shorten,
+        "shorten": _shorten_name,
         "test_of": _test_of,
         "thousands": thousands,
     }
@@ -258,7 +258,7 @@ def _groups_of(columns: Sequence[Column]) -> list[_Group]:
     return [_Group(name, len(list(run))) for name, run in groupby(columns, lambda column: column.group)]
 
 
-def _around(page: int, pages: int) -> list[int | None]:
+def _nearby_pages(page: int, pages: int) -> list[int | None]:
     """Return the pages to link to: the first, the last and those around this one; None if some are left out."""
     near = sorted({1, pages, *range(max(1, page - 2), min(pages, page + 2) + 1)})
     links: list[int | None] = []
@@ -267,13 +267,13 @@ def _around(page: int, pages: int) -> list[int | None]:
     return links
 
 
-def _decimals(numbers: Sequence[float]) -> int:
+def _column_decimals(numbers: Sequence[float]) -> int:
     """Return the decimals of a column: as many as leave four digits to its largest number."""
     largest = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
     return max(0, 3 - math.floor(math.log10(largest))) if largest else 0
 
 
-def _shorten(name: str, most: int) -> str:
+def _shorten_name(name: str, most: int) -> str:
     """Leave out a name's middle: models of one family differ at the end."""
     tail = (most - 1) * 3 // 5
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"

@@ -84,7 +84,7 @@ class Store:
             url = f"sqlite:///{Path(self._own.name) / 'board.sqlite'}"
         self._latest, self._asking = (0, -math.inf), Lock()  # the version, and the time of its query
         try:
-            self._engine = _engine(url)
+            self._engine = _make_engine(url)
             try:
                 _prepare_tables(self._engine)
             except BaseException:
@@ -157,12 +157,12 @@ class Store:
         session.info[_CHANGED] = True
 
 
-def _engine(url: str) -> Engine:
+def _make_engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
         engine = create_engine(url, pool_pre_ping=True)
 
         @event.listens_for(engine, "connect")
-        def _limit(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
+        def _limit_lock_wait(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
             connection.execute(f"SET lock_timeout = '{_PATIENCE}s'")  # PostgreSQL itself waits for ever
             connection.commit()
 
@@ -170,7 +170,7 @@ def _engine(url: str) -> Engine:
     engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": _PATIENCE})
 
     @event.listens_for(engine, "connect")
-    def _configure(connection: sqlite3.Connection, _record: ConnectionPoolEntry) -> None:
+    def _configure_sqlite(connection: sqlite3.Connection, _record: ConnectionPoolEntry) -> None:
         use_write_ahead_log(connection)  # readers go on while a run is read in
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")

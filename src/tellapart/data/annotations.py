@@ -46,7 +46,7 @@ def read_list(path: Path) -> list[Any]:
     """
     content = read_json(path)
     if not isinstance(content, list) or not content:
-        raise DataError(f"{path}: expected a list of rows, got {_kind(content)}", path=path)
+        raise DataError(f"{path}: expected a list of rows, got {_content_kind(content)}", path=path)
     return content
 
 
@@ -61,7 +61,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """
     content = read_json(path)
     if not isinstance(content, dict) or not content:
-        raise DataError(f"{path}: expected an object of rows by key, got {_kind(content)}", path=path)
+        raise DataError(f"{path}: expected an object of rows by key, got {_content_kind(content)}", path=path)
     return content
 
 
@@ -86,7 +86,7 @@ def check_row(row: type[R], content: object, where: str) -> R:
     """
     if not isinstance(content, Mapping):
         raise DataError(
-            f"{where}: expected an object with {', '.join(row.model_fields)}; got {_kind(content)}", path=where
+            f"{where}: expected an object with {', '.join(row.model_fields)}; got {_content_kind(content)}", path=where
         )
     try:
         return row.model_validate(content)
@@ -158,7 +158,7 @@ def expect_count(where: object, count: int, *published: int, what: str = "items"
         )
 
 
-def _kind(content: object) -> str:
+def _content_kind(content: object) -> str:
     if isinstance(content, dict | list) and not content:
         return "an empty one"
     names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}

@@ -36,11 +36,11 @@ def sync_folder(folder: Path, *, deep: bool = False) -> None:
     """
     if deep:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(_sync, folder.rglob("*")))
-    _sync(folder)
+            list(pool.map(_sync_folder, folder.rglob("*")))
+    _sync_folder(folder)
 
 
-def _sync(path: Path) -> None:
+def _sync_folder(path: Path) -> None:
     posix = os.name == "posix"
     if not posix and path.is_dir():  # which cannot be opened there
         return
@@ -72,7 +72,7 @@ def atomic_file(path: Path, *, synced: bool = True) -> Iterator[Path]:
     try:
         yield draft
         if synced:
-            _sync(draft)
+            _sync_folder(draft)
         draft.replace(path)
         if synced:
             sync_folder(path.parent)

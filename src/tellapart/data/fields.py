@@ -103,7 +103,7 @@ def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> 
     >>> fill("{0:06}.jpg|{1|name}", [42, "https://host/a/7.jpg"], "a.json: row 0")
     '000042.jpg|7.jpg'
     """
-    return _FIELD.sub(lambda field: _text(field, row, where, kinds), template)
+    return _FIELD.sub(lambda field: _text_value(field, row, where, kinds), template)
 
 
 def fill_all(templates: str | list[str], row: object, where: str, kinds: Kinds | None = None) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def read_list(value: object, path: str, where: str) -> list[str]:
     return texts
 
 
-def _text(field: re.Match[str], row: object, where: str, kinds: Kinds | None) -> str:
+def _text_value(field: re.Match[str], row: object, where: str, kinds: Kinds | None) -> str:
     value = _look_up(row, field["path"], where)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -225,13 +225,15 @@ def _look_up(row: object, path: str, where: str) -> Any:
     for part in path.split("."):
         if isinstance(value, list):
             inside = part.isdigit() and int(part) < len(value)
-            value = value[int(part)] if inside else _missing(path, where, f"it has {len(value)} entries there")
+            value = value[int(part)] if inside else _missing_field(path, where, f"it has {len(value)} entries there")
         elif isinstance(value, Mapping):
-            value = value[part] if part in value else _missing(path, where, f"it has {', '.join(map(str, value))}")
+            value = (
+                value[part] if part in value else _missing_field(path, where, f"it has {', '.join(map(str, value))}")
+            )
         else:
-            _missing(path, where, f"there is {quote(value)}")
+            _missing_field(path, where, f"there is {quote(value)}")
     return value
 
 
-def _missing(path: str, where: str, instead: str) -> Any:
+def _missing_field(path: str, where: str, instead: str) -> Any:
     raise DataError(f"{where}: field {path!r}: is missing; {instead:.200}", path=where, field=path)

@@ -140,14 +140,14 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
         raise DataError(f"no folder {str(folder)!r}; {_KNOWN}")
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
     if listing is None:
-        raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_parts(folder)}")
+        raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_name_splits(folder)}")
     find = find or partial(resolve, folder)
     items: list[Item] = []
     lines: dict[str, str] = {}
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         where = f"{listing}:{line}"
         try:
-            item = _own(find, row) if listing.name == LISTINGS[0] else _foreign(find, row, line)
+            item = _own_item(find, row) if listing.name == LISTINGS[0] else _foreign_item(find, row, line)
         except DataError as error:
             raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
         if item.id in lines:
@@ -198,8 +198,8 @@ def write_pair_set(
     folder = as_path(folder, "folder")
     pairs = PairSet(folder.name, tuple(items), folder)
     _check_images(pairs.items, images)
-    rows = [_json(_fields(item), f"item {quote(item.id, 200)}") for item in pairs.items]
-    listing, about = b"".join(rows), _json(dict(card), "the card", indent=1)
+    rows = [_json_bytes(_item_row(item), f"item {quote(item.id, 200)}") for item in pairs.items]
+    listing, about = b"".join(rows), _json_bytes(dict(card), "the card", indent=1)
     with atomic_folder(folder) as draft:
         for done, reference in enumerate(images):
             if progress is not None:
@@ -213,24 +213,24 @@ def write_pair_set(
         progress(len(images), len(images))
 
 
-def _fields(item: Item) -> dict[str, Any]:
+def _item_row(item: Item) -> dict[str, Any]:
     """Return an item's fields as they are written: `true` where it says more than the item's shape."""
     return item.model_dump(exclude=None if item.true else {"true"})
 
 
-def _own(find: Callable[[str], Path], row: Mapping[str, Any]) -> Item:
+def _own_item(find: Callable[[str], Path], row: Mapping[str, Any]) -> Item:
     for key in row:
         if key not in _FIELDS:
             raise DataError(f"unknown key {quote(key)}{nearest(key, _FIELDS)} (an item has {', '.join(_FIELDS)})")
-    return _item(find, row, {})
+    return _make_item(find, row, {})
 
 
-def _foreign(find: Callable[[str], Path], row: Mapping[str, Any], line: int) -> Item:
+def _foreign_item(find: Callable[[str], Path], row: Mapping[str, Any], line: int) -> Item:
     fields, sources = fields_of(find, row)
-    return _item(find, {"id": f"row-{line}", **fields}, sources)
+    return _make_item(find, {"id": f"row-{line}", **fields}, sources)
 
 
-def _item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
+def _make_item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
     """Make an item of fields, and check that its images exist; `sources` names the columns of the fields."""
     try:
         item = Item.model_validate(dict(row))
@@ -248,7 +248,7 @@ def _item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapping[
     return item
 
 
-def _parts(folder: Path) -> str:
+def _name_splits(folder: Path) -> str:
     """Name the folders inside that are pair sets: the splits of a dataset, most often."""
     parts = sorted({file.parent.name for name in LISTINGS for file in folder.glob(f"*/{name}")})
     return f"; these inside it are: {', '.join(parts[:10])}" if parts else ""
@@ -271,7 +271,7 @@ def _check_images(items: Iterable[Item], images: Mapping[str, bytes]) -> None:
         raise DataError(f"{len(unused)} images belong to no item: {', '.join(unused[:5])}")
 
 
-def _json(value: dict[str, Any], what: str, indent: int | None = None) -> bytes:
+def _json_bytes(value: dict[str, Any], what: str, indent: int | None = None) -> bytes:
     try:
         return (json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent) + "\n").encode()
     except (TypeError, ValueError, RecursionError) as error:

@@ -221,11 +221,11 @@ def _decode_picture(data: bytes, where: str) -> NDArray[np.uint8]:
         raise DataError(f"{where}: {_ANIMATED}")
     # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is no image.
     try:
-        picture = _open(data)
+        picture = _open_picture(data)
         _check_size(picture.width, picture.height, where)
         if getattr(picture, "n_frames", 1) > 1:
             raise DataError(f"{where}: {_ANIMATED}")
-        pixels = _rgb(picture)
+        pixels = _rgb_pixels(picture)
         return turn_upright(pixels, orientation(picture.info.get("exif", b"")))  # a PNG may hold it after the pixels
     except DataError:
         raise
@@ -236,7 +236,7 @@ def _decode_picture(data: bytes, where: str) -> NDArray[np.uint8]:
 
 
 @cache
-def _formats() -> dict[bytes, type[ImageFile.ImageFile]]:
+def _known_formats() -> dict[bytes, type[ImageFile.ImageFile]]:
     from PIL import Image
     from PIL.JpegImagePlugin import JpegImageFile
     from PIL.PngImagePlugin import PngImageFile
@@ -251,19 +251,19 @@ def _formats() -> dict[bytes, type[ImageFile.ImageFile]]:
     return {b"\x89PNG\r\n\x1a\n": PngImageFile, b"\xff\xd8\xff": PlainJpeg, b"RIFF": WebPImageFile}
 
 
-def _open(data: bytes) -> ImageFile.ImageFile:
+def _open_picture(data: bytes) -> ImageFile.ImageFile:
     """Open the three formats of a pair set by their own classes.
 
     `Image.open` would depend on limits that other code sets, warn of sizes below ours, and reach plug-ins that run
     other programs (EPS).
     """
-    for start, reader in _formats().items():
+    for start, reader in _known_formats().items():
         if data.startswith(start):
             return reader(io.BytesIO(data))
     raise ValueError("cannot identify image file")
 
 
-def _rgb(picture: Image.Image) -> NDArray[np.uint8]:
+def _rgb_pixels(picture: Image.Image) -> NDArray[np.uint8]:
     from PIL import Image
 
     transparent = picture.info.get("transparency")

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 __all__ = ["Item"]
 
 
-def _encodable(text: str) -> str:
+def _is_encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -21,7 +21,7 @@ def _as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-_Text = Annotated[str, AfterValidator(_encodable)]
+_Text = Annotated[str, AfterValidator(_is_encodable)]
 _Texts = Annotated[tuple[Annotated[_Text, Field(min_length=1)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 
 

@@ -26,7 +26,7 @@ def take_lock(path: Path) -> IO[bytes] | None:
     """
     while True:
         file = path.open("a+b")
-        if not _lock(file):
+        if not _lock_file(file):
             file.close()
             return None
         with suppress(FileNotFoundError):
@@ -66,7 +66,7 @@ def holder_of(path: Path) -> str:
         return "?"
 
 
-def _lock(file: IO[bytes]) -> bool:
+def _lock_file(file: IO[bytes]) -> bool:
     if sys.platform == "win32":
         import msvcrt
 

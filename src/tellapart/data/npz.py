@@ -44,8 +44,8 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python's parser warns of odd headers, which are refused
-            entries = _entries(archive)
-            return {name: _array(archive, entry) for name, entry in entries.items() if name in names}
+            entries = _array_entries(archive)
+            return {name: _read_array(archive, entry) for name, entry in entries.items() if name in names}
     except Exception as error:  # damaged archives and headers fail anywhere, with any exception
         raise ScoreError(f"{path} is not an npz file of plain arrays: {first_line(error)}") from error
 
@@ -62,11 +62,11 @@ def open_arrays(path: Path | BinaryIO) -> tuple[list[str], Callable[[str], NDArr
     (['scores', 'notes'], [0.9, 0.1])
     """
     archive = zipfile.ZipFile(path)
-    entries = _entries(archive)
-    return [*entries], lambda name: _array(archive, entries[name])
+    entries = _array_entries(archive)
+    return [*entries], lambda name: _read_array(archive, entries[name])
 
 
-def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+def _array_entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Return the archive's members by the name of their array: `scores` and `scores.npy` are one."""
     members = archive.infolist()
     names = [member.filename.removesuffix(".npy") for member in members]
@@ -75,7 +75,7 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return dict(zip(names, members, strict=True))
 
 
-def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
+def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
     if entry.file_size > _MAX_ARRAY_BYTES:
         raise ValueError(
             f"{quote(entry.filename)} unpacks to {entry.file_size:,} bytes; at most {_MAX_ARRAY_BYTES:,} are read"

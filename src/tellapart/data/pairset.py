@@ -102,20 +102,20 @@ class PairSet:
         shape = self.shape
         for item in self.items:
             if item.id in ids:
-                raise DataError(f"{self._line(item)}: field 'id': {item.id!r} is in the file already")
+                raise DataError(f"{self._item_line(item)}: field 'id': {item.id!r} is in the file already")
             ids.add(item.id)
             if item.shape != shape:
                 raise DataError(
-                    f"{self._line(item)}: item {item.id!r} has {describe(item.shape)}, but the first item has "
+                    f"{self._item_line(item)}: item {item.id!r} has {describe(item.shape)}, but the first item has "
                     f"{describe(shape)}; one pair set holds one shape: split the file"
                 )
             if len(item.truths) != self.true:
                 raise DataError(
-                    f"{self._line(item)}: field 'true': item {item.id!r} has {len(item.truths)} true texts, but the "
-                    f"first item has {self.true}; split the file"
+                    f"{self._item_line(item)}: field 'true': item {item.id!r} has {len(item.truths)} true texts, but "
+                    f"the first item has {self.true}; split the file"
                 )
 
-    def _line(self, item: Item) -> str:
+    def _item_line(self, item: Item) -> str:
         return self.lines.get(item.id, self.name)
 
     def __len__(self) -> int:

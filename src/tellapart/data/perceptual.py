@@ -58,7 +58,7 @@ def perceptual_hash(pixels: NDArray[np.uint8]) -> int:
     from PIL import Image
 
     grey = Image.fromarray(pixels).convert("L").resize((_SIDE, _SIDE), Image.Resampling.LANCZOS)
-    cosines = _cosines()
+    cosines = _cosine_rows()
     # In float64, and rounded: a flat picture's frequencies are zero, not noise.
     frequencies = np.round(cosines @ np.asarray(grey, np.float64) @ cosines.T, 6).ravel()
     bits = frequencies > np.median(frequencies)
@@ -100,7 +100,9 @@ def near_duplicates(ours: ImageHashes, theirs: ImageHashes) -> Iterator[tuple[ND
     [(0, 0)]
     """
     for start, width in _CUTS:
-        for own, other in _sharing(_part(ours.hashes, start, width), _part(theirs.hashes, start, width)):
+        for own, other in _shared_positions(
+            _hash_part(ours.hashes, start, width), _hash_part(theirs.hashes, start, width)
+        ):
             rows = max(1, _BLOCK // len(other))
             for at in range(0, len(own), rows):
                 block = own[at : at + rows]
@@ -120,12 +122,12 @@ def _compare_thumbnails(
         yield a[apart <= LEVELS], b[apart <= LEVELS]
 
 
-def _part(hashes: NDArray[np.uint64], start: int, width: int) -> NDArray[np.uint64]:
+def _hash_part(hashes: NDArray[np.uint64], start: int, width: int) -> NDArray[np.uint64]:
     part: NDArray[np.uint64] = (hashes >> np.uint64(start)) & np.uint64((1 << width) - 1)
     return part
 
 
-def _sharing(
+def _shared_positions(
     ours: NDArray[np.uint64], theirs: NDArray[np.uint64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the positions of equal values, value by value."""
@@ -140,7 +142,7 @@ def _sharing(
 
 
 @cache
-def _cosines() -> NDArray[np.float64]:
+def _cosine_rows() -> NDArray[np.float64]:
     """The lowest 8 rows of the discrete cosine transform (type 2, not normalised) of 32 numbers."""
     rows, columns = np.arange(_LOW)[:, None], np.arange(_SIDE)[None, :]
     cosines: NDArray[np.float64] = 2 * np.cos(np.pi * rows * (2 * columns + 1) / (2 * _SIDE))

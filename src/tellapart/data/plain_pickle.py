@@ -123,7 +123,7 @@ def _check_size(content: object, most: int) -> None:
     waiting = [(content, False)]
     while waiting:
         value, seen = waiting.pop()
-        parts = _parts(value)
+        parts = _contained_values(value)
         if seen:  # its parts are known by now
             sizes[id(value)] = 1 + sum(sizes.get(id(part), 1) for part in parts)
             levels[id(value)] = 1 + max((levels.get(id(part), 0) for part in parts), default=0)
@@ -137,7 +137,7 @@ def _check_size(content: object, most: int) -> None:
             waiting += [(part, False) for part in parts if isinstance(part, dict | list | tuple)]
 
 
-def _parts(value: object) -> list[Any]:
+def _contained_values(value: object) -> list[Any]:
     if isinstance(value, dict):
         return [*value, *value.values()]
     return [*value] if isinstance(value, list | tuple) else []

@@ -39,9 +39,9 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     [(1, 'attribute-000'), (2, 'attribute-001')]
     """
     # Split at newlines alone: str.splitlines would also break captions at U+2028 and its like.
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(_read_text(path).split("\n"), start=1):
         if line.strip():
-            yield number, _object(line, f"{path}:{number}")
+            yield number, _parse_object(line, f"{path}:{number}")
 
 
 def read_json(path: Path) -> Any:
@@ -65,7 +65,7 @@ def read_object(path: Path) -> dict[str, Any]:
     >>> read_object(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["licence"]
     'Apache-2.0'
     """
-    return _object(_text(path), str(path))
+    return _parse_object(_read_text(path), str(path))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     >>> read_toml(Path("pyproject.toml"))["project"]["name"]
     'tellapart'
     """
-    text = _text(path, _MOST_TOML_BYTES)
+    text = _read_text(path, _MOST_TOML_BYTES)
     try:
         _check_toml(text)
         content = tomllib.loads(text)
@@ -113,8 +113,8 @@ def read_csv(
     ...     list(read_csv(Path(file.name)))
     [(2, {'image': 'a.png', 'caption': 'a cat'})]
     """
-    text = _text(path)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    text = _read_text(path)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_guess_delimiter(text), strict=True)
     header: list[str] = []
     line = 1
     try:
@@ -142,17 +142,17 @@ def read_csv(
         raise DataError(f"{path}:{line}: is not valid CSV ({error})", path=path, line=line) from error
 
 
-def _delimiter(text: str) -> str:
+def _guess_delimiter(text: str) -> str:
     line = _LINE.match(text.lstrip("\r\n"))
     header = _QUOTED.sub("", line[0]) if line else ""
     return next((mark for mark in ",;\t" if mark in header), ",")
 
 
-def _text(path: Path, most: int = _MOST_BYTES) -> str:
+def _read_text(path: Path, most: int = _MOST_BYTES) -> str:
     return decode_text(read_whole(path, most=most), path)
 
 
-def _object(text: str, where: str) -> dict[str, Any]:
+def _parse_object(text: str, where: str) -> dict[str, Any]:
     content = parse_json(text, where)
     if not isinstance(content, dict):
         raise DataError(f"{where}: expected an object {{...}}, got {quote(text.strip())}", path=where, got=content)

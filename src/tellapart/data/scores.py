@@ -49,7 +49,7 @@ class Scores:
 
     def __init__(self, ids: Sequence[str], values: object, kind: ScoreKind) -> None:
         names, array = tuple(ids), _as_float32(values)
-        _check(names, array, kind)
+        _check_scores(names, array, kind)
         array.setflags(write=False)
         object.__setattr__(self, "ids", names)
         object.__setattr__(self, "values", array)
@@ -90,7 +90,7 @@ def _as_float32(values: object) -> NDArray[np.float32]:
         return array.astype(np.float32)
 
 
-def _check(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -> None:
+def _check_scores(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -> None:
     if kind not in get_args(ScoreKind):
         raise ScoreError(f"score kind {quote(kind)} is unknown; use one of {', '.join(get_args(ScoreKind))}")
     if values.ndim != 3 or 0 in values.shape[1:]:
@@ -103,15 +103,15 @@ def _check(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -
         raise ScoreError(f"item ids must be strings; got {quote(other[0])}")
     if repeated := [item for item, count in Counter(ids).items() if count > 1]:
         raise ScoreError(f"item ids must be distinct; repeated: {join_names(repeated)}")
-    if bad := _failing(ids, np.isfinite(values)):
+    if bad := _failing_items(ids, np.isfinite(values)):
         raise ScoreError(f"scores must be finite; NaN or infinite in {len(bad)} of {len(ids)} items: {join_names(bad)}")
-    if kind == "probability" and (bad := _failing(ids, (values >= 0) & (values <= 1))):
+    if kind == "probability" and (bad := _failing_items(ids, (values >= 0) & (values <= 1))):
         raise ScoreError(
             f"probabilities must lie in [0, 1]; outside in {len(bad)} of {len(ids)} items: {join_names(bad)}; "
             "if these are raw model outputs, name their kind: logit or similarity"
         )
 
 
-def _failing(ids: tuple[str, ...], holds: NDArray[np.bool_]) -> list[str]:
+def _failing_items(ids: tuple[str, ...], holds: NDArray[np.bool_]) -> list[str]:
     """Name the items in which a condition on `(item, image, text)` does not hold everywhere."""
     return [ids[k] for k in np.flatnonzero(~holds.all(axis=(1, 2)))]

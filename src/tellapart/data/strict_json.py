@@ -94,10 +94,10 @@ def parse_json(text: str, where: object, *, error: type[TellapartError] = DataEr
     try:
         content = json.loads(
             text,
-            object_pairs_hook=_distinct,
-            parse_constant=float if nan else _refuse,
-            parse_float=_finite,
-            parse_int=_integer,
+            object_pairs_hook=_distinct_keys,
+            parse_constant=float if nan else _refuse_constant,
+            parse_float=_finite_number,
+            parse_int=_bounded_integer,
         )
         check_tree(content)
     except json.JSONDecodeError as failure:
@@ -152,25 +152,25 @@ def first_repeated(values: Iterable[T]) -> T | None:
     return next((value for value, count in Counter(values).items() if count > 1), None)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
         raise ValueError(f"key {quote(first_repeated(key for key, _ in pairs))} is repeated in one object")
     return content
 
 
-def _refuse(constant: str) -> Never:
+def _refuse_constant(constant: str) -> Never:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-def _finite(number: str) -> float:
+def _finite_number(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
         raise ValueError(f"{number:.60} is too large a number")
     return value
 
 
-def _integer(digits: str) -> int:
+def _bounded_integer(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"{digits:.60} is too large a number")
     return int(digits)

@@ -82,13 +82,13 @@ def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
         raise DataError(f"{where}: a video is read as 1 frame or more; got {count}")
     av = require("av", extra="video")
     try:
-        total = sum(1 for _ in _frames(av, data, where))
+        total = sum(1 for _ in _decoded_frames(av, data, where))
         if total == 0:
             raise DataError(f"{where}: holds no frame")
         spread = np.linspace(0, total - 1, count) if count > 1 else np.array([(total - 1) / 2])
         numbers = np.floor(spread + 0.5).astype(int).tolist()
         wanted = set(numbers)
-        pictures = {k: upright(frame) for k, frame in enumerate(_frames(av, data, where)) if k in wanted}
+        pictures = {k: upright(frame) for k, frame in enumerate(_decoded_frames(av, data, where)) if k in wanted}
     except av.FFmpegError as error:
         raise DataError(f"{where}: cannot be decoded ({error.strerror}); is it a complete video?") from error
     if len({picture.shape for picture in pictures.values()}) > 1:
@@ -108,7 +108,7 @@ def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.concatenate(list(pixels[shown]), axis=1)
 
 
-def _frames(av: ModuleType, data: bytes, where: str) -> Any:
+def _decoded_frames(av: ModuleType, data: bytes, where: str) -> Any:
     with av.open(io.BytesIO(data), metadata_errors="replace") as container:  # a title in an old encoding is no harm
         stream = container.streams.best("video")
         if stream is None or stream.codec_context is None:

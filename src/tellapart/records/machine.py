@@ -21,7 +21,7 @@ def this_machine(device: str) -> Machine:
     torch = sys.modules.get("torch")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Machine(
-        processor=_processor(),
+        processor=_processor_name(),
         cores=cores,
         system=f"{platform.system()} {platform.machine()}",
         accelerator=str(torch.cuda.get_device_name()) if device == "cuda" and torch is not None else None,
@@ -29,7 +29,7 @@ def this_machine(device: str) -> Machine:
     )
 
 
-def _processor() -> str:
+def _processor_name() -> str:
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             name, _, value = line.partition(":")

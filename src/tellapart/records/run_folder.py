@@ -127,7 +127,7 @@ def write_result(folder: Path, result: Result) -> None:
         RunError: it cannot be written.
     """
     text = result.model_dump_json(by_alias=True, indent=1)
-    last = f'"{_CHECKSUM}": "{_checksum(json.loads(text))}"'
+    last = f'"{_CHECKSUM}": "{_content_checksum(json.loads(text))}"'
     write_text_file(folder / RESULTS, text.removesuffix("\n}") + f",\n {last}\n}}\n")
 
 
@@ -156,7 +156,7 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
             what the schema says.
     """
     refusal = f"{path} {refusal}"
-    text = _read(path, missing)
+    text = _read_text(path, missing)
     content = parse_json(text, path, error=RunError)
     # The schema first: a newer record may hold fields that this version would call a mistake.
     schema = content.get("schema") if isinstance(content, dict) else None
@@ -164,16 +164,16 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
         raise RunError(f"{path} has schema {quote(schema)}, this version reads {SCHEMA}; update tellapart")
     if isinstance(content, dict) and _CHECKSUM in content:
         stated = content.pop(_CHECKSUM)
-        if stated != _checksum(content):
+        if stated != _content_checksum(content):
             raise RunError(
                 f"{path} was changed after it was written: its checksum is not its content's; copy it anew or measure "
                 f"again, or, if you changed it on purpose, delete its last entry, {_CHECKSUM!r}"
             )
         text = json.dumps(content)
-    return _validate(record, text, refusal)
+    return _validate_record(record, text, refusal)
 
 
-def _checksum(content: object) -> str:
+def _content_checksum(content: object) -> str:
     """Return the SHA-256 of a record's JSON, however it is laid out."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -185,14 +185,14 @@ def find_runs(folder: Path) -> list[Path]:
         RunError: there is none.
     """
     if (folder / RESULTS).is_file():
-        return [folder, *sorted((path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}")), key=_rank)]
+        return [folder, *sorted((path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}")), key=_sort_rank)]
     inside = sorted(path.parent for path in folder.glob(f"*/{RESULTS}"))
     if not inside:
         raise RunError(f"no run in {folder}; name a run folder that `tellapart run --out` wrote")
     return inside
 
 
-def _rank(folder: Path) -> tuple[int, str]:
+def _sort_rank(folder: Path) -> tuple[int, str]:
     """Sort models of other names first, then the reference models in their order."""
     return REFERENCES.index(folder.name) if folder.name in REFERENCES else -1, folder.name
 
@@ -206,7 +206,7 @@ def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> Sa
     # Most sets have what is true in the first place of all items.
     text = "".join(one.model_dump_json(exclude=None if one.true else {"true"}) + "\n" for one in samples)
     write_text_file(samples_path(folder, benchmark), text)
-    return _describe(text)
+    return _describe_samples(text)
 
 
 def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | None = None) -> list[Sample]:
@@ -228,13 +228,13 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
     """
     folder = as_path(folder, "folder", RunError)
     path = samples_path(folder, benchmark)
-    text = _read(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
+    text = _read_text(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
     if not text.endswith("\n"):
         raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the folder whole")
     if record is None and (folder / RESULTS).is_file():
         record = read_result(folder).benchmarks.get(benchmark)
     if record is not None and record.samples is not None:
-        _expect_unchanged(path, _describe(text), record.samples)
+        _expect_unchanged(path, _describe_samples(text), record.samples)
     lines = text.split("\n")[:-1]  # not splitlines: a caption may hold U+2028
     if record is not None and record.samples is not None:  # the run wrote these very bytes
         return _read_lines(path, lines)
@@ -252,10 +252,13 @@ def _read_lines(path: Path, lines: Sequence[str]) -> list[Sample]:
     try:
         return [Sample.model_validate_json(line) for line in lines]
     except ValidationError:  # a second time, and slower, to name the line
-        return [_validate(Sample, line, f"{path}:{number} {_UNREADABLE}") for number, line in enumerate(lines, start=1)]
+        return [
+            _validate_record(Sample, line, f"{path}:{number} {_UNREADABLE}")
+            for number, line in enumerate(lines, start=1)
+        ]
 
 
-def _describe(text: str) -> SamplesFile:
+def _describe_samples(text: str) -> SamplesFile:
     return SamplesFile(lines=text.count("\n"), sha256=hashlib.sha256(text.encode()).hexdigest())
 
 
@@ -278,13 +281,13 @@ def samples_path(folder: Path, benchmark: str) -> Path:
     return folder / "samples" / f"{file_name(benchmark)}.jsonl"
 
 
-def _read(path: Path, missing: str) -> str:
+def _read_text(path: Path, missing: str) -> str:
     if not path.exists():
         raise RunError(missing)
     return decode_text(read_whole(path, error=RunError), path, error=RunError)
 
 
-def _validate(record: type[R], text: str, refusal: str) -> R:
+def _validate_record(record: type[R], text: str, refusal: str) -> R:
     try:
         return record.model_validate_json(text)
     except ValidationError as error:

@@ -70,12 +70,12 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     paths = list({run.resolve(): run for folder in folders for run in find_runs(folder)}.values())
     systems: list[System] = []
     for path in paths:
-        _join(systems, System.of(path))
-    names = label_runs(_called(_names(systems), labels or {}))
+        _join_run(systems, System.of(path))
+    names = label_runs(_apply_labels(_system_names(systems), labels or {}))
     return [System(name, system.folders, system.result) for name, system in zip(names, systems, strict=True)]
 
 
-def _join(systems: list[System], new: System) -> None:
+def _join_run(systems: list[System], new: System) -> None:
     """Add a run: to the system that it is of, unless that measured one of its benchmarks already."""
     for number, known in enumerate(systems):
         if known.result.model.system == new.result.model.system and known.folders.keys().isdisjoint(new.folders):
@@ -86,7 +86,7 @@ def _join(systems: list[System], new: System) -> None:
     systems.append(new)
 
 
-def _names(systems: Sequence[System]) -> list[str]:
+def _system_names(systems: Sequence[System]) -> list[str]:
     """Return the systems' names; score files that share theirs with a model computed here are marked."""
     computed = {system.label for system in systems if system.result.model.fingerprint}
     return [
@@ -97,7 +97,7 @@ def _names(systems: Sequence[System]) -> list[str]:
     ]
 
 
-def _called(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:
+def _apply_labels(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:
     if unknown := [name for name in labels if name not in names]:
         raise RunError(f"--label {unknown[0]}=...: no model has that name; these runs hold {', '.join(names)}")
     return [labels.get(name, name) for name in names]

@@ -77,9 +77,9 @@ def confine(readable: Sequence[Path]) -> tuple[str, ...]:
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if not sys.platform.startswith("linux"):
         return ("landlock", "seccomp")
-    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-    _prctl(_SET_DUMPABLE, 0)  # no other process of this user reads its memory
-    if not _prctl(_SET_NO_NEW_PRIVILEGES, 1):
+    _set_process_control(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    _set_process_control(_SET_DUMPABLE, 0)  # no other process of this user reads its memory
+    if not _set_process_control(_SET_NO_NEW_PRIVILEGES, 1):
         return ("landlock", "seccomp")
     guards = {"landlock": _open_only([*_python_folders(readable), *readable]), "seccomp": _refuse_calls()}
     return tuple(name for name, active in guards.items() if not active)
@@ -93,39 +93,41 @@ def _python_folders(readable: Iterable[Path]) -> Iterator[Path]:
             yield folder
 
 
-def _prctl(option: int, value: int, program: object = None) -> bool:
+def _set_process_control(option: int, value: int, program: object = None) -> bool:
     zero = ctypes.c_ulong(0)
     return bool(_libc.prctl(option, ctypes.c_ulong(value), zero if program is None else program, zero, zero) == 0)
 
 
-def _call(number: int, *values: object) -> int:
+def _system_call(number: int, *values: object) -> int:
     return int(_libc.syscall(ctypes.c_long(number), *values))
 
 
 def _open_only(readable: Iterable[Path]) -> bool:
     """Let only these folders and files be opened, for reading; return whether the kernel could."""
-    version = _call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+    version = _system_call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
     if version < 1:
         return False
     rights = (1 << _FILE_RIGHTS[min(version, len(_FILE_RIGHTS)) - 1]) - 1
     guards = struct.pack("=QQQ", rights, 3 if version >= _NETWORK else 0, 3 if version >= _SCOPES else 0)
-    rules = _call(_CREATE_RULESET, ctypes.c_char_p(guards), ctypes.c_size_t(len(guards)), ctypes.c_uint32(0))
+    rules = _system_call(_CREATE_RULESET, ctypes.c_char_p(guards), ctypes.c_size_t(len(guards)), ctypes.c_uint32(0))
     if rules < 0:
         return False
     try:
-        allowed = all(_allow(rules, path) for path in readable if path.exists())
-        return allowed and not _call(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
+        allowed = all(_allow_path(rules, path) for path in readable if path.exists())
+        return allowed and not _system_call(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
     finally:
         os.close(rules)
 
 
-def _allow(rules: int, path: Path) -> bool:
+def _allow_path(rules: int, path: Path) -> bool:
     """Add a path to a ruleset."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         rule = struct.pack("=Qi", _READ_FILE | (_READ_FOLDER if path.is_dir() else 0), descriptor)
         flags = ctypes.c_uint32(0)
-        return not _call(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), ctypes.c_char_p(rule), flags)
+        return not _system_call(
+            _ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), ctypes.c_char_p(rule), flags
+        )
     finally:
         os.close(descriptor)
 
@@ -144,4 +146,4 @@ def _refuse_calls() -> bool:
     steps += [(_EQUAL, refused - k, 0, number) for k, number in enumerate(numbers, start=1)]
     steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _NOT_PERMITTED)]
     code = b"".join(struct.pack("HBBI", *step) for step in steps)
-    return _prctl(_SET_SECCOMP, _FILTER, ctypes.byref(_Program(len(steps), code)))
+    return _set_process_control(_SET_SECCOMP, _FILTER, ctypes.byref(_Program(len(steps), code)))

@@ -75,7 +75,7 @@ class Database:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.touch(mode=0o600)  # or SQLite would make it, and its log, readable by all
             path.chmod(0o600)
-            with self._open() as rows:
+            with self._open_connection() as rows:
                 use_write_ahead_log(rows)
                 rows.execute("BEGIN IMMEDIATE")
                 version = rows.execute("PRAGMA user_version").fetchone()[0]
@@ -98,7 +98,7 @@ class Database:
             raise StoreError(f"{path} has version {version}, and this tellapart reads {_SCHEMA}; update tellapart")
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _open_connection(self) -> Iterator[sqlite3.Connection]:
         connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
         try:
             connection.row_factory = sqlite3.Row
@@ -111,7 +111,7 @@ class Database:
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection in a transaction, which is committed unless an exception leaves the block."""
-        with self._open() as rows:
+        with self._open_connection() as rows:
             rows.execute("BEGIN IMMEDIATE")
             try:
                 yield rows
@@ -124,18 +124,18 @@ class Database:
     @contextmanager
     def look(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection that sees one moment, and locks no one out."""
-        with self._open() as rows:
+        with self._open_connection() as rows:
             rows.execute("BEGIN")
             yield rows
 
     def all(self, query: str, *values: object) -> list[sqlite3.Row]:
         """Return the rows of a query."""
-        with self._open() as rows:
+        with self._open_connection() as rows:
             return rows.execute(query, values).fetchall()
 
     def one(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a query, or None."""
-        with self._open() as rows:
+        with self._open_connection() as rows:
             row: sqlite3.Row | None = rows.execute(query, values).fetchone()
             return row
 
@@ -147,14 +147,14 @@ class Database:
     @staticmethod
     def read_counters(rows: sqlite3.Connection) -> dict[str, int]:
         """Return `counters` of an open database; empty if there are no tables."""
-        if not _tables(rows):
+        if not _table_columns(rows):
             return {}
         return {name: int(rows.execute(query).fetchone()[0]) for name, query in _COUNTERS.items()}
 
     @staticmethod
     def read_marks(rows: sqlite3.Connection) -> dict[str, str]:
         """Return the marks of the files that belong to this database; none if an older version made it."""
-        return dict(map(tuple, rows.execute("SELECT name, value FROM mark"))) if "mark" in _tables(rows) else {}
+        return dict(map(tuple, rows.execute("SELECT name, value FROM mark"))) if "mark" in _table_columns(rows) else {}
 
     @staticmethod
     def log(rows: sqlite3.Connection, at: float, who: str, what: str, about: Mapping[str, Any]) -> None:
@@ -167,11 +167,11 @@ def describe_damage(rows: sqlite3.Connection) -> str:
     version = rows.execute("PRAGMA user_version").fetchone()[0]
     if version > _SCHEMA:
         return f"it has version {version}, and this tellapart reads {_SCHEMA}; update tellapart"
-    found = _tables(rows)
+    found = _table_columns(rows)
     with closing(sqlite3.connect(":memory:")) as whole:
         for statement in _TABLES:
             whole.execute(statement)
-        expected = _tables(whole)
+        expected = _table_columns(whole)
     for table, columns in expected.items() if found else ():
         if table not in found and not (table == "mark" and version == 1):
             return f"it has no table {table!r}"
@@ -181,7 +181,7 @@ def describe_damage(rows: sqlite3.Connection) -> str:
     return "" if first == "ok" else " ".join(first.split())
 
 
-def _tables(rows: sqlite3.Connection) -> dict[str, list[str]]:
+def _table_columns(rows: sqlite3.Connection) -> dict[str, list[str]]:
     """Return the tables of an open database, each with its columns."""
     names = [row[0] for row in rows.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     own = [name for name in names if not name.startswith("sqlite_")]

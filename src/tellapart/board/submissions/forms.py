@@ -82,7 +82,7 @@ def pack(sent: Any, task: str) -> bytes:
     if columns := _COLUMNS.get(task):
         sent = list(zip(*(getattr(sent, name) for name in columns), strict=True))
     try:
-        return _rows(task).dump_json(sent)
+        return _row_adapter(task).dump_json(sent)
     except ValueError as error:  # half a surrogate pair, which JSON's escapes can write and UTF-8 cannot
         raise ScoreError("a prediction holds what is no character; send texts of Unicode") from error
 
@@ -106,35 +106,35 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
     wrong = ScoreError(f"what was read is not in the form of {task!r} with {items} rows")
     try:
         if task == "pairs":
-            return _scores(_Numbers.model_validate_json(form), items, shape)
-        rows = _rows(task).validate_json(form)
+            return _scores_of(_Numbers.model_validate_json(form), items, shape)
+        rows = _row_adapter(task).validate_json(form)
     except (ValueError, ScoreError):
         raise wrong from None
     if len(rows) != items:
         raise wrong
-    return _columns(task, rows) if task in _COLUMNS else rows
+    return _split_columns(task, rows) if task in _COLUMNS else rows
 
 
-def _scores(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> Scores:
+def _scores_of(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> Scores:
     if shape is None:
         raise ScoreError("scores have a shape")
     values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
-    return Scores(_positions(items), values.reshape(items, *shape), numbers.kind)
+    return Scores(_position_ids(items), values.reshape(items, *shape), numbers.kind)
 
 
-def _columns(task: str, rows: list[tuple[Any, Any]]) -> Any:
+def _split_columns(task: str, rows: list[tuple[Any, Any]]) -> Any:
     # Imported here, so that a process that reads scores starts sooner.
     from tellapart.models.generative.choice import BothOrders
     from tellapart.tasks.choice import Chosen
 
     first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
-    return Chosen(first, second) if task == "choice" else BothOrders(_positions(len(rows)), first, second)
+    return Chosen(first, second) if task == "choice" else BothOrders(_position_ids(len(rows)), first, second)
 
 
-def _positions(items: int) -> tuple[str, ...]:
+def _position_ids(items: int) -> tuple[str, ...]:
     return tuple(map(str, range(items)))
 
 
 @cache
-def _rows(task: str) -> TypeAdapter[Any]:
+def _row_adapter(task: str) -> TypeAdapter[Any]:
     return TypeAdapter(_ROWS[task], config=ConfigDict(strict=True))

@@ -97,7 +97,7 @@ class HiddenBenchmark(_Settings):
     def _add_protocol(cls, table: object) -> object:
         if not isinstance(table, dict) or not isinstance(table.get("benchmark"), str) or "protocol" in table:
             return table
-        return {**table, "protocol": _protocols(table["benchmark"])[0]}
+        return {**table, "protocol": _allowed_protocols(table["benchmark"])[0]}
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
@@ -105,12 +105,14 @@ class HiddenBenchmark(_Settings):
             raise ValueError("name either `pairs`, a pair set's folder, or `benchmark`, one of the catalogue")
         if self.benchmark is None and (self.data or self.images):
             raise ValueError("`data` and `images` are of a `benchmark`; a pair set's folder holds everything")
-        if self.protocol not in (allowed := PAIRS.accepts if self.benchmark is None else _protocols(self.benchmark)):
+        if self.protocol not in (
+            allowed := PAIRS.accepts if self.benchmark is None else _allowed_protocols(self.benchmark)
+        ):
             raise ValueError(f"protocol {self.protocol!r}: of this benchmark {' or '.join(allowed)} are taken")
         return self
 
 
-def _protocols(name: str) -> tuple[str, ...]:
+def _allowed_protocols(name: str) -> tuple[str, ...]:
     """Return the protocols that a benchmark of the catalogue allows, the default first."""
     if ":" in name:
         raise ValueError(
@@ -180,12 +182,12 @@ def read_hidden(path: Path) -> HiddenSettings | None:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"{path}: two hidden benchmarks are called {repeated[0]!r}; name each once")
     return HiddenSettings(
-        submissions=_resolve(settings.submissions, path.parent),
-        hidden=tuple(_resolve(benchmark, path.parent) for benchmark in settings.hidden),
+        submissions=_resolve_paths(settings.submissions, path.parent),
+        hidden=tuple(_resolve_paths(benchmark, path.parent) for benchmark in settings.hidden),
     )
 
 
-def _resolve(settings: _S, folder: Path) -> _S:
+def _resolve_paths(settings: _S, folder: Path) -> _S:
     """Return settings with their paths relative to a folder."""
     paths = {name: folder / value.expanduser() for name, value in settings if isinstance(value, Path)}
     return settings.model_copy(update=paths)

@@ -153,12 +153,12 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
     names = {reference: _image_name(key, reference, suffix) for item in items for reference in item.images}
     public = _public_ids({item.id: item.cluster for item in items}, key, public_share)
     order = sorted(items, key=lambda item: keyed_hash(key, "order", item.id))
-    images = [_shuffle(key, ("images", item.id), len(item.images)) for item in order]
+    images = [_shuffled_order(key, ("images", item.id), len(item.images)) for item in order]
     square = pairs.shape[0] == pairs.shape[1]
-    renamed = [_rename(item, key, names, own if square else None) for item, own in zip(order, images, strict=True)]
+    renamed = [_rename_item(item, key, names, own if square else None) for item, own in zip(order, images, strict=True)]
     return HiddenPairs(
         items=tuple(renamed),
-        texts=tuple(_shuffle(key, ("texts", item.id), len(item.texts)) for item in order),
+        texts=tuple(_shuffled_order(key, ("texts", item.id), len(item.texts)) for item in order),
         images=tuple(tuple(range(len(own))) if square else own for own in images),
         public=tuple(item.id in public for item in order),
         sources={name: reference for reference, name in names.items()},
@@ -175,7 +175,7 @@ def _image_name(key: bytes, reference: str, suffix: str) -> str:
     return f"images/{keyed_hash(key, 'image', reference).hex()[:24]}{suffix}"
 
 
-def _rename(item: Item, key: bytes, names: Mapping[str, str], order: Sequence[int] | None) -> Item:
+def _rename_item(item: Item, key: bytes, names: Mapping[str, str], order: Sequence[int] | None) -> Item:
     """Give an item its published id and image names, and images and texts one order, if there is one."""
     images, texts = range(len(item.images)), range(len(item.texts))
     return Item(
@@ -188,7 +188,7 @@ def _rename(item: Item, key: bytes, names: Mapping[str, str], order: Sequence[in
     )
 
 
-def _shuffle(key: bytes, purpose: tuple[str, str], size: int) -> tuple[int, ...]:
+def _shuffled_order(key: bytes, purpose: tuple[str, str], size: int) -> tuple[int, ...]:
     return tuple(sorted(range(size), key=lambda k: keyed_hash(key, *purpose, str(k))))
 
 
@@ -263,16 +263,16 @@ class HiddenRecords:
         """Return what `from_json` reads."""
         return {
             "task": self.task,
-            "records": self._plain(self.records),
+            "records": self._plain_records(self.records),
             "public": self.public,
             "sources": dict(self.sources),
         }
 
     def bare_to_json(self) -> dict[str, Any]:
         """Return the data for `read_published`: the bare records, and nothing else."""
-        return {"records": self._plain(self.bare())}
+        return {"records": self._plain_records(self.bare())}
 
-    def _plain(self, records: object) -> Any:
+    def _plain_records(self, records: object) -> Any:
         return TypeAdapter(self.how.records).dump_python(records, mode="json")
 
     @classmethod
@@ -296,7 +296,7 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
         replace(
             row,
             id=new_id(key, row.id),
-            **{field: _renamed(getattr(row, field), names) for field in how.images},
+            **{field: _published_name(getattr(row, field), names) for field in how.images},
             **{field: getattr(row, field) and new_id(key, getattr(row, field)) for field in how.sources},
         )
         for row in rows
@@ -309,6 +309,6 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
     )
 
 
-def _renamed(value: str | Sequence[str], names: Mapping[str, str]) -> str | tuple[str, ...]:
+def _published_name(value: str | Sequence[str], names: Mapping[str, str]) -> str | tuple[str, ...]:
     """Return the published name of a record's image, or of each of its images."""
     return names[value] if isinstance(value, str) else tuple(names[each] for each in value)

@@ -68,12 +68,12 @@ def measure_sent(
     """
     if isinstance(hidden, HiddenRecords):
         return _measure_records(hidden.restore(sent), hidden, metrics, step)
-    sent, public = _restore(sent, hidden), np.array(hidden.public)
+    sent, public = _restore_order(sent, hidden), np.array(hidden.public)
     ties = _count_ties(sent) if isinstance(sent, Scores) else 0
     parts = [np.flatnonzero(mask).tolist() for mask in (public, ~public)]
     clusters = [len({hidden.items[k].cluster for k in rows}) for rows in parts]
-    values = [_numbers(sent, hidden, rows) for rows in parts]
-    _expect(metrics, values[0])
+    values = [_measure_rows(sent, hidden, rows) for rows in parts]
+    _require_metrics(metrics, values[0])
     first, second = (
         Split(len(rows), own, ties, {name: round_to(numbers[name], step) for name in metrics})
         for rows, own, numbers in zip(parts, clusters, values, strict=True)
@@ -98,19 +98,19 @@ def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ..
             for one in units.values
             if own
         }
-        _expect(metrics, means)
+        _require_metrics(metrics, means)
         values = {name: round_to(means[name][0], step) for name in metrics}
         joined = {name: means[name][1] for name in metrics if means[name][1] != sizes[0]}
         splits.append(Split(*sizes[0], 0, values, joined))
     return splits[0], splits[1]
 
 
-def _expect(metrics: tuple[str, ...], means: Mapping[str, Any]) -> None:
+def _require_metrics(metrics: tuple[str, ...], means: Mapping[str, Any]) -> None:
     if missing := [name for name in metrics if name not in means]:
         raise MetricError(f"{missing[0]} is not defined for this file; the benchmark publishes {', '.join(metrics)}")
 
 
-def _numbers(sent: Any, hidden: HiddenPairs, rows: list[int]) -> dict[str, float]:
+def _measure_rows(sent: Any, hidden: HiddenPairs, rows: list[int]) -> dict[str, float]:
     """Measure some items with every metric that is defined."""
     pairs = PairSet("hidden", tuple(hidden.items[k] for k in rows), Path())
     if isinstance(sent, BothOrders):
@@ -130,7 +130,7 @@ def _count_ties(scores: Scores) -> int:
     return int(tied.sum())
 
 
-def _restore(sent: Scores | BothOrders, hidden: HiddenPairs) -> Scores | BothOrders:
+def _restore_order(sent: Scores | BothOrders, hidden: HiddenPairs) -> Scores | BothOrders:
     """Return scores or answers for the original order of texts: of two answers, which was given to that order."""
     ids = tuple(item.id for item in hidden.items)
     if isinstance(sent, Scores):

@@ -86,14 +86,14 @@ def render_template(template: str, data: Mapping[str, Any], links: Links | None 
     links = links or ServerLinks()
     where = {"link": links.to, "data": links.data, "static": links.is_static}
     return (
-        _environment()
+        _page_environment()
         .get_template(f"{template}.html.j2")
         .render({"account": None, "key": "", "again": False, **where, **data})
     )
 
 
 @cache
-def _environment() -> Environment:
+def _page_environment() -> Environment:
     templates = environment(Path(__file__).parent / "templates")
     templates.filters["percent"] = lambda value: f"{100 * value:.4g}"
     templates.filters["bound"] = lambda value: f"{100 * value:.1f}"

@@ -78,10 +78,10 @@ class Prepared:
     def what(self) -> str:
         """A description in words: items of a shape, or records of a task."""
         if self.shape is not None:
-            what = f"{self.items} items of {_count(self.shape[0], 'image')} and {_count(self.shape[1], 'text')}"
+            what = f"{self.items} items of {_count_of(self.shape[0], 'image')} and {_count_of(self.shape[1], 'text')}"
             return what if self.true == 1 else f"{what}, of which {self.true} are true"
         task = TASKS[self.task]
-        return f"{_count(self.items, task.noun)} ({task.title})"
+        return f"{_count_of(self.items, task.noun)} ({task.title})"
 
     @property
     def task_file(self) -> Path:
@@ -99,7 +99,7 @@ class Prepared:
         return self.folder / "published.json"
 
 
-def _count(number: int, noun: str) -> str:
+def _count_of(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -155,14 +155,14 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
     folder = folder / benchmark.name
     try:
         if not (folder / "truth.json").is_file():
-            _make(benchmark, folder, key)
+            _make_files(benchmark, folder, key)
         hidden = read_truth(folder / "truth.json")
         _write_published(hidden, folder / "published.json")
         with (folder / "task.zip").open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"hidden benchmark {benchmark.name!r} cannot be prepared in {folder}: {error}") from error
-    task, shape = _kind(benchmark, hidden)
+    task, shape = _score_kind(benchmark, hidden)
     if (task in HIDEABLE) != (benchmark.protocol == "predictions"):
         raise DataError(
             f"hidden benchmark {benchmark.name!r} was prepared of another source, and files may have been sent to it: "
@@ -196,15 +196,15 @@ def _write_published(hidden: HiddenPairs | HiddenRecords, path: Path) -> None:
             draft.write_bytes(data)
 
 
-def _kind(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> tuple[str, tuple[int, int] | None]:
+def _score_kind(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> tuple[str, tuple[int, int] | None]:
     if isinstance(hidden, HiddenRecords):
         return hidden.task, hidden.shape
     return "pairing" if benchmark.protocol == "answers" else "pairs", hidden.shape
 
 
-def _make(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
-    hidden, pixels = _hide(benchmark, key)
-    task, shape = _kind(benchmark, hidden)
+def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
+    hidden, pixels = _hide_benchmark(benchmark, key)
+    task, shape = _score_kind(benchmark, hidden)
     metrics = published_metrics(benchmark, shape, task, hidden.true if isinstance(hidden, HiddenPairs) else 1)
     if not 0 < (public := sum(hidden.public)) < (items := len(hidden.public)):
         raise DataError(
@@ -233,11 +233,11 @@ def _check_measurable(benchmark: HiddenBenchmark, hidden: HiddenRecords, metrics
         raise DataError(f"hidden benchmark {benchmark.name!r} cannot be measured: {error}") from error
 
 
-def _hide(
+def _hide_benchmark(
     benchmark: HiddenBenchmark, key: bytes
 ) -> tuple[HiddenPairs | HiddenRecords, Callable[[str], NDArray[np.uint8]]]:
     """Read pairs or records, and shuffle them; return also a function that reads the pixels of an image."""
-    task, records, read = _source(benchmark)
+    task, records, read = _read_source(benchmark)
     if video := next(filter(is_video, task.images_of(records)), None):
         raise DataError(
             f"hidden benchmark {benchmark.name!r}: {quote(video)} is a video; a board encodes each image anew, so that "
@@ -251,7 +251,7 @@ def _hide(
     return hidden, lambda reference: decode(read(reference), reference)
 
 
-def _source(benchmark: HiddenBenchmark) -> tuple[Task, Any, Callable[[str], bytes]]:
+def _read_source(benchmark: HiddenBenchmark) -> tuple[Task, Any, Callable[[str], bytes]]:
     """Return the task, its records, and a function that reads an image file; nothing is fetched."""
     if benchmark.pairs is not None:
         pairs = read_pair_set(benchmark.pairs, benchmark.name)

@@ -32,7 +32,7 @@ _MOST_SHOWN = 500  # characters of a refusal
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
 
 
-def _shorten(text: str) -> str:
+def _shorten_refusal(text: str) -> str:
     """Return a refusal as it is shown: short, without characters that could reorder a page's or a terminal's text."""
     plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: _MOST_SHOWN + 1])
     return plain if len(plain) <= _MOST_SHOWN else f"{plain[: _MOST_SHOWN - 1]}…"
@@ -56,7 +56,7 @@ class ReadResult(WorkerMessage):
     """
 
     read: int = Field(default=0, ge=0)
-    refused: Annotated[str, AfterValidator(_shorten)] = ""
+    refused: Annotated[str, AfterValidator(_shorten_refusal)] = ""
     failed: bool = False
 
 

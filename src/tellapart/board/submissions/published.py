@@ -91,14 +91,14 @@ def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Stand
         if other is None or one.public.values[metric] > other.public.values[metric]:
             best[one.user, one.model] = one
     chosen = list(best.values())
-    ranks = _ranks([one.public.values[metric] for one in chosen])
+    ranks = _rank_values([one.public.values[metric] for one in chosen])
     private = [one.private.values[metric] for one in chosen if one.private]
-    private_ranks = _ranks(private) if len(private) == len(chosen) else [None] * len(chosen)
+    private_ranks = _rank_values(private) if len(private) == len(chosen) else [None] * len(chosen)
     rows = [Standing(one, rank, after) for one, rank, after in zip(chosen, ranks, private_ranks, strict=True)]
     return sorted(rows, key=lambda row: (row.private_rank or row.rank, row.rank, row.best.at))
 
 
-def _ranks(values: Sequence[float]) -> list[int]:
+def _rank_values(values: Sequence[float]) -> list[int]:
     return [1 + sum(other > value for other in values) for value in values]
 
 

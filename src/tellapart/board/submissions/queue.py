@@ -179,10 +179,10 @@ class Queue:
             yield False
             return
         with held:
-            self._recover()
+            self._recover_rows()
             yield True
 
-    def _recover(self) -> None:
+    def _recover_rows(self) -> None:
         with self.database.change() as rows:
             for row in rows.execute("SELECT id FROM submission WHERE state = 'measuring'").fetchall():
                 rows.execute("UPDATE submission SET state = 'validated' WHERE id = ?", (row["id"],))
@@ -204,39 +204,39 @@ class Queue:
             return False
         id_ = str(row["id"])
         if row["benchmark"] not in self.prepared:
-            self._end(id_, "failed", f"the board has no hidden benchmark {row['benchmark']!r} any more")
+            self._record_end(id_, "failed", f"the board has no hidden benchmark {row['benchmark']!r} any more")
         elif row["starts"] >= _MOST_STARTS:
-            self._end(id_, "failed", f"the server stopped {row['starts']} times while it was at this file")
+            self._record_end(id_, "failed", f"the server stopped {row['starts']} times while it was at this file")
         else:
             with self.database.change() as rows:
                 rows.execute("UPDATE submission SET starts = starts + 1 WHERE id = ?", (id_,))
-            self._measure(id_, row["file"], self.prepared[row["benchmark"]])
+            self._measure_file(id_, row["file"], self.prepared[row["benchmark"]])
         return True
 
-    def _measure(self, id_: str, file: str, prepared: Prepared) -> None:
+    def _measure_file(self, id_: str, file: str, prepared: Prepared) -> None:
         """Have one process read a file and another measure its contents; record each step."""
         limits = f"within {self.settings.seconds} s and {self.settings.memory_bytes >> 20:,} MiB"
-        form = self._read(id_, file, prepared, limits)
+        form = self._read_file(id_, file, prepared, limits)
         if not form:
             return
-        if not self._count(id_, prepared):
+        if not self._count_of(id_, prepared):
             return
-        self._step(id_, "validated", "measuring")
+        self._record_step(id_, "validated", "measuring")
         job = {"truth": str(prepared.truth.absolute()), "metrics": prepared.metrics, "step": prepared.benchmark.step}
-        process = self._start(job, prepared.task, prepared.folder, form)
-        *_, last = (MeasureResult(), *self._messages(process, MeasureResult))
+        process = self._start_process(job, prepared.task, prepared.folder, form)
+        *_, last = (MeasureResult(), *self._process_messages(process, MeasureResult))
         if last.public is not None and last.private is not None:
-            self._end(id_, "done", "", public=last.public, private=last.private)
+            self._record_end(id_, "done", "", public=last.public, private=last.private)
         elif not self._was_stopped(id_):
             if last.failed:  # logged for the server's admin alone, as it may depend on labels
                 logging.getLogger(__name__).warning("%s of %s could not be measured: %s", file, id_, last.failed)
-            self._end(id_, "stopped", f"the file could not be measured {limits}; it counts as measured")
+            self._record_end(id_, "stopped", f"the file could not be measured {limits}; it counts as measured")
 
-    def _read(self, id_: str, file: str, prepared: Prepared, limits: str) -> bytes:
+    def _read_file(self, id_: str, file: str, prepared: Prepared, limits: str) -> bytes:
         """Return the checked form of a file; or record the file's end, and return nothing."""
         folder, stored = self.folder / id_, _stored_name(file)
         if not (folder / stored).is_file():  # uploads and database are of different backups
-            self._end(id_, "failed", "the file is no longer on the server, and does not count; send it again")
+            self._record_end(id_, "failed", "the file is no longer on the server, and does not count; send it again")
             return b""
         size = (folder / stored).stat().st_size
         job = {
@@ -246,8 +246,8 @@ class Queue:
             "form_bytes": form_bytes(prepared.task, prepared.items, prepared.shape, size),
         }
         last, form = ReadResult(), b""
-        process = self._start(job, prepared.task, folder)
-        for last in self._messages(process, ReadResult):
+        process = self._start_process(job, prepared.task, folder)
+        for last in self._process_messages(process, ReadResult):
             if last.read:
                 form = process.take(last.read)
         try:
@@ -258,9 +258,9 @@ class Queue:
             pass
         if not self._was_stopped(id_):
             if last.failed:
-                self._end(id_, "failed", "the server cannot read files of this benchmark now")
+                self._record_end(id_, "failed", "the server cannot read files of this benchmark now")
             else:
-                self._end(id_, "refused", last.refused or f"reading the file did not end {limits}")
+                self._record_end(id_, "refused", last.refused or f"reading the file did not end {limits}")
         return b""
 
     def _was_stopped(self, id_: str) -> bool:
@@ -271,11 +271,11 @@ class Queue:
             rows.execute("UPDATE submission SET starts = starts - 1 WHERE id = ?", (id_,))
         return True
 
-    def _start(self, job: Mapping[str, Any], task: str, folder: Path, form: bytes = b"") -> Process:
+    def _start_process(self, job: Mapping[str, Any], task: str, folder: Path, form: bytes = b"") -> Process:
         limits = {"seconds": self.settings.seconds, "memory_bytes": self.settings.memory_bytes}
         return Process({**job, **limits, "task": task}, folder, 2 * self.settings.seconds + 10, form)
 
-    def _messages(self, process: Process, kind: type[Message]) -> Iterator[Message]:
+    def _process_messages(self, process: Process, kind: type[Message]) -> Iterator[Message]:
         """Yield a process's messages, and make it the one that `stop` kills."""
         self._worker = process
         try:
@@ -305,7 +305,7 @@ class Queue:
         if worker is not None:
             worker.kill()
 
-    def _count(self, id_: str, prepared: Prepared) -> bool:
+    def _count_of(self, id_: str, prepared: Prepared) -> bool:
         """Count a file that was read; return False, and end it, if files before it have used up a limit."""
         with self.database.change() as rows:
             row = rows.execute("SELECT * FROM submission WHERE id = ?", (id_,)).fetchone()
@@ -316,14 +316,14 @@ class Queue:
                 rows.execute("UPDATE submission SET state = 'validated' WHERE id = ?", (id_,))
                 return True
         used = used.replace("today", "that day")
-        self._end(id_, "surplus", f"{used} submissions were used up by files before this one; it does not count")
+        self._record_end(id_, "surplus", f"{used} submissions were used up by files before this one; it does not count")
         return False
 
-    def _step(self, id_: str, before: str, after: str) -> None:
+    def _record_step(self, id_: str, before: str, after: str) -> None:
         with self.database.change() as rows:
             rows.execute("UPDATE submission SET state = ? WHERE id = ? AND state = ?", (after, id_, before))
 
-    def _end(
+    def _record_end(
         self, id_: str, state: str, error: str, *, public: Split | None = None, private: Split | None = None
     ) -> None:
         """Record the end of a file, once; while the disk is full, try again."""
@@ -368,14 +368,14 @@ class Worker(TirelessThread):
         try:
             with self.queue.lock() as locked:
                 while locked and not self.queue.stopping.is_set():
-                    self._work()
+                    self._work_on_queue()
         except (OSError, sqlite3.Error, TellapartError):
             pass  # a full disk or a locked database passes; the file is tried again
         except BaseException:  # or the queue would stop without a word
             logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
         return self.every / 5
 
-    def _work(self) -> None:
+    def _work_on_queue(self) -> None:
         self.queue.wake.clear()
         worked = self.queue.work_one()
         if worked:

@@ -79,7 +79,7 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
     if kind.startswith("multipart/form-data"):
         if "charset" in kind.lower():  # no browser names one, and some of Python's codecs are unsafe for such input
             raise RefusedError(422, "the form names a charset; send it as UTF-8")
-        async with _cap(request, most + _FORM).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
+        async with _cap_body(request, most + _FORM).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
             fields = {key: value for key, value in form.items() if isinstance(value, str)}
             if auth.is_browser:
                 board.accounts.check_form(request.cookies.get(COOKIE, ""), fields.get("key", ""))
@@ -87,14 +87,14 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
             if not isinstance(part, UploadFile):
                 raise RefusedError(422, "the form has no file; choose one")
             model, file = check_model_name(fields.get("model", "")), _check_file_name(part.filename or "", suffixes)
-            return model, file, await write_upload(_pieces(part), path, most)
+            return model, file, await write_upload(_file_pieces(part), path, most)
     if auth.is_browser:  # a session needs a form with its key
         raise RefusedError(401, "send your token: Authorization: Bearer TOKEN; or use the board's form")
     model, file = check_model_name(model), _check_file_name(file, suffixes)
     return model, file, await write_upload(request.stream(), path, most)
 
 
-def _cap(request: Request, most: int) -> Request:
+def _cap_body(request: Request, most: int) -> Request:
     """Return the request with a body that is refused beyond a cap: the form's parser itself keeps all that comes."""
     size = 0
 
@@ -109,7 +109,7 @@ def _cap(request: Request, most: int) -> Request:
     return Request(request.scope, receive_counted)
 
 
-async def _pieces(part: UploadFile) -> AsyncIterator[bytes]:
+async def _file_pieces(part: UploadFile) -> AsyncIterator[bytes]:
     while piece := await part.read(_PIECE):
         yield piece
 
@@ -185,7 +185,7 @@ async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> U
                 if size > most:
                     raise RefusedError(413, f"the file has more than {most:,} bytes; at most {most:,} are taken")
                 digest.update(piece)
-                await run_in_threadpool(_write, file, piece)  # a busy disk must not block other requests
+                await run_in_threadpool(_write_piece, file, piece)  # a busy disk must not block other requests
             await run_in_threadpool(os.fsync, file.fileno())
         if not size:
             raise RefusedError(422, "the file is empty; send the scores as the request's body")
@@ -202,7 +202,7 @@ def _cannot_keep(error: OSError) -> RefusedError:
     return RefusedError(507, why)
 
 
-def _write(file: BinaryIO, piece: bytes) -> None:
+def _write_piece(file: BinaryIO, piece: bytes) -> None:
     view = memoryview(piece)
     while view:  # an unbuffered file may take only a part
         view = view[file.write(view) :]

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-def _step(step: float) -> Fraction:
+def _exact_step(step: float) -> Fraction:
     exact = Fraction(str(step))
     if not 0 < exact <= Fraction(1, 2) or Fraction(1) % exact:
         raise MetricError(f"a step of {step} does not divide 1; use one such as 0.01, 0.005 or 0.001")
@@ -53,7 +53,7 @@ def round_to(value: float, step: float) -> float:
     """
     if not 0 <= value <= 1:
         raise MetricError(f"only fractions are rounded here; got {value}, which is not in [0, 1]")
-    exact = _step(step)
+    exact = _exact_step(step)
     return float(math.floor(Fraction(value) / exact + Fraction(1, 2)) * exact)
 
 
@@ -65,7 +65,7 @@ def leaked_bits(submissions: int, step: float, numbers: int = 1) -> float:
     >>> round(leaked_bits(20, 0.01), 1)
     133.2
     """
-    return submissions * numbers * math.log2(1 + 1 / _step(step))
+    return submissions * numbers * math.log2(1 + 1 / _exact_step(step))
 
 
 def label_bits(items: int, shape: tuple[int, int] | None) -> float:
@@ -95,7 +95,7 @@ def first_step(items: int, step: float) -> int:
     >>> first_step(4000, 0.01), first_step(40, 0.01)
     (20, 1)
     """
-    return max(1, math.ceil(_step(step) * items / 2))
+    return max(1, math.ceil(_exact_step(step) * items / 2))
 
 
 def submissions_for_one_label(items: int, step: float, shape: tuple[int, int] | None = (2, 2)) -> int:

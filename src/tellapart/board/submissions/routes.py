@@ -139,7 +139,7 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
         return answer
 
 
-def _admin(request: Request, board: Submissions) -> str:
+def _require_admin(request: Request, board: Submissions) -> str:
     """Return the admin whose token the request has."""
     return RequestAuth(request, board).account("admin", by_token=True).user
 
@@ -148,29 +148,29 @@ def _add_administration(router: APIRouter, board: Submissions) -> None:
     @router.post("/admin/users", status_code=201)
     def add_user(request: Request, name: str, role: str) -> JSONResponse:
         """Add a user."""
-        board.accounts.add(name, role, by=_admin(request, board))  # type: ignore[arg-type]  # checked there
+        board.accounts.add(name, role, by=_require_admin(request, board))  # type: ignore[arg-type]  # checked there
         return JSONResponse({"name": name, "role": role}, 201)
 
     @router.post("/admin/tokens", status_code=201)
     def issue(request: Request, user: str, days: Annotated[float, Query(gt=0, le=3660)] = 365) -> JSONResponse:
         """Make a token for a user; only this answer has it."""
-        id_, token = board.accounts.issue(user, days=days, by=_admin(request, board))
+        id_, token = board.accounts.issue(user, days=days, by=_require_admin(request, board))
         return JSONResponse({"id": id_, "token": token}, 201, {"Cache-Control": "no-store"})
 
     @router.post("/admin/tokens/{token}/revoke")
     def revoke(request: Request, token: str) -> JSONResponse:
         """Revoke a token, by its id."""
-        board.accounts.revoke(token, by=_admin(request, board))
+        board.accounts.revoke(token, by=_require_admin(request, board))
         return JSONResponse({"revoked": token})
 
     @router.post("/admin/hidden/{name}/close")
     def close(request: Request, name: str) -> JSONResponse:
         """Close a benchmark for good: private numbers are published, and no file is taken any more."""
-        board.close(name, by=_admin(request, board))
+        board.close(name, by=_require_admin(request, board))
         return JSONResponse({"closed": name})
 
     @router.get("/admin/log")
     def log(request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0) -> JSONResponse:
         """Read the log of actions and their users."""
-        _admin(request, board)
+        _require_admin(request, board)
         return JSONResponse({"entries": board.log(after)}, headers={"Cache-Control": "no-store"})

@@ -200,16 +200,16 @@ class Submissions:
         row = self.database.one("SELECT * FROM submission WHERE id = ?", id_)
         if row is None or not (row["user"] == account.user or account.may("admin")):
             raise RefusedError(404, f"no submission {id_!r:.80} of yours")
-        return self._view(row)
+        return self._row_view(row)
 
     def sent(self, account: Account) -> list[dict[str, Any]]:
         """Return a user's submissions, newest first."""
         rows = self.database.all(
             "SELECT * FROM submission WHERE user = ? ORDER BY created DESC LIMIT ?", account.user, _PAGE
         )
-        return [self._view(row) for row in rows]
+        return [self._row_view(row) for row in rows]
 
-    def _view(self, row: sqlite3.Row) -> dict[str, Any]:
+    def _row_view(self, row: sqlite3.Row) -> dict[str, Any]:
         known = row["benchmark"] in self.prepared
         private = row["private"] if known and self.is_closed(row["benchmark"]) else None
         return {

@@ -81,7 +81,7 @@ def open_state(state: Path, *, accept: bool = False) -> tuple[bytes, Database]:
         if accept:
             rows.execute("DELETE FROM mark")
             Database.log(rows, time.time(), "command line", "state accepted", {})
-        rows.execute("INSERT OR IGNORE INTO mark VALUES ('secret', ?)", (_fingerprint(secret),))
+        rows.execute("INSERT OR IGNORE INTO mark VALUES ('secret', ?)", (_secret_fingerprint(secret),))
     if accept or not (state / MARKER).is_file():
         write_marker(state, secret, database.counters())
     return secret, database
@@ -93,7 +93,7 @@ def write_marker(state: Path, secret: bytes, counters: Mapping[str, int]) -> Non
     Raises:
         StoreError: it cannot be written.
     """
-    marker = Marker(secret=_fingerprint(secret), counters=dict(counters))
+    marker = Marker(secret=_secret_fingerprint(secret), counters=dict(counters))
     try:
         with atomic_file(state / MARKER) as draft, draft.open("w", encoding="utf-8") as file:
             file.write(marker.model_dump_json())
@@ -135,7 +135,7 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
     if (known or counters) and not secret.exists():
         yield f"{secret} is gone: every token is void without it, and no task could be made again"
     elif secret.exists() and secret.stat().st_size == SECRET_BYTES:
-        own = _fingerprint(secret.read_bytes())
+        own = _secret_fingerprint(secret.read_bytes())
         if marks.get("secret", own) != own:
             yield f"{secret} is not the one that the database and the tokens were made with"
         elif marker and marker.secret != own:
@@ -174,7 +174,7 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _fingerprint(secret: bytes) -> str:
+def _secret_fingerprint(secret: bytes) -> str:
     return keyed_hash(secret, "fingerprint").hex()[:32]
 
 

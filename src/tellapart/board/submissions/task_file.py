@@ -73,7 +73,7 @@ def write_task(
     sizes = hidden.sizes() if isinstance(hidden, HiddenRecords) else {}
     listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in hidden.template_rows())
     with zipfile.ZipFile(path, "w") as archive:
-        for name, data in (("README.txt", _readme(benchmark, hidden)), ("items.jsonl", listing)):
+        for name, data in (("README.txt", _readme_text(benchmark, hidden)), ("items.jsonl", listing)):
             archive.writestr(zipfile.ZipInfo(name, _ZIPPED), data, zipfile.ZIP_DEFLATED)
         for name in sorted(hidden.sources):
             image = pixels(hidden.sources[name])
@@ -87,7 +87,7 @@ def write_task(
             archive.writestr(zipfile.ZipInfo(name, _ZIPPED), reencode(image, Path(name).suffix))
 
 
-def _readme(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> str:
+def _readme_text(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> str:
     title = benchmark.title or benchmark.name
     if isinstance(hidden, HiddenRecords):
         task = TASKS[hidden.task]
@@ -108,10 +108,10 @@ def suffix_for(files: Iterable[bytes]) -> str:
     >>> suffix_for([b"\\x89PNG...", b"\\xff\\xd8\\xff..."])
     '.jpg'
     """
-    return ".png" if all(map(_lossless, files)) else ".jpg"
+    return ".png" if all(map(_is_lossless, files)) else ".jpg"
 
 
-def _lossless(data: bytes) -> bool:
+def _is_lossless(data: bytes) -> bool:
     return data.startswith((b"\x89PNG", b"\x93NUMPY")) or (data.startswith(b"RIFF") and data[12:16] == b"VP8L")
 
 

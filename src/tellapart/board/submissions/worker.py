@@ -66,19 +66,19 @@ def read(job: dict[str, Any]) -> None:
     try:
         records = read_published(Path(job["published"]), job["task"])
     except TellapartError:  # its message names the server's files
-        _send({"failed": True})
+        _send_message({"failed": True})
         return
     try:
         form = pack(read_sent(Path(job["file"]), records, job["task"]), job["task"])
         if len(form) > job["form_bytes"]:
             raise ScoreError(f"{job['name']} holds control characters without end; send predictions without them")
     except TellapartError as error:
-        _send({"refused": str(error)[:_LONGEST].replace(job["file"], job["name"], 1)})
+        _send_message({"refused": str(error)[:_LONGEST].replace(job["file"], job["name"], 1)})
         return
     except MemoryError:
-        _send({"refused": f"{job['name']} takes more memory to read than a file of this benchmark may"})
+        _send_message({"refused": f"{job['name']} takes more memory to read than a file of this benchmark may"})
         return
-    _send({"read": len(form)})
+    _send_message({"read": len(form)})
     sys.stdout.buffer.write(form)
     sys.stdout.buffer.flush()
 
@@ -102,19 +102,19 @@ def measure(job: dict[str, Any], form: bytes) -> None:
         step = "numbers"
         public, private = measure_sent(sent, hidden, tuple(job["metrics"]), job["step"])
     except TellapartError:  # its message may repeat labels
-        _send({"failed": step})
+        _send_message({"failed": step})
     except MemoryError:
-        _send({"failed": "memory"})
+        _send_message({"failed": "memory"})
     else:
-        _send({"public": asdict(public), "private": asdict(private)})
+        _send_message({"public": asdict(public), "private": asdict(private)})
 
 
-def _send(message: dict[str, Any]) -> None:
+def _send_message(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
-def _load(job: dict[str, Any]) -> None:
+def _load_modules(job: dict[str, Any]) -> None:
     """Import the modules of the job, before it is confined."""
     modules = ["prepared", "measuring"] if "truth" in job else ["reading"]
     for name in [*modules, "forms"]:
@@ -128,9 +128,9 @@ if __name__ == "__main__":
 
     job = json.loads(sys.stdin.buffer.readline())
     limit(job.pop("seconds"), job.pop("memory_bytes"))
-    _load(job)
+    _load_modules(job)
     if lacking := confine(may_open(job)):
-        _send({"unconfined": lacking})
+        _send_message({"unconfined": lacking})
     if "truth" in job:
         measure(job, sys.stdin.buffer.read())
     else:

@@ -71,7 +71,7 @@ def agreement_page(session: Session, _settings: BoardSettings) -> AgreementPage:
     return AgreementPage(
         title=title,
         models=found.models,
-        lines=_lines(found, heads),
+        lines=_agreement_lines(found, heads),
         shares=found.shares,
         dimensions=found.dimensions,
         left_out=tuple(heads[slug].label for slug in found.left_out),
@@ -92,7 +92,7 @@ def _read_table(session: Session, benchmarks: list[Benchmark]) -> dict[str, dict
     return table
 
 
-def _lines(found: Agreeing, heads: dict[str, BenchmarkHead]) -> tuple[AgreementLine, ...]:
+def _agreement_lines(found: Agreeing, heads: dict[str, BenchmarkHead]) -> tuple[AgreementLine, ...]:
     return tuple(
         AgreementLine(
             title=heads[one.name].label,

@@ -102,7 +102,7 @@ def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) 
         .order_by(Model.kind, Model.label)
     ).all()
     heads = tuple(map(model_head, rows))
-    linked = heads if len(heads) <= most else _best(session, settings, heads, most)
+    linked = heads if len(heads) <= most else _best_models(session, settings, heads, most)
     pairs = tuple(
         tuple(
             Link(text=f"{a.label} and {b.label}", page="compare", args={"a": a.slug, "b": b.slug})
@@ -111,7 +111,7 @@ def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) 
         for k, a in enumerate(linked[:-1])
     )
     rivals = [head for head in heads if head.kind == "model"]
-    best = _best(session, settings, rivals if len(rivals) > 2 else heads, MOST_TOGETHER)
+    best = _best_models(session, settings, rivals if len(rivals) > 2 else heads, MOST_TOGETHER)
     while len("+".join(head.slug for head in best)) > _LONGEST:
         best = best[:-1]
     several = "+".join(head.slug for head in best)
@@ -119,7 +119,9 @@ def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) 
     return ChoosePage(title="Compare models", models=heads, pairs=pairs, together=together if len(best) > 2 else None)
 
 
-def _best(session: Session, settings: BoardSettings, heads: Sequence[ModelHead], most: int) -> tuple[ModelHead, ...]:
+def _best_models(
+    session: Session, settings: BoardSettings, heads: Sequence[ModelHead], most: int
+) -> tuple[ModelHead, ...]:
     board = all_benchmarks(session, settings)
     ranks = {row.model.slug: k for k, row in enumerate((*board.rows, *board.references))}
     best = sorted(heads, key=lambda head: ranks.get(head.slug, len(ranks)))[:most]

@@ -92,7 +92,15 @@ class GalleryPage(View):
     def table(self) -> Table:
         """Return the ranked entries, a row each."""
         rows = tuple(
-            (query.title, _words(query), str(query.rank), str(k), _words(one), one.score, "yes" if one.true else "no")
+            (
+                query.title,
+                _entry_words(query),
+                str(query.rank),
+                str(k),
+                _entry_words(one),
+                one.score,
+                "yes" if one.true else "no",
+            )
             for query in self.queries
             for k, one in enumerate(query.first, start=1)
         )
@@ -102,7 +110,7 @@ class GalleryPage(View):
 def has_gallery(session: Session, entry: Entry, benchmark: Benchmark) -> bool:
     """Return whether a record lists the entries ranked first; those of earlier versions hold ranks only."""
     row = session.get(TaskOutput, (entry.id, 0)) if benchmark.task in _WITH_GALLERY else None
-    return row is not None and bool(_first(row.output))
+    return row is not None and bool(_first_entries(row.output))
 
 
 def gallery_page(
@@ -143,11 +151,11 @@ def gallery_page(
         ),
         page=page,
         pages=pages,
-        queries=_queries(session, entry, side, page),
+        queries=_gallery_queries(session, entry, side, page),
     )
 
 
-def _queries(session: Session, entry: Entry, side: str, page: int) -> tuple[GalleryQuery, ...]:
+def _gallery_queries(session: Session, entry: Entry, side: str, page: int) -> tuple[GalleryQuery, ...]:
     _, unit, entry_unit = SIDES[side]
     rows = session.exec(
         select(Item, TaskOutput.output)
@@ -157,7 +165,7 @@ def _queries(session: Session, entry: Entry, side: str, page: int) -> tuple[Gall
         .offset(PAGE * (page - 1))
         .limit(PAGE)
     ).all()
-    first = [_first(output) for _, output in rows]
+    first = [_first_entries(output) for _, output in rows]
     names = {one["id"] for each in first for one in each}
     of_names = (Item.benchmark_id == entry.benchmark_id, Item.unit == entry_unit, col(Item.name).in_(names))
     items = {item.name: item for item in session.exec(select(Item).where(*of_names)).all()}
@@ -185,10 +193,10 @@ def _gallery_entry(item: Item, ranked: Mapping[str, Any]) -> GalleryEntry:
     )
 
 
-def _first(output: str) -> list[dict[str, Any]]:
+def _first_entries(output: str) -> list[dict[str, Any]]:
     content = json.loads(output)
     return content.get("first", []) if isinstance(content, dict) else []
 
 
-def _words(one: GalleryQuery | GalleryEntry) -> str:
+def _entry_words(one: GalleryQuery | GalleryEntry) -> str:
     return " | ".join((*one.images, *one.texts))

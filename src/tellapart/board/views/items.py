@@ -139,7 +139,7 @@ def failures(session: Session, benchmark: Benchmark) -> tuple[NDArray[np.int64],
         select(Vector.data).where(
             Vector.metric == main_metric(benchmark.headline),
             col(Vector.entry_id).in_(own),
-            col(Vector.entry_id).in_(_entries(benchmark)),
+            col(Vector.entry_id).in_(_entry_query(benchmark)),
         )
     ).all()
     failed = np.zeros(benchmark.n, dtype=np.int64)
@@ -227,7 +227,7 @@ def item_page(session: Session, _settings: BoardSettings, slug: str, position: i
     )
 
 
-def _entries(benchmark: Benchmark) -> Any:
+def _entry_query(benchmark: Benchmark) -> Any:
     return select(Entry.id).where(Entry.benchmark_id == benchmark.id)
 
 
@@ -236,7 +236,7 @@ def _models_on_item(session: Session, benchmark: Benchmark, item: Item) -> tuple
     width = 4 * shape[0] * shape[1]
     # substr counts bytes from 1, in SQLite and in PostgreSQL.
     value, tie = func.substr(Vector.data, 4 * k + 1, 4), func.substr(Vector.tied, k + 1, 1)
-    of_benchmark = col(Vector.entry_id).in_(_entries(benchmark))
+    of_benchmark = col(Vector.entry_id).in_(_entry_query(benchmark))
     outcomes = session.execute(
         select(Vector.entry_id, Vector.metric, value, tie).where(
             of_benchmark, col(Vector.metric).in_(benchmark.headline)
@@ -245,13 +245,13 @@ def _models_on_item(session: Session, benchmark: Benchmark, item: Item) -> tuple
     matrix = func.substr(Vector.data, width * k + 1, width)
     query = select(Vector.entry_id, matrix).where(of_benchmark, Vector.metric == RAW)
     raw = {entry: bytes(data) for entry, data in session.execute(query).all()}
-    of_item = (TaskOutput.position == k, col(TaskOutput.entry_id).in_(_entries(benchmark)))
+    of_item = (TaskOutput.position == k, col(TaskOutput.entry_id).in_(_entry_query(benchmark)))
     outputs = dict(session.exec(select(TaskOutput.entry_id, TaskOutput.output).where(*of_item)).all())
     verdicts: dict[int, dict[str, str | float]] = {}
     for entry, metric, data, tied in outcomes:
         number = float(unpack(bytes(data))[0])
         if not np.isnan(number):
-            verdicts.setdefault(entry, {})[metric] = _verdict(number, tied=bytes(tied or b"") == b"\1")
+            verdicts.setdefault(entry, {})[metric] = _value_verdict(number, tied=bytes(tied or b"") == b"\1")
     heads, main = heads_of(session), main_metric(benchmark.headline)
     entries = sorted(
         verdicts.keys() | raw.keys() | outputs.keys(),
@@ -261,7 +261,9 @@ def _models_on_item(session: Session, benchmark: Benchmark, item: Item) -> tuple
         ModelOnItem(
             title=heads[entry][0].label,
             model=heads[entry][0],
-            matrix=_matrix(unpack(raw[entry]).reshape(shape), benchmark.headline) if raw.get(entry) and width else (),
+            matrix=_score_matrix(unpack(raw[entry]).reshape(shape), benchmark.headline)
+            if raw.get(entry) and width
+            else (),
             verdicts={name: verdicts[entry][name] for name in benchmark.headline if name in verdicts.get(entry, {})},
             said=output_text(outputs[entry]) if entry in outputs else "",
         )
@@ -269,7 +271,7 @@ def _models_on_item(session: Session, benchmark: Benchmark, item: Item) -> tuple
     )
 
 
-def _verdict(value: float, *, tied: bool) -> str | float:
+def _value_verdict(value: float, *, tied: bool) -> str | float:
     if value == 1:
         return "won"
     if tied:
@@ -277,16 +279,16 @@ def _verdict(value: float, *, tied: bool) -> str | float:
     return "lost" if value == 0 else value
 
 
-def _matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple[MatrixCell, ...], ...]:
+def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple[MatrixCell, ...], ...]:
     images, texts = scores.shape
     low, reach = float(scores.min()), float(np.ptp(scores))
     true = set(true_pairs((images, texts), true_texts(headline, texts)))
-    digits = _decimals(scores)
+    digits = _needed_decimals(scores)
 
     def cell(image: int, text: int) -> MatrixCell:
         score = float(scores[image, text])
         shade = round(10 * (score - low) / reach) if reach and np.isfinite(reach) else 3
-        state = _state(scores, image, text) if (image, text) in true else ""
+        state = _pair_state(scores, image, text) if (image, text) in true else ""
         shortest = float(str(scores[image, text]))
         where = f"image {image}, text {text}"
         return MatrixCell(title=where, score=shortest, text=f"{score:.{digits}f}", shade=shade, state=state)
@@ -294,7 +296,7 @@ def _matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple
     return tuple(tuple(cell(image, text) for text in range(texts)) for image in range(images))
 
 
-def _decimals(scores: NDArray[np.float32]) -> int:
+def _needed_decimals(scores: NDArray[np.float32]) -> int:
     """Return the fewest decimals that keep different scores different, within the precision of float32."""
     largest = float(np.abs(scores).max())
     first, most = (1, 4) if largest >= 100 else (2, 6) if largest >= 10 else (3, 9)
@@ -302,7 +304,7 @@ def _decimals(scores: NDArray[np.float32]) -> int:
     return next((k for k in range(first, most) if len(np.unique(np.round(scores.astype(float), k))) == distinct), most)
 
 
-def _state(scores: NDArray[np.float32], image: int, text: int) -> str:
+def _pair_state(scores: NDArray[np.float32], image: int, text: int) -> str:
     """Compare a true pair with every other cell of its row and column."""
     rivals = np.concatenate([np.delete(scores[image], text), np.delete(scores[:, text], image)])
     if len(rivals) == 0 or (scores[image, text] > rivals).all():

@@ -66,20 +66,20 @@ def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metr
         columns.append(Column(title="mean of the values", about="every value weighs the same"))
     if len(values) == 2:
         columns.append(Column(title="gap", unit="points", about=f"{values[0]} less {values[1]}"))
-    cells = {key: _spread(row, values) for key, row in table.items()}
+    cells = {key: _spread_cells(row, values) for key, row in table.items()}
     return _of_benchmark(session, benchmark, _Cells(tuple(columns), cells, 0, tag_name, name))
 
 
-def _spread(row: Mapping[str, Cell], values: Sequence[str]) -> list[Cell | None]:
+def _spread_cells(row: Mapping[str, Cell], values: Sequence[str]) -> list[Cell | None]:
     cells = [row.get(value) for value in values]
     if len(values) > 1:
         cells.append(row.get(""))
     if len(values) == 2:
-        cells.append(_difference(cells[0], cells[1]))
+        cells.append(_cell_difference(cells[0], cells[1]))
     return cells
 
 
-def _difference(first: Cell | None, second: Cell | None) -> Cell | None:
+def _cell_difference(first: Cell | None, second: Cell | None) -> Cell | None:
     if first is None or second is None:
         return None
     return Cell(value=first.value - second.value, n=0, limited=first.limited or second.limited)
@@ -92,14 +92,14 @@ def _by_domain(session: Session, benchmark: Benchmark, metric: str) -> Leaderboa
     if rival is None:
         raise UnknownNameError(f"{benchmark.name} has no benchmark of the other domain on this board")
     inside, outside = (benchmark, rival) if benchmark.domain == "in-domain" else (rival, benchmark)
-    other = _matching(session, rival, metric)
+    other = _matching_metric(session, rival, metric)
     names = {inside.id: metric if inside is benchmark else other, outside.id: metric if outside is benchmark else other}
     table: dict[int, dict[int | None, Cell]] = {}
     for each in (inside, outside):
         for score in read_scores(session, [each], "", [names[each.id]]):
             table.setdefault(score.model, {})[each.id] = score.cell
     pairs = {model: (row.get(inside.id), row.get(outside.id)) for model, row in table.items()}
-    cells = {model: (*pair, _difference(*pair)) for model, pair in pairs.items()}
+    cells = {model: (*pair, _cell_difference(*pair)) for model, pair in pairs.items()}
     columns = (
         Column(title="in-domain", about=f"{inside.name}: {names[inside.id]}"),
         Column(title="out-of-domain", about=f"{outside.name}: {names[outside.id]}"),
@@ -112,7 +112,7 @@ def _by_domain(session: Session, benchmark: Benchmark, metric: str) -> Leaderboa
 _OTHER_RULE = {"soft_accuracy": "exact_match", "exact_match": "soft_accuracy"}
 
 
-def _matching(session: Session, rival: Benchmark, metric: str) -> str:
+def _matching_metric(session: Session, rival: Benchmark, metric: str) -> str:
     there = metrics_of(session, rival)
     return next((name for name in (metric, _OTHER_RULE.get(metric, "")) if name in there), main_metric(rival.headline))
 
@@ -140,19 +140,19 @@ def _of_benchmark(session: Session, benchmark: Benchmark, table: _Cells) -> Lead
     return board.model_copy(
         update={
             "benchmark": head,
-            "maps": _maps(session, benchmark, metric),
-            "choices": _choices(session, benchmark, table.tag, metric),
+            "maps": _map_links(session, benchmark, metric),
+            "choices": _choice_links(session, benchmark, table.tag, metric),
             "metrics": _metric_choices(session, benchmark, table.tag, metric),
         }
     )
 
 
-def _maps(session: Session, benchmark: Benchmark, metric: str) -> tuple[Link, ...]:
+def _map_links(session: Session, benchmark: Benchmark, metric: str) -> tuple[Link, ...]:
     own = {"slug": benchmark.slug, "metric": file_name(metric)}
     return tuple(Link(text=tag, page="map", args={**own, "tag": file_name(tag)}) for tag in tags_of(session, benchmark))
 
 
-def _choices(session: Session, benchmark: Benchmark, tag: str, metric: str) -> tuple[Link, ...]:
+def _choice_links(session: Session, benchmark: Benchmark, tag: str, metric: str) -> tuple[Link, ...]:
     own = {"slug": benchmark.slug, "metric": file_name(metric)}
     links = [Link(text="metrics", page="benchmark", args={"slug": benchmark.slug}, current=not tag)]
     if benchmark.rival and session.exec(select(Benchmark.id).where(Benchmark.name == benchmark.rival)).first():

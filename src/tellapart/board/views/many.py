@@ -154,7 +154,7 @@ def compare_many(session: Session, _settings: BoardSettings, models: str) -> Man
     return ManyPage(
         title=f"{len(chosen)} models together",
         models=tuple(map(model_head, chosen)),
-        on=_correct(found),
+        on=_correct_tests(found),
         refused=tuple(refused),
     )
 
@@ -222,7 +222,7 @@ def _test_pairs(
     )
 
 
-def _correct(found: Sequence[ComparedBenchmark]) -> tuple[ComparedBenchmark, ...]:
+def _correct_tests(found: Sequence[ComparedBenchmark]) -> tuple[ComparedBenchmark, ...]:
     """Correct every p for all tests of the page (Holm)."""
     adjusted = iter(correct([test for each in found for test in each.tests]))
     return tuple(each.model_copy(update={"tests": tuple(islice(adjusted, len(each.tests)))}) for each in found)

@@ -125,19 +125,19 @@ def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPa
     return ModelPage(
         title=model.label,
         model=model_head(model),
-        about={name: text for name, text in _about(model).items() if text},
-        cost=_cost(model),
-        on=tuple(_on(session, entry, benchmark) for entry, benchmark in rows),
+        about={name: text for name, text in _model_facts(model).items() if text},
+        cost=_model_costs(model),
+        on=tuple(_benchmark_section(session, entry, benchmark) for entry, benchmark in rows),
         rivals=tuple(Link(text=o.label, page="compare", args={"a": model.slug, "b": o.slug}) for o in comparable),
     )
 
 
-def _about(model: Model) -> dict[str, str]:
+def _model_facts(model: Model) -> dict[str, str]:
     own = "" if model.fingerprint.startswith(IMPORTED) else model.fingerprint
     return {"kind": model.kind, "read as": model.note, "fingerprint": own, "costs from": model.cost_source}
 
 
-def _cost(model: Model) -> dict[str, str]:
+def _model_costs(model: Model) -> dict[str, str]:
     costs = {
         "latency of one pair": None if model.latency is None else f"{1000 * model.latency:.1f} ms",
         "parameters": None if model.parameters is None else f"{model.parameters:,}",
@@ -146,7 +146,7 @@ def _cost(model: Model) -> dict[str, str]:
     return {name: text for name, text in costs.items() if text}
 
 
-def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
+def _benchmark_section(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
     scores = session.exec(
         select(Score).where(Score.entry_id == entry.id, Score.tag == "").order_by(col(Score.id))
     ).all()
@@ -156,29 +156,29 @@ def _on(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
         for s in scores
         if s.deviation
     }
-    worst_by, worst = _worst(session, entry, benchmark)
+    worst_by, worst = _worst_items(session, entry, benchmark)
     return OnBenchmark(
         title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
-        metrics={s.metric: _cell(s, benchmark) for s in scores if not s.deviation},
+        metrics={s.metric: _score_cell(s, benchmark) for s in scores if not s.deviation},
         deviations=deviations,
-        curves=_curves(session, entry, list(deviations)),
+        curves=_deviation_curves(session, entry, list(deviations)),
         worst=worst,
         worst_by=worst_by,
         tie_rule=entry.tie_rule,
         note=entry.note,
         on_trust=entry.on_trust,
         notes=tuple(entry.record.get("notes", ())),
-        run=_run(entry),
+        run=_run_facts(entry),
         gallery=has_gallery(session, entry, benchmark),
     )
 
 
-def _cell(score: Score, benchmark: Benchmark) -> Cell:
+def _score_cell(score: Score, benchmark: Benchmark) -> Cell:
     return Cell(**score.model_dump(include=set(Cell.model_fields)), limited=benchmark.part)
 
 
-def _run(entry: Entry) -> dict[str, str]:
+def _run_facts(entry: Entry) -> dict[str, str]:
     run = entry.run
     versions = ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())
     texts = {
@@ -191,7 +191,7 @@ def _run(entry: Entry) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text}
 
 
-def _curves(session: Session, entry: Entry, names: Sequence[str]) -> tuple[Plot, ...]:
+def _deviation_curves(session: Session, entry: Entry, names: Sequence[str]) -> tuple[Plot, ...]:
     values = {name: read_vector(session, entry, name) for name in names}
     whole = {
         name: column.astype(np.float64)
@@ -202,7 +202,7 @@ def _curves(session: Session, entry: Entry, names: Sequence[str]) -> tuple[Plot,
     return tuple(plot(name, [trace], 300.0, 120.0) for name in whole)
 
 
-def _worst(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, tuple[WorstItem, ...]]:
+def _worst_items(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, tuple[WorstItem, ...]]:
     raw = read_vector(session, entry, RAW)
     if raw is not None and benchmark.images_each and benchmark.texts_each:
         by = "margin: the lowest true pair less the highest false one"

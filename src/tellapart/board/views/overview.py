@@ -80,18 +80,18 @@ def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> 
     folded = sorted((b for b in every if b.id not in measured), key=lambda b: (b.name, b.id))
     columns: dict[int, Column] = {}
     blocks = []
-    for number, own in enumerate(_separate([b for b in every if b.id in measured], contestants), start=1):
+    for number, own in enumerate(_separate_blocks([b for b in every if b.id in measured], contestants), start=1):
         meant = [b for b in every if b.name in settings.performance] or own
         with_mean = _with_mean(own, meant, -number, table, contestants) if any(b in own for b in meant) else None
         start = len(columns)
-        columns |= with_mean or _columns(own)
+        columns |= with_mean or _benchmark_columns(own)
         blocks.append(Block(title=own[0].name, first=start, last=len(columns), sorted_by=start))
     rows = [make_row(heads[model], [own.get(key) for key in columns]) for model, own in table.items()]
     board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
     pages = max(1, math.ceil(len(board.rows) / PAGE))
     if not 1 <= page <= pages:
         raise UnknownNameError(f"this board has pages 1 to {pages} of models; there is no page {page}")
-    more = {"folded": tuple(map(_link, folded)), "unread": _read_unread(session, settings)}
+    more = {"folded": tuple(map(_benchmark_link, folded)), "unread": _read_unread(session, settings)}
     return board.model_copy(update={**more, "page": page, "pages": pages})
 
 
@@ -128,10 +128,12 @@ def _with_mean(
     have = sum(key in table[model] for model in models)
     over = ", ".join(b.name for b in meant)
     mean = {key: Column(title=MEAN, about=f"over {over}; only for models measured on all of them")} if have else {}
-    return mean | _columns(own) if 2 * have >= len(models) else _columns(own) | mean
+    return mean | _benchmark_columns(own) if 2 * have >= len(models) else _benchmark_columns(own) | mean
 
 
-def _separate(benchmarks: Sequence[Benchmark], contestants: Mapping[int, Mapping[int, Cell]]) -> list[list[Benchmark]]:
+def _separate_blocks(
+    benchmarks: Sequence[Benchmark], contestants: Mapping[int, Mapping[int, Cell]]
+) -> list[list[Benchmark]]:
     """Return benchmarks in order, apart if no model and no family joins them; those of most models first."""
     names = [b.name for b in benchmarks]
     families = {b.id: family_of(b.name, names) for b in benchmarks}
@@ -170,7 +172,7 @@ def _in_order(benchmarks: Sequence[Benchmark], measured: Counter[int]) -> list[B
     return sorted(benchmarks, key=lambda b: (places[b.name], -measured[b.id or 0], b.id))
 
 
-def _columns(benchmarks: Sequence[Benchmark]) -> dict[int, Column]:
+def _benchmark_columns(benchmarks: Sequence[Benchmark]) -> dict[int, Column]:
     """Return a column for each benchmark, by its id; those of a family of several are grouped under its name."""
     names = [b.name for b in benchmarks]
     families = [family_of(name, names) for name in names]
@@ -178,12 +180,12 @@ def _columns(benchmarks: Sequence[Benchmark]) -> dict[int, Column]:
         b.id or 0: Column(
             title=b.name,
             about=f"{main_metric(b.headline)}; {b.title}",
-            link=_link(b),
+            link=_benchmark_link(b),
             group=family if families.count(family) > 1 else "",
         )
         for b, family in zip(benchmarks, families, strict=True)
     }
 
 
-def _link(benchmark: Benchmark) -> Link:
+def _benchmark_link(benchmark: Benchmark) -> Link:
     return Link(text=benchmark.name, page="benchmark", args={"slug": benchmark.slug})

@@ -128,10 +128,10 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
         for row in board.rows
         if row.model.slug in costs
     ]
-    chosen = _read_choice(over, slugs) if over else _named(settings, board) or choose_benchmarks(have)
-    measured = _measure(board, chosen, {slug: round(each / scale, 9) for slug, each in costs.items()})
+    chosen = _read_choice(over, slugs) if over else _named_columns(settings, board) or choose_benchmarks(have)
+    measured = _measure_models(board, chosen, {slug: round(each / scale, 9) for slug, each in costs.items()})
     shown = {model.slug for model, _, _ in measured}
-    points, across, up = _draw(measured)
+    points, across, up = _draw_points(measured)
     front = [point for point in points if point.front]
     counts = {k: sum(k in own for own in have) for k in slugs.values()}
     offered = {slug: k for slug, k in slugs.items() if counts[k] > 1 or k in chosen}
@@ -164,7 +164,7 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
     )
 
 
-def _measure(
+def _measure_models(
     board: Leaderboard, chosen: Sequence[int], costs: Mapping[str, float]
 ) -> list[tuple[ModelHead, float, float]]:
     """Return (model, performance, cost) of the models that have a cost and a number in every column, cheapest first."""
@@ -209,19 +209,19 @@ def _read_choice(over: str, slugs: Mapping[str, int]) -> list[int]:
     return sorted(slugs[slug] for slug in asked)
 
 
-def _named(settings: BoardSettings, board: Leaderboard) -> list[int]:
+def _named_columns(settings: BoardSettings, board: Leaderboard) -> list[int]:
     """Return the columns that the board file names."""
     return [k for k, column in enumerate(board.columns) if column.link and column.title in settings.performance]
 
 
-def _draw(
+def _draw_points(
     measured: Sequence[tuple[ModelHead, float, float]],
 ) -> tuple[tuple[Point, ...], tuple[Tick, ...], tuple[Tick, ...]]:
     """Place (model, performance, cost) on the drawing, and the ticks of both axes."""
     if not measured:
         return (), (), ()
     front = pareto_front([[value, -cost] for _, value, cost in measured]).tolist()
-    lows, highs = _axis([value for _, value, _ in measured]), _axis([cost for _, _, cost in measured])
+    lows, highs = _axis_limits([value for _, value, _ in measured]), _axis_limits([cost for _, _, cost in measured])
 
     def scale(value: float, axis: tuple[float, float], length: float) -> float:
         return round(length * (value - axis[0]) / (axis[1] - axis[0]), 2)
@@ -233,18 +233,18 @@ def _draw(
         points.append(
             Point(title=model.label, model=model, performance=value, cost=cost, front=on, x=x, y=y, below=crowded)
         )
-    across = tuple(Tick(title=f"{v:g}", at=scale(v, highs, WIDTH)) for v in _ticks(*highs))
-    up = tuple(Tick(title=f"{100 * v:g}", at=round(HEIGHT - scale(v, lows, HEIGHT), 2)) for v in _ticks(*lows))
+    across = tuple(Tick(title=f"{v:g}", at=scale(v, highs, WIDTH)) for v in _axis_ticks(*highs))
+    up = tuple(Tick(title=f"{100 * v:g}", at=round(HEIGHT - scale(v, lows, HEIGHT), 2)) for v in _axis_ticks(*lows))
     return tuple(points), across, up
 
 
-def _axis(values: Sequence[float]) -> tuple[float, float]:
+def _axis_limits(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
     return low - room, high + room
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def _axis_ticks(low: float, high: float) -> list[float]:
     step = 10 ** math.floor(math.log10((high - low) / 2))
     step = next(step * factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 7)
     first = math.ceil(low / step)

@@ -67,7 +67,7 @@ class RanksPage(View):
 
 def ranks_page(session: Session, settings: BoardSettings) -> RanksPage:
     """Show the places of models on every benchmark."""
-    return _page("How the ranking changes between benchmarks", all_benchmarks(session, settings))
+    return _ranks_page("How the ranking changes between benchmarks", all_benchmarks(session, settings))
 
 
 def benchmark_ranks(session: Session, settings: BoardSettings, slug: str) -> RanksPage:
@@ -77,14 +77,14 @@ def benchmark_ranks(session: Session, settings: BoardSettings, slug: str) -> Ran
         UnknownNameError: unknown benchmark.
     """
     board = leaderboard(session, settings, slug)
-    return _page(f"{board.title}: how the ranking changes between metrics", board)
+    return _ranks_page(f"{board.title}: how the ranking changes between metrics", board)
 
 
-def _page(title: str, board: Leaderboard) -> RanksPage:
+def _ranks_page(title: str, board: Leaderboard) -> RanksPage:
     columns = [
         k for k, column in enumerate(board.columns) if column.link or not any(each.link for each in board.columns)
     ]
-    places = [_places([_value(row, k) for row in board.rows]) for k in columns]
+    places = [_rank_places([_cell_value(row, k) for row in board.rows]) for k in columns]
     ranks = {row.model: tuple(column[k] for column in places) for k, row in enumerate(board.rows)}
     ranks = {model: own for model, own in ranks.items() if any(own)}
     candidates, _ = _choose_drawn(ranks)
@@ -92,7 +92,8 @@ def _page(title: str, board: Leaderboard) -> RanksPage:
     models, shown = _choose_drawn({model: ranks[model] for model in best})
     drawn = ranks if len(best) == len(candidates) else _places_among(best, ranks)
     lines = [
-        _line(model, own, [drawn[model][k] for k in shown] if model in models else []) for model, own in ranks.items()
+        _model_line(model, own, [drawn[model][k] for k in shown] if model in models else [])
+        for model, own in ranks.items()
     ]
     last = len(lines) + 1  # after all places; `sort` empties the list while it works
     lines.sort(key=lambda line: (not line.segments, [rank or last for rank in line.ranks], line.model.label))
@@ -109,7 +110,7 @@ def _page(title: str, board: Leaderboard) -> RanksPage:
     )
 
 
-def _value(row: LeaderboardRow, column: int) -> float | None:
+def _cell_value(row: LeaderboardRow, column: int) -> float | None:
     cell = row.cells[column]
     return None if cell is None or cell.limited else cell.value
 
@@ -125,7 +126,7 @@ def _choose_drawn(ranks: Mapping[ModelHead, Sequence[int | None]]) -> tuple[set[
         models, columns = kept, left
 
 
-def _places(values: Sequence[float | None]) -> list[int | None]:
+def _rank_places(values: Sequence[float | None]) -> list[int | None]:
     best: dict[float, int] = {}
     for rank, value in enumerate(sorted((v for v in values if v is not None), reverse=True), start=1):
         best.setdefault(value, rank)
@@ -137,11 +138,11 @@ def _places_among(
 ) -> dict[ModelHead, tuple[int | None, ...]]:
     """Return the places of some models among themselves."""
     columns = zip(*(ranks[model] for model in models), strict=True)
-    places = [_places([None if rank is None else -rank for rank in column]) for column in columns]
+    places = [_rank_places([None if rank is None else -rank for rank in column]) for column in columns]
     return dict(zip(models, zip(*places, strict=True), strict=True))
 
 
-def _line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> RankLine:
+def _model_line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> RankLine:
     """Return a model's line through its places in the columns that are drawn; without a drawing if there are none."""
     points = [None if rank is None else (STEP * k, ROW * rank) for k, rank in enumerate(drawn)]
     segments, starts = [], []

@@ -149,7 +149,7 @@ def place_rows(rows: Sequence[LeaderboardRow], by: int) -> tuple[LeaderboardRow,
     A model without a number there, or with one of a part of the items, comes after those that have it: the one with
     most numbers first. It has no rank.
     """
-    contestants = sorted((row for row in rows if row.model.kind == "model"), key=lambda row: _key(row, by))
+    contestants = sorted((row for row in rows if row.model.kind == "model"), key=lambda row: _sort_key(row, by))
     ranked = []
     for k, row in enumerate(contestants, start=1):
         cell = row.cells[by] if row.cells else None
@@ -157,7 +157,7 @@ def place_rows(rows: Sequence[LeaderboardRow], by: int) -> tuple[LeaderboardRow,
     return tuple(ranked)
 
 
-def _key(row: LeaderboardRow, by: int) -> tuple[bool, int, int, float, str]:
+def _sort_key(row: LeaderboardRow, by: int) -> tuple[bool, int, int, float, str]:
     full = [k for k, cell in enumerate(row.cells) if cell is not None and not cell.limited]
     some = by if by in full else next(iter(full), next((k for k, c in enumerate(row.cells) if c), 0))
     cell = row.cells[some] if row.cells else None
@@ -183,7 +183,7 @@ def arrange_rows(
         placed.append(block.model_copy(update={"first_row": len(every), "last_row": len(every) + len(own)}))
         every += own
     others = [row for row in rows if row.model.kind != "model"]
-    others.sort(key=lambda row: (row.model.kind, _key(row, blocks[0].sorted_by if blocks else 0)))
+    others.sort(key=lambda row: (row.model.kind, _sort_key(row, blocks[0].sorted_by if blocks else 0)))
     return Leaderboard(
         title=title,
         about=about,
@@ -191,12 +191,12 @@ def arrange_rows(
         blocks=tuple(placed),
         rows=tuple(every),
         references=tuple(others),
-        chance=tuple(_chance(rows, column) for column in range(len(columns))),
+        chance=tuple(_column_chance(rows, column) for column in range(len(columns))),
         tested=any(cell is not None and cell.tier is not None for row in rows for cell in row.cells),
     )
 
 
-def _chance(rows: Sequence[LeaderboardRow], column: int) -> float | None:
+def _column_chance(rows: Sequence[LeaderboardRow], column: int) -> float | None:
     return next((cell.chance for row in rows if (cell := row.cells[column]) and cell.chance is not None), None)
 
 

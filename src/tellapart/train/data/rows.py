@@ -203,7 +203,7 @@ def read_rows(
         path = home / Path(source.removeprefix("folder:")).expanduser()
         first = len(rows)
         own = TrainingRows(
-            tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in _read(path, place))
+            tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in _read_text(path, place))
         )
         # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
         own = own if share == 1 else own.split(share, salt="take:")[0]
@@ -221,7 +221,7 @@ def read_rows(
 _RELEASED = {".tsv": tsv_rows, ".csv": csv_rows}
 
 
-def _read(path: Path, place: Locations) -> Iterable[TrainingRow]:
+def _read_text(path: Path, place: Locations) -> Iterable[TrainingRow]:
     if path.is_dir():
         find = own_images(path, place).find
         return _pair_set_rows(read_pair_set(path, find=find), find)
