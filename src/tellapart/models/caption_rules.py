@@ -42,7 +42,7 @@ def read_lower_case(tokenizer: Any) -> None:
 
 
 def caption_rule(siglip: bool, tokenizer: Any, texts: str = "raw") -> tuple[str, Callable[[str], str] | None]:
-    """Return a rule's name for records and what changes a caption; the tokenizer is made to follow it.
+    """Return a rule's name for records and the function that changes a caption; the tokenizer is made to follow it.
 
     Args:
         siglip: whether the model is a SigLIP; of others the library's tokenizer is the authors'.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fetch_file", "reach_hub"]
 
-#: Seconds that the hub has to answer; a user whose network is slower sets the hub's own HF_HUB_ETAG_TIMEOUT.
+#: Seconds that the hub has to answer; a user whose network is slower sets the hub's HF_HUB_ETAG_TIMEOUT.
 _PATIENCE = 4.0
 
 #: Answers of a server that stands before the hub, or of a hub that is down.
@@ -60,29 +60,29 @@ def _ask(hub: ModuleType, address: str, _minute: int) -> None:
 
 
 def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: str, instead: str) -> Path:
-    """Return the first of some files that a repository has; the network is used only for what is not in the cache.
+    """Return the first of some files that a repository has; the network is used only for files outside the cache.
 
     Args:
         subject: the model, as messages name it.
         repository: OWNER/NAME.
         files: names, in order of preference.
         library: of the model, for messages.
-        instead: what else to name if the hub does not give the file, for messages.
+        instead: another name to advise if the hub does not give the file, for messages.
 
     Raises:
-        ModelError: none of the files is available; the message says why and what to do.
+        ModelError: none of the files is available; the message has the cause and the fix.
         MissingDependencyError: huggingface_hub is not installed.
     """
     hub = require("huggingface_hub", extra="models")
     files, page = list(dict.fromkeys(files)), f"https://huggingface.co/{repository}"
     fetch, log = hub.hf_hub_download, logging.getLogger("huggingface_hub")  # in this order: the first sets the level
     level = log.level
-    log.setLevel(logging.ERROR)  # it reports every retry; what matters is raised
+    log.setLevel(logging.ERROR)  # it reports every retry; failures are raised
     why = ""
     try:
         with reach_hub(hub) as why:
             for file in files[:-1]:
-                # Also raised if it is not in the cache and there is no network.
+                # Also raised if it is not in the cache and the network is down.
                 with suppress(hub.errors.EntryNotFoundError):
                     return Path(fetch(repository, file))
             return Path(fetch(repository, files[-1]))

@@ -27,7 +27,7 @@ class ModelOptions:
         regions: a file of regions that a detector found, for models that read those (LXMERT, VisualBERT).
         texts: `raw`, `cleaned` as the retrieval code of a model's authors does (of models in their authors' files), or
             `library`, as the library's tokenizer has them, for models whose authors read captions otherwise (SigLIP).
-        image_size: side of the images in pixels, where another than the file's own is wanted; of the same models.
+        image_size: side of the images in pixels, if not the file's; of the same models.
         tokenizer: folder of the tokenizer; of the same models.
         answers: the file where a server's answers are kept; in memory if None.
         calls: requests in flight at once, to a server.

@@ -22,14 +22,14 @@ class ModelPrefix:
 
     Attributes:
         forms: each form of such a name, and its meaning, for `tellapart ls models`.
-        load: makes the model of a whole name, prefix included.
+        load: makes the model of a name, prefix included.
         files: returns the files that the numbers of a model of that name depend on; None if some may not lie here. A
             run whose scores are all stored recognises a model by these files and does not load it. Code of this package
-            counts by itself; another package lists its own code, too.
+            counts by itself; another package lists its code, too.
         native: the family reads its authors' files, and takes the options of those: texts, image size, tokenizer.
         model_type: in `config.json` of a folder that the prefix opens, too; `hf:FOLDER` opens it then. Empty for none.
-        convert: writes the model of a whole name to a new folder that other commands open, with the tokenizer in the
-            given folder (None: the one beside the model, or the hub's); returns the number of parameters.
+        convert: writes the model of a name to a new folder that other commands open, with the tokenizer in the
+            given folder (None: the one in the model's folder, or the hub's); returns the number of parameters.
     """
 
     forms: Mapping[str, str]
@@ -41,6 +41,6 @@ class ModelPrefix:
 
 
 def files_below(folder: str) -> list[Path] | None:
-    """Return all files of a folder and its sub-folders, sorted; None if there is no such folder."""
+    """Return all files of a folder and its sub-folders, sorted; None without such a folder."""
     path = Path(folder).expanduser()
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else None

@@ -1,4 +1,4 @@
-"""Protocols of models: what makes an object a model, heads of other tasks, and optional ones that make it faster.
+"""Protocols of models: scores and vectors, heads of other tasks, and optional ones that make a model faster.
 
 A model is any object with the attributes and methods of a protocol; nothing needs to be inherited. Scores of images and
 texts come from `DualEncoder`, `PairScorer`, `TextScorer`, `Generator`, `KeyReader` and `MatrixScorer`; answers,
@@ -63,7 +63,7 @@ class Model(Protocol):
 class DualEncoder(Model, Protocol):
     """Images and texts are encoded apart, so each distinct one is encoded once (CLIP, SigLIP, ITC heads).
 
-    A vector may depend on its own image or text only: never on what else is in the batch.
+    A vector may depend on its image or text only: never on the rest of the batch.
     """
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
@@ -75,7 +75,7 @@ class DualEncoder(Model, Protocol):
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score every image vector against every text vector: float32 `(images, texts)`.
 
-        Each number may depend on its own two vectors only: `tellapart.models.vectors.dot_products` does that, a
+        Each number may depend on its two vectors only: `tellapart.models.vectors.dot_products` does that, a
         plain `images @ texts.T` does not promise it.
         """
 
@@ -96,7 +96,7 @@ class PairScorer(Model, Protocol):
 class TextScorer(Model, Protocol):
     """Reads the text alone, so no image is decoded for it (a language model's plausibility, a grammar score).
 
-    The text gets the same number beside every image: such a model can choose a caption, never an image.
+    The text gets the same number with every image: such a model can choose a caption, never an image.
     """
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -121,9 +121,9 @@ class KeyReader(Model, Protocol):
 
 @runtime_checkable
 class MatrixScorer(Model, Protocol):
-    """Reads an item's images and texts together: a score may depend on what it is beside. For minimal pairs alone.
+    """Reads an item's images and texts together: a score may depend on the others of the item. For minimal pairs alone.
 
-    It is asked item by item, and nothing that it says is kept: the same pair may get another score in another item.
+    It is asked item by item, and none of its scores is kept: the same pair may get another score in another item.
     """
 
     def score_matrix(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
@@ -148,7 +148,7 @@ class TwoImageClassifier(Model, Protocol):
 
 @runtime_checkable
 class BoxFinder(Model, Protocol):
-    """Finds what a phrase refers to, without words: a head of box coordinates, or a map of where the model looks."""
+    """Finds the object of a phrase, without words: a head of box coordinates, or a map of where the model looks."""
 
     def find_boxes(
         self, images: Sequence[Pixels], phrases: Sequence[str], candidates: Sequence[Sequence[Sides]]
@@ -161,14 +161,14 @@ class ImagePreparer(Model, Protocol):
     """Optional: a model that prepares (resizes, crops, scales) one image apart from its forward pass.
 
     The reader's threads then do that ahead of the model and keep the prepared image in place of the full one;
-    `encode_images`, `score_pairs` or `log_likelihoods` get what `prepare_image` returned. They must take plain pixels,
+    `encode_images`, `score_pairs` or `log_likelihoods` get the values of `prepare_image`. They must take plain pixels,
     too, with the same results.
     """
 
     def prepare_image(self, pixels: Pixels) -> object:
         """Prepare one image, uint8 `(height, width, 3)`: an array or a tensor, or a mapping of them.
 
-        Called in several threads at once. It should start none of its own: there is one for each core already.
+        Called in several threads at once. It should start none: there is one for each core already.
         """
 
 
@@ -177,16 +177,16 @@ class KeptPreparer(ImagePreparer, Protocol):
     """Optional: a model whose prepared images are kept, so that another one of the same preprocessing decodes none.
 
     Attributes:
-        preparation: names all that a prepared image depends on beside its pixels, versions of libraries included.
+        preparation: names all that a prepared image depends on except its pixels, versions of libraries included.
     """
 
     preparation: str
 
     def pack_image(self, prepared: Any) -> Pixels:
-        """Return what `prepare_image` returned as an array, uint8 `(height, width, 3)`."""
+        """Return a prepared image as an array, uint8 `(height, width, 3)`."""
 
     def unpack_image(self, packed: Pixels) -> object:
-        """Return what `prepare_image` returned, of the array that `pack_image` made of it."""
+        """Return the prepared image of an array that `pack_image` returned."""
 
 
 @runtime_checkable
@@ -225,7 +225,7 @@ class Weighed(Model, Protocol):
 
 @runtime_checkable
 class NoteTaker(Model, Protocol):
-    """Optional: a model that has something to say of its own numbers; results show it beside them."""
+    """Optional: a model with remarks on its numbers, which results show."""
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return what a user should know of what was computed since it was asked last, a sentence each."""
+        """Return remarks on the numbers computed since the last call, a sentence each."""

@@ -19,7 +19,7 @@ __all__ = ["BagOfWords", "Blind", "Constant", "Oracle", "Random"]
 
 
 class Random:
-    """Says a number that is drawn anew for each image and text: chance, within its error, on every metric.
+    """Draws a number for each image and text: chance, within its error, on every metric.
 
     A score is a pure function of the seed, the pixels and the text, so neither the batch nor the order can change it.
     It is uniform on [0, 1) in steps of 2**-24, each of which is a float32: a probability, so that metrics that need one
@@ -45,7 +45,7 @@ class Random:
 
 
 class Constant:
-    """Says 0.5 of everything: strictly 0 on every metric that compares, and exactly chance when ties count in part.
+    """Scores every pair 0.5: strictly 0 on every metric that compares, and exactly chance when ties count in part.
 
     A tool that gives it more has mistaken a tie for a right answer.
     """
@@ -83,7 +83,7 @@ class Blind:
     """Reads the text alone and prefers the shorter one: by words, then by characters.
 
     It sees no image, so it can choose no image: image and group score are 0, strictly, and text score is, too, as
-    both images are given the same caption. Where one image must choose among texts, it gets what the length of the
+    both images are given the same caption. If one image must choose among texts, it gets as far as the length of the
     captions gives away; on a fair set that is chance.
 
     >>> Blind().score_texts(["a cat", "a cat on a mat"])
@@ -95,7 +95,7 @@ class Blind:
     kind: ScoreKind = "similarity"
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return minus the length, float32 `(n,)`: whole numbers below 2**24, so that float32 holds them exactly."""
+        """Return minus the length, float32 `(n,)`: integers below 2**24, so that float32 holds them exactly."""
         most = 4095  # words and characters beyond it count alike
         sizes = [min(len(text.split()), most) * (most + 1) + min(len(text), most) for text in texts]
         return -np.array(sizes, np.float32)
@@ -108,7 +108,7 @@ class BagOfWords:
     ones over all of them; a word counts as often as it occurs). The share is 1 if and only if both hold the same
     words, so the model gets 100 %, save where captions differ in their order only: there it ties, strictly 0 and
     exactly chance when ties count in part. (A cosine would not do: "a b" and "a b a b" have cosine 1.) An image
-    without its own caption, in an item of one text, shares nothing.
+    without its caption, in an item of one text, shares nothing.
 
     >>> BagOfWords().score_item(Item(id="a", images=("0.png", "1.png"), texts=("A dog, a cat", "a cat a dog")))
     array([[1., 1.],

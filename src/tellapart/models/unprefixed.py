@@ -1,4 +1,4 @@
-"""Paths that were named without the prefix that says what kind of model they are, and what to write instead."""
+"""Paths that were named without a model's prefix, and the names to write instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tellapart.models.torch.peft_adapter import find_adapter
 
 __all__ = ["explain_path"]
 
-#: Files of scores or answers, which are no model.
+#: Files of scores or answers, not of models.
 _SCORES = frozenset({".npz", ".csv", ".jsonl"})
 
 _KINDS = (
@@ -21,7 +21,7 @@ _KINDS = (
 
 
 def explain_path(name: str) -> str | None:
-    """Say what lies at a path and how a model there is named; None where nothing does, or a folder of transformers.
+    """Return the name of a model at a path, in a sentence; None if nothing lies there, or a folder of transformers.
 
     Raises:
         ModelError: a file of weights cannot be read.

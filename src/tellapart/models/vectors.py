@@ -1,4 +1,4 @@
-"""Unit vectors and dot products, computed so that a number depends on its own two vectors alone."""
+"""Unit vectors and dot products, computed so that a number depends on its two vectors alone."""
 
 from __future__ import annotations
 

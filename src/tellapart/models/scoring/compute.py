@@ -1,4 +1,4 @@
-"""Compute what the store lacks: of texts, of images, of pairs, each distinct one once.
+"""Compute the numbers that the store lacks: of texts, of images, of pairs, each distinct one once.
 
 Threads read, decode and prepare images ahead of the model; another thread writes its results to the store.
 """
@@ -27,7 +27,7 @@ from tellapart.models.store.file import REMEDY
 
 __all__ = ["Job", "Writer", "compute_images", "compute_pairs", "compute_texts", "stack_vectors"]
 
-#: A model that fills up its own forward passes fills up less, the more texts it can put with others of their length: of
+#: A model that fills up its forward passes fills up less, the more texts it can put with others of their length: of
 #: SugarCrepe's captions, in passes of 16, 18 % more with 64 texts at once, 4 % with 512.
 _PASSES = 8
 
@@ -73,10 +73,10 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every way of scoring a pair set by a model needs, and the counts that it reports.
+    """The parts that every way of scoring a pair set needs, and the counts that it reports.
 
     Attributes:
-        batch_size: None for the model's own.
+        batch_size: None for the model's.
         progress: called with the stage, how many are done, and the total.
         hashes: image reference -> hash of pixels, filled as images are read.
         counts: the counts of `Scored`.
@@ -119,7 +119,7 @@ class Job:
         self.counts["texts_distinct"] = len({text for item in self.pairset.items for text in item.texts})
 
     def keep(self, put_numbers: Callable[[], None], new_hashes: dict[str, str] | None = None) -> None:
-        """Store what was computed, and the hashes of the images read for it, while the model goes on."""
+        """Store the numbers and the hashes of the images read for them, while the model goes on."""
 
         def write() -> None:
             if new_hashes:
@@ -183,14 +183,14 @@ def stack_vectors(store: EmbeddingStore, model: Model, contents: Sequence[str]) 
 
 
 def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float32]], *, vectors: bool) -> None:
-    """Compute and store what the store lacks of the texts: a vector of each, or one number.
+    """Compute and store the missing numbers of the texts: a vector of each, or one number.
 
     Raises:
         TellapartError: the model's output is wrong, or the store cannot be written.
     """
     texts = {text_hash(text): text for item in job.pairset.items for text in item.texts}
     missing = job.store.missing_vectors(job.model.fingerprint, texts)
-    missing.sort(key=lambda key: len(texts[key]))  # beside texts of its own length a text is padded little
+    missing.sort(key=lambda key: len(texts[key]))  # with texts of like length a text is padded little
     done = len(texts) - len(missing)
     job.progress("texts", done, len(texts))
 
@@ -208,7 +208,7 @@ def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float3
 
 
 def compute_images(job: Job, model: DualEncoder) -> None:
-    """Compute and store what the store lacks of the images, and fill in the hash of each.
+    """Compute and store the missing numbers of the images, and fill in the hash of each.
 
     Raises:
         TellapartError: an image cannot be read, the model's output is wrong, or the store cannot be written.
@@ -243,7 +243,7 @@ def compute_images(job: Job, model: DualEncoder) -> None:
 
 
 def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]) -> int:
-    """Compute and store what the store lacks of the pairs, image by image: each is decoded once, for all its texts.
+    """Compute and store the missing numbers of the pairs, image by image: each is decoded once, for all its texts.
 
     Returns:
         How many pairs of different references and texts there are.
@@ -296,7 +296,7 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
 
 
 def _texts_of_images(job: Job) -> Mapping[str, Mapping[str, str]]:
-    """Return image reference -> hash of a text -> text, of every text that an item holds beside that image."""
+    """Return image reference -> hash of a text -> text, of every text that an item holds with that image."""
     texts: dict[str, dict[str, str]] = {reference: {} for reference in job.references}
     for item in job.pairset.items:
         beside = {text_hash(text): text for text in item.texts}

@@ -74,7 +74,7 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
         load = partial(find_model, name, options)
         return Deferred(facts["name"], facts["fingerprint"], kind, load, facts.get("texts", ""))
     model = find_model(name, options)
-    # Not of a model that only answers, which is asked anew each time, nor of one whose prompt every record names.
+    # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
         rule = getattr(model, "texts", "")
         facts = {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind}

@@ -43,7 +43,7 @@ def embeddings(
     texts: bool = True,
     progress: Progress | None = None,
 ) -> Embeddings:
-    """Encode what the store lacks, and return the vectors as the model gives them (most scale them to length one).
+    """Encode missing entries, and return the vectors as the model gives them (most scale them to length one).
 
     Args:
         model: a dual encoder.
@@ -53,7 +53,7 @@ def embeddings(
         progress: called with the stage, how many are done, and the total.
 
     Raises:
-        ModelError: the model is no dual encoder, or its output has the wrong shape or type or is not finite.
+        ModelError: the model is not a dual encoder, or its output has the wrong shape or type or is not finite.
         DataError: an image is missing or cannot be decoded.
         StoreError: the store is damaged or cannot be written.
 

@@ -27,7 +27,7 @@ def list_frames(pixels: Pixels) -> list[Pixels]:
 
 
 def prepare_slot(prepare: Callable[[Pixels], Any] | None, *, whole: bool = False) -> Callable[[Pixels], Any]:
-    """Return what prepares an image, or each frame of a video `(frames, height, width, 3)`; `whole` leaves videos."""
+    """Return the preparation of an image or a video `(frames, height, width, 3)`; `whole` leaves videos."""
     each = prepare or (lambda pixels: pixels)
     return lambda pixels: Frames(map(each, pixels)) if pixels.ndim == 4 and not whole else each(pixels)
 
@@ -43,7 +43,7 @@ def encode_slots(encode: Callable[[Sequence[Any]], Vectors], slots: Sequence[Any
     [3.0, 2.0]
     """
     vectors, counts = encode([image for slot in slots for image in _images(slot)]), _counts(slots)
-    if max(counts, default=1) == 1 or getattr(vectors, "ndim", 0) != 2:  # what is no output is refused where it is used
+    if max(counts, default=1) == 1 or getattr(vectors, "ndim", 0) != 2:  # a wrong output is refused on use
         return vectors
     rows = []
     for own in np.split(vectors.astype(np.float64), np.cumsum(counts)[:-1]):

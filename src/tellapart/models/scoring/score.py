@@ -1,7 +1,7 @@
 """Scoring of pair sets: every distinct image, text or pair is computed once, and kept.
 
-What the store holds is not computed again; what is computed is stored batch by batch, so a run that was killed goes on
-where it was. No number depends on the batch size, on the order of the items or on what the store held before. If the
+Numbers in the store are not computed again; others are stored batch by batch, so a run that was killed goes on
+where it was. No number depends on the batch size, on the order of the items or on the store's content. If the
 store holds every score, the model is not used; a deferred one is not even loaded.
 """
 
@@ -83,8 +83,8 @@ def score(
     Args:
         model: of one of the protocols in `tellapart.models.protocols`.
         pairset: items and images.
-        store: keeps what is computed; `EmbeddingStore(None)` forgets.
-        batch_size: images, texts or pairs given to the model at once; if not given, what suits the model and its
+        store: keeps the numbers; `EmbeddingStore(None)` forgets.
+        batch_size: images, texts or pairs given to the model at once; if not given, a size for the model and its
             device, and less where the memory is full. Changes no number.
         hashes: image reference -> hash of pixels, of this pair set's images that were read before, for another model
             for example; those read here are added.
@@ -205,7 +205,7 @@ def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
     compute_texts(job, model.score_texts, vectors=False)
     values = job.empty()
     for positions, items in _blocks(job.pairset):
-        # (items, 1, texts): a text gets the same score beside every image.
+        # (items, 1, texts): a text gets the same score with every image.
         values[positions] = job.text_vectors(items)[:, None, :, 0]
     job.counts["texts_distinct"] = len({text for item in job.pairset.items for text in item.texts})
     return values

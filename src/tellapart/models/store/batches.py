@@ -26,10 +26,10 @@ class Batches:
     """Passes samples to a model in batches, in smaller ones when its memory is full.
 
     Args:
-        model: its `batch_size` is taken if it has one; its `device` says where it computes (`cpu` if it has none).
-        batch_size: a fixed size. None: the model's own; or else 32 on a CPU; elsewhere 64, doubled as long as that
+        model: its `batch_size` is taken if it has one; `device` is the place of its computation (`cpu` if it has none).
+        batch_size: a fixed size. None: the model's; or else 32 on a CPU; elsewhere 64, doubled as long as that
             makes a sample cheaper, up to 1024.
-        passes: multiplies the model's own size, if it has one.
+        passes: multiplies the model's size, if it has one.
     """
 
     def __init__(self, model: Model, batch_size: int | None, *, passes: int = 1) -> None:

@@ -24,7 +24,7 @@ _BLOCK = 8
 #: Hashes that are written to the store together when nothing else is done with the images.
 _WRITE = 256
 
-#: Says of images, given as (reference, hash) each, whose pixels are needed. Called in several threads.
+#: Decides whose pixels are needed, of images given as (reference, hash) each. Called in several threads.
 PixelFilter = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
 
 
@@ -42,7 +42,7 @@ class HashedImage:
         reference: as in the item.
         hash: of the decoded pixels: the same picture in two files, or in two formats, has one hash. Empty for the first
             unknown image, if only known ones are read.
-        pixels: RGB uint8 `(height, width, 3)`, or what was prepared of them; None if they are not needed.
+        pixels: RGB uint8 `(height, width, 3)`, or the prepared image; None if they are not needed.
         file: hash of the file's bytes, if its pixels' hash was not in the store.
     """
 
@@ -61,7 +61,7 @@ class KeptPictures:
 
     @classmethod
     def of(cls, model: Model, store: EmbeddingStore) -> KeptPictures | None:
-        """Return those beside a store; None of a model whose prepared images are not kept, or a store in memory."""
+        """Return those near a store; None of a model whose prepared images are not kept, or a store in memory."""
         if store.path is None or not isinstance(model, KeptPreparer):
             return None
         return cls(model, PreparedPictures(prepared_path(store.path), model.preparation))
@@ -132,7 +132,7 @@ class ImageReader:
                 raise error
 
     def take_new_hashes(self) -> dict[str, str]:
-        """Return what `EmbeddingStore.put_pixel_hashes` should keep of the images yielded since the last call."""
+        """Return the hashes of the images yielded since the last call, for `EmbeddingStore.put_pixel_hashes`."""
         new_hashes, self._new_hashes = self._new_hashes, {}
         return new_hashes
 

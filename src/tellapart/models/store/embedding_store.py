@@ -2,7 +2,7 @@
 
 Numbers are filed under the model's fingerprint and the content's hash, so they serve every benchmark and every later
 run. Nothing stored is ever changed: of two writers of one key the first wins, and both wrote the same. Each row has a
-checksum: one that is not what was written is deleted when it is read, as if it had never been stored.
+checksum: a row that has changed is deleted when it is read, as if it had never been stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["EmbeddingStore", "StoreCounts", "StoredModel", "default_store_path"]
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 
-#: Vectors that are read at once to see whether they are whole: all of a benchmark's may not fit into memory.
+#: Vectors that are read at once to check them: all of a benchmark's may not fit into memory.
 _BLOCK = 256
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class StoreCounts:
 
 @dataclass(frozen=True, slots=True)
 class StoredModel:
-    """What a store holds of a model. Its name is that of the files it was last loaded from; empty if none is known."""
+    """The rows of a model in a store. Its name is that of the files it was last loaded from; empty if unknown."""
 
     fingerprint: str
     name: str
@@ -78,9 +78,9 @@ class EmbeddingStore:
         where: the store's name in messages.
 
     Raises:
-        StoreError: the file is no store, is damaged, was written by a newer version, or cannot be written. Every
+        StoreError: the file is not a store, is damaged, was written by a newer version, or cannot be written. Every
             method raises it for a file that SQLite cannot read, and those that write for one that cannot be written.
-            A row that is damaged alone is no error: the log says it once, and the row counts as never stored.
+            A damaged row alone is not an error: the log names it once, and the row counts as never stored.
 
     >>> with EmbeddingStore(None) as store:
     ...     store.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
@@ -164,7 +164,7 @@ class EmbeddingStore:
         self._insert(PICTURES, None, (tuple(map(bytes.fromhex, pair)) for pair in hashes.items()))
 
     def model_of(self, source: str) -> dict[str, str] | None:
-        """Return what `put_model` kept under a key, or None."""
+        """Return the facts that `put_model` kept under a key, or None."""
         facts = self._select(SOURCES, None, [(source,)]).get((source,))
         if facts is None:
             return None
@@ -178,18 +178,18 @@ class EmbeddingStore:
         self._insert(SOURCES, None, [(source, json.dumps(facts, sort_keys=True))])
 
     def counts(self) -> StoreCounts:
-        """Count what is stored, over all models."""
+        """Count all rows, over all models."""
         with self._transaction("DEFERRED") as connection:
             tables = ("model", "vector", "pair", "picture")
             counts = (connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables)  # noqa: S608
             return StoreCounts(*counts)
 
     def models(self) -> list[StoredModel]:
-        """Return what is stored of each model, in the order in which they came."""
+        """Return the rows of each model, in the order in which they came."""
         with self._transaction("DEFERRED") as connection:
             entries = connection.execute(
                 "SELECT json_extract(facts, '$.fingerprint'), json_extract(facts, '$.name') FROM source "
-                "WHERE json_valid(facts)"  # what is damaged is found where it is used
+                "WHERE json_valid(facts)"  # damage is found on use
             ).fetchall()
             counts = [
                 dict(connection.execute(f"SELECT model, count(*) FROM {table} GROUP BY model").fetchall())  # noqa: S608
@@ -221,8 +221,8 @@ class EmbeddingStore:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge(self, other: Path) -> None:
-        """Take over all that another store's file holds, in one transaction; of what both hold, this one's stays."""
-        EmbeddingStore(other).close()  # an error if it is no store
+        """Take over all that another store's file holds, in one transaction; of rows in both, this one's stay."""
+        EmbeddingStore(other).close()  # an error if it is not a store
         with self._turn, self._explain_errors():
             self._connection.execute("ATTACH DATABASE ? AS other", (str(other),))
         try:
@@ -309,7 +309,7 @@ class EmbeddingStore:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.where} {explain(error)}") from error
-        except UnicodeDecodeError as error:  # a message of SQLite's that quotes what stands in a damaged file
+        except UnicodeDecodeError as error:  # a message of SQLite's that quotes a damaged file
             raise StoreError(f"{self.where} is damaged ({error.reason}); {REMEDY}") from error
 
     def _model(self, fingerprint: str, *, add: bool = False) -> int:

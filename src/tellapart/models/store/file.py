@@ -28,7 +28,7 @@ CREATE TABLE picture (file BLOB PRIMARY KEY, pixels BLOB NOT NULL) WITHOUT ROWID
 #: A table that the first files of schema 1 do not have.
 _LATER = "CREATE TABLE IF NOT EXISTS source (key TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID"
 
-#: Takes the rows of schema 1 to be what was written, but for those that are none, and gives each its checksum.
+#: Takes the rows of schema 1 to be sound, but for impossible ones, and gives each its checksum.
 _ADD_CHECKSUMS = (
     """UPDATE vector
        SET checksum = checksum((SELECT fingerprint FROM model WHERE id = model), content, dimensions, data)
@@ -39,7 +39,7 @@ _ADD_CHECKSUMS = (
     "UPDATE source SET checksum = checksum(key, facts)",
 )
 
-#: Takes over what the database attached as `other` holds. Each file numbers its models by itself.
+#: Takes over the rows of the database attached as `other`. Each file numbers its models by itself.
 MERGE = (
     "INSERT OR IGNORE INTO main.model (fingerprint) SELECT fingerprint FROM other.model",
     """INSERT OR IGNORE INTO main.vector SELECT own.id, content, dimensions, data, checksum FROM other.vector
@@ -64,17 +64,17 @@ _PATIENCE = 60.0
 def open_store(path: Path | None, where: str) -> sqlite3.Connection:
     """Open a store's file, or create it; None keeps everything in memory. `where` is its name for messages.
 
-    Transactions are begun explicitly: sqlite3's own do not cover reads. The connection may be used in any thread, by
+    Transactions are begun explicitly: sqlite3's do not cover reads. The connection may be used in any thread, by
     one at a time: the garbage collector closes a dropped store in any thread.
 
     Raises:
-        StoreError: the file is no store, or was written by another version.
+        StoreError: the file is not a store, or was written by another version.
         sqlite3.Error: it is damaged, or cannot be read or written.
     """
     if path is not None:
         _check_file(path)
     connection = sqlite3.connect(path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-    # What is no UTF-8 is damage that a checksum finds, not an error of its own.
+    # Other bytes than UTF-8 are damage that a checksum finds, not a separate error.
     connection.text_factory = bytes
     try:
         _prepare(connection, where)
@@ -85,7 +85,7 @@ def open_store(path: Path | None, where: str) -> sqlite3.Connection:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a file that is no SQLite database before SQLite touches it, and make the folder of a new one."""
+    """Refuse any file but a SQLite database before SQLite touches it, and make the folder of a new one."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
@@ -152,7 +152,7 @@ def _version(connection: sqlite3.Connection, where: str) -> int:
 
 
 def explain(error: sqlite3.Error) -> str:
-    """Return what happened and what to do about it, by SQLite's primary result code."""
+    """Return the cause and the fix, by SQLite's primary result code."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return f"is damaged ({error}); {REMEDY}"

@@ -113,7 +113,7 @@ class Prefetch(Generic[Input, Result]):
                 self._ready.notify()
 
     def _next_input(self) -> int | None:
-        """Return the position of the next input once there is room for its result; None if there is no other."""
+        """Return the position of the next input once there is room for its result; None after the last."""
         with self._room:
             while self._held >= self._budget and not self._stopped:
                 self._room.wait()

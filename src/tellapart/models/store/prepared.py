@@ -1,7 +1,7 @@
-"""Prepared pictures: what a preprocessing made of them, so that another model of the same preprocessing decodes none.
+"""Prepared pictures, kept so that another model of the same preprocessing decodes none.
 
-They lie in `prepared.sqlite` beside the embedding store, under the hash of the preprocessing and that of the decoded
-pixels, each row with a checksum. All of it can be made again: where the file cannot be used, the log says so once, and
+They lie in `prepared.sqlite` near the embedding store, under the hash of the preprocessing and that of the decoded
+pixels, each row with a checksum. All of it can be made again: if the file cannot be used, the log has one line, and
 pictures are decoded as if there were none.
 """
 
@@ -41,14 +41,14 @@ CREATE TABLE IF NOT EXISTS prepared (preparation INTEGER NOT NULL, content BLOB 
 _ROWS = Table("prepared", "picture", ("preparation", "content"), ("height", "width", "data"))
 _REMEDY = "tellapart cache prune --prepared deletes it"
 
-#: Seconds to wait for another writer: decoding a picture anew takes milliseconds.
+#: Seconds to wait for another writer: decoding a picture again takes milliseconds.
 _PATIENCE = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 def kept_preparations(path: Path) -> list[Preparation]:
-    """Return what a file of prepared pictures holds, the preprocessing used last before the rest; none without a file.
+    """Return the contents of a file of prepared pictures, the latest preprocessing first; none without a file.
 
     Raises:
         StoreError: the file cannot be read.
@@ -64,13 +64,13 @@ def kept_preparations(path: Path) -> list[Preparation]:
 
 
 def prepared_path(store: Path) -> Path:
-    """Return the file of prepared pictures beside an embedding store's file."""
+    """Return the file of prepared pictures in the folder of an embedding store's file."""
     return store.with_name("prepared.sqlite")
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """A preprocessing, and what is kept of it: pictures, their bytes, and when a model last used it (Unix time)."""
+    """A preprocessing, and its rows: pictures, their bytes, and when a model last used it (Unix time)."""
 
     name: str
     pictures: int
@@ -87,7 +87,7 @@ class PreparedPictures:
 
     Args:
         path: the file.
-        preparation: the hash of all that a prepared picture depends on beside its pixels.
+        preparation: the hash of all that a prepared picture depends on except its pixels.
         limit: bytes of pictures, over all preprocessings.
 
     >>> kept = PreparedPictures(getfixture("tmp_path") / "prepared.sqlite", "crop of 2")
@@ -129,7 +129,7 @@ class PreparedPictures:
         return self._use(read)
 
     def put(self, content: str, picture: NDArray[np.uint8]) -> None:
-        """Keep a picture, unless there is no room for it."""
+        """Keep a picture, unless it is full."""
         key, (height, width, _), data = bytes.fromhex(content), picture.shape, picture.tobytes()
 
         def write(connection: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Rows of the store: each table's statements, and the checksum that shows whether a row is what was written."""
+"""Rows of the store: each table's statements, and the checksum that shows whether a row has changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Table:
 
     Attributes:
         name: in the file.
-        what: what a row is, for people.
+        what: the meaning of a row, for people.
         key: the key's columns; where the first is `model`, that is the model's number, and the checksum holds the
             model's fingerprint in its place.
         values: the other columns, without the checksum.
@@ -56,7 +56,7 @@ SOURCES = Table("source", "entry of a model", ("key",), ("facts",))
 def checksum(*columns: object) -> int | None:
     """Return the CRC-32 over a row's columns; None where one is of a type that no row holds, which is damage.
 
-    zlib's is the fastest checksum of Python's own library, and finds every run of damage of up to 32 bits.
+    zlib's is the fastest checksum of Python's library, and finds every run of damage of up to 32 bits.
 
     >>> checksum(b"model", b"key", 1.5) == checksum("model", b"key", 1.5) != checksum("model", b"key", 1.25)
     True

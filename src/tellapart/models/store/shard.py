@@ -19,11 +19,11 @@ __all__ = ["Shard", "own_part"]
 
 
 class Shard(EmbeddingStore):
-    """A store that one process writes, and that reads what another store holds as if it were its own.
+    """A store that one process writes, and that reads the rows of another store, too.
 
     Args:
-        path: its own file, made if it does not exist.
-        main: the other store; read, and written only to delete what is damaged there.
+        path: of its file, made if it does not exist.
+        main: the other store; read, and written only to delete damaged rows.
 
     Raises:
         StoreError: as `EmbeddingStore`.
@@ -50,9 +50,9 @@ class _Part(PairSet):
 
 
 def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | None:
-    """Return what process `rank` (from 0) of `ranks` computes, as pairs of one image and one text; None if nothing.
+    """Return the work of process `rank` (from 0) of `ranks`, as pairs of one image and one text; None if nothing.
 
-    An image belongs to a process by the hash of its reference, a text by its own hash: neither order nor `--limit`
+    An image belongs to a process by the hash of its reference, a text by its hash: neither order nor `--limit`
     moves it. For a dual encoder each image and each text is computed by one process, paired with any other; for a model
     that reads both together, each pair is computed by the process of its image.
     """

@@ -144,7 +144,7 @@ def refuse_unsafe_pickle(source: object) -> None:
         source: the file or the model, for the message.
 
     Raises:
-        ModelError: torch is older than 2.10, a preview of it, or does not say its version.
+        ModelError: torch is older than 2.10, a preview of it, or without a version.
         MissingDependencyError: torch is not installed.
     """
     installed = str(import_torch().__version__)
@@ -166,7 +166,7 @@ def guard_torch_load(source: object) -> Iterator[None]:
     """Put `refuse_unsafe_pickle` before every `torch.load` of a library, for as long as this lasts.
 
     A model's folder decides which files a library opens: an index of safetensors may name a pickle as its shard, and an
-    adapter beside it may be one. So the call is guarded, not the names of files.
+    adapter in its folder may be one. So the call is guarded, not the names of files.
     """
     torch = import_torch()
     load = torch.load
@@ -217,7 +217,7 @@ def positions_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
 
 @contextmanager
 def forward(name: str, model: Network) -> Iterator[None]:
-    """Compute without gradients, and report in one line what the library raises; full memory is left to the caller.
+    """Compute without gradients, and report the library's errors in one line; full memory is left to the caller.
 
     Raises:
         ModelError: the model fails on its input.

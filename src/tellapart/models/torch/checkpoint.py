@@ -2,7 +2,7 @@
 
 With `weights_only`, `torch.load` refuses a file that names a class it does not know, and training frameworks write such
 files: Lightning keys callbacks by their class, fairseq keeps an argparse namespace. Here nothing that a file names is
-imported or called; the few functions that describe a tensor are this module's own.
+imported or called; the few functions that describe a tensor are this module's.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _STORAGES = {
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _LEGACY_PROTOCOL = 1001
 
-#: A pickle beside the numbers: keys, shapes and settings. Real ones have a few hundred kilobytes.
+#: A pickle without the numbers: keys, shapes and settings. Real ones have a few hundred kilobytes.
 _MOST_PICKLE_BYTES = 64 * 2**20
 
 
 class InertObject(dict[Any, Any]):
     """Stands for an object of a class that is not read: it takes any arguments and state, and does nothing.
 
-    What the file says of the object is kept as a dictionary where it is one.
+    Its state in the file is kept if that is a dictionary.
     """
 
     def __init__(self, *_arguments: Any, **_options: Any) -> None:
@@ -84,12 +84,12 @@ class InertObject(dict[Any, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint's tensors by name, and what stands beside them.
+    """A checkpoint's tensors by name, and its other entries.
 
     Attributes:
         path: the file.
         tensors: `torch.Tensor` by name, without `module.` before every name.
-        beside: the entries beside the state dict (epoch, hyper-parameters, configuration); empty if there are none.
+        beside: the entries outside the state dict (epoch, hyper-parameters, configuration); empty if there are none.
     """
 
     path: Path
@@ -109,7 +109,7 @@ class _Storage:
 def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoint:
     """Read a checkpoint: `.safetensors`, or a file of `torch.save` of any age. Nothing in it runs.
 
-    A training checkpoint's nesting is undone: `state_dict`, `model_state_dict` or `model` beside epoch and optimiser,
+    A training checkpoint's nesting is undone: `state_dict`, `model_state_dict` or `model` next to epoch and optimiser,
     and the `module.` that a data-parallel wrapper puts before every name.
 
     Args:
@@ -149,12 +149,12 @@ def _read_safetensors(path: Path, shapes_only: bool) -> dict[str, Tensor]:
             return load_file(path)
         with require("safetensors", extra="models").safe_open(path, "pt") as file:
             return {name: torch.empty(file.get_slice(name).get_shape(), device="meta") for name in file.keys()}  # noqa: SIM118
-    except Exception as error:  # the library raises its own bare Exception
+    except Exception as error:  # the library raises a bare Exception
         raise ModelError(f"{path} is no safetensors file: {first_line(error)}") from error
 
 
 def _unnest(path: Path, content: object) -> Checkpoint:
-    """Find the state dict, and what stands beside it."""
+    """Find the state dict and the other entries."""
     torch = import_torch()
     if not isinstance(content, Mapping):
         raise ModelError(f"{path} holds no state dict; it holds {type(content).__name__}")
@@ -215,7 +215,7 @@ class _Unpickler(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True)
 class _StorageKind:
-    """What a file calls a storage class: the dtype of its numbers."""
+    """A storage class that a file names: the dtype of its numbers."""
 
     dtype: str
 
@@ -239,7 +239,7 @@ def _unpickle(file: BinaryIO, load_storage: Callable[[_Storage], Tensor | None])
 
 
 def _as_numbers(data: bytes | bytearray, dtype: str, count: int) -> Tensor:
-    """View bytes as a tensor `(count,)`; the file must hold as many as it says."""
+    """View bytes as a tensor `(count,)`; the file must hold that many."""
     torch = import_torch()
     kind = getattr(torch, dtype)
     needed = count * kind.itemsize
@@ -252,7 +252,7 @@ def _as_numbers(data: bytes | bytearray, dtype: str, count: int) -> Tensor:
 
 
 def _read_archive(path: Path, shapes_only: bool) -> object:
-    """Read what torch 1.6 and later write: a zip archive of one pickle, and a file for each storage."""
+    """Read the files of torch 1.6 and later: a zip archive of one pickle, and a file for each storage."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         if (twice := first_repeated(names)) is not None:
@@ -286,7 +286,7 @@ def _read_archive(path: Path, shapes_only: bool) -> object:
 
 
 def _read_legacy(file: BinaryIO, shapes_only: bool) -> object:
-    """Read what torch before 1.6 wrote: five pickles after one another, then the storages' numbers.
+    """Read the files of torch before 1.6: five pickles after one another, then the storages' numbers.
 
     The numbers come last, so the pickle is read twice: for the storages it names, and for the tensors.
     """
@@ -332,12 +332,12 @@ def _read_numbers(file: BinaryIO, storage: _Storage, size: int) -> Tensor:
 def describe_misfit(
     expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]], *, strange: str = "unknown"
 ) -> str:
-    """Say in one line how a checkpoint's tensors differ from a module's; nothing where they fit.
+    """Describe in one line how a checkpoint's tensors differ from a module's; nothing where they fit.
 
     Args:
         expected: shapes of the module's tensors, by name.
         actual: shapes of the checkpoint's.
-        strange: what tensors are called that the module does not have.
+        strange: a word for tensors that the module does not have.
 
     >>> describe_misfit({"a": (2,), "b": (3,)}, {"a": (4,), "c": (1,)})
     '1 missing (b); 1 unknown (c); 1 of another shape (a (4,), not (2,))'

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogProbability", "log_probability_of", "read_batches"]
 
-#: Texts in one forward pass. Part of what a model is: every pass has this many rows.
+#: Texts in one forward pass. Part of a model's identity: every pass has this many rows.
 _ROWS = 4
 #: Text lengths are rounded up to a multiple of this.
 _STEP = 16

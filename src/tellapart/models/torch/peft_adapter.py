@@ -1,4 +1,4 @@
-"""LoRA adapters in peft's own folders, merged into the weights of their base model when it is loaded.
+"""LoRA adapters in peft's folders, merged into the weights of their base model when it is loaded.
 
 Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1 (W + alpha / r * B A);
 Kalajdzievski 2023 for the scale alpha / sqrt(r) (`use_rslora`). peft itself is not needed.
@@ -28,19 +28,19 @@ __all__ = ["ADAPTER_CONFIG", "PeftAdapter", "find_adapter", "merge_adapter"]
 
 Value = TypeVar("Value")
 
-#: What no tensor says: rank, scale, method.
+#: Facts that are in no tensor: rank, scale, method.
 ADAPTER_CONFIG = "adapter_config.json"
 
 _WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
-#: Weights that LLaVA's trainer saved beside an adapter, and that belong to it.
+#: Weights that LLaVA's trainer saved with an adapter, and that belong to it.
 _MORE_WEIGHTS = "non_lora_trainables.bin"
 
 #: Settings that change no merged weight, or that are read here. Any other one that is set is refused: peft's next
 #: version may bring one that changes the product.
 _READ = frozenset({"alpha_pattern", "base_model_name_or_path", "bias", "init_lora_weights", "lora_alpha", "peft_type"})
 _READ |= {"r", "rank_pattern", "target_modules", "use_rslora", "layers_to_transform", "layers_pattern"}
-_READ |= {"exclude_modules", "fan_in_fan_out"}  # the kind of a layer says how its weight lies, as peft decides
+_READ |= {"exclude_modules", "fan_in_fan_out"}  # the kind of a layer decides how its weight lies, as peft decides
 _READ |= {"auto_mapping", "eva_config", "inference_mode", "lora_dropout", "megatron_core", "peft_version"}
 _READ |= {"qalora_group_size", "revision", "runtime_config", "task_type", "loftq_config"}
 
@@ -81,7 +81,7 @@ def find_adapter(source: str | Path) -> PeftAdapter | None:
     """Return the adapter in a folder; None if there is none.
 
     Raises:
-        ModelError: adapter_config.json is no configuration of a LoRA that can be merged.
+        ModelError: adapter_config.json does not describe a LoRA that can be merged.
     """
     folder = Path(source).expanduser()
     if not (folder / ADAPTER_CONFIG).is_file() or not any((folder / name).is_file() for name in _WEIGHTS):
@@ -127,7 +127,7 @@ def merge_adapter(name: str, model: Network, adapter: PeftAdapter, *, unused: Se
 
 
 def _check(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse another method than LoRA's plain product, and weights beside it."""
+    """Refuse another method than LoRA's plain product, and further weights."""
     where = folder / ADAPTER_CONFIG
     method = settings.get("peft_type")
     if method != "LORA":
@@ -163,7 +163,7 @@ def _pairs(where: str, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Any, A
 
 
 def _scale(where: str, settings: Mapping[str, Any], module: str, rows: int) -> float:
-    """Return what B A is multiplied by: alpha / r, or alpha / sqrt(r), of the module's own pattern if it has one."""
+    """Return the factor of B A: alpha / r, or alpha / sqrt(r), of the module's pattern if it has one."""
     rank: Any
     alpha: Any
     rank, alpha = (
