@@ -273,7 +273,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
     made = board(4, limits={"daily": 100, "total": 100})
     with made.service.database.change() as rows:
         pages = rows.execute("PRAGMA page_count").fetchone()[0]
-    opened = type(made.service.database)._open
+    opened = type(made.service.database)._open_connection
 
     @contextmanager
     def small(self: Any) -> Any:
@@ -281,7 +281,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
             rows.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own way to say that the disk is full
             yield rows
 
-    monkeypatch.setattr(type(made.service.database), "_open", small)
+    monkeypatch.setattr(type(made.service.database), "_open_connection", small)
     monkeypatch.setattr(queue_limits, "REFUSED_A_DAY", 100)
     answers = [made.send(b"x%09d" % k, model="m" * 100) for k in range(40)]
     full = [answer for answer in answers if answer.status_code == 507]
@@ -346,7 +346,9 @@ def test_a_result_is_kept_until_the_disk_takes_it(board: MakeBoard, monkeypatch:
     monkeypatch.setattr(queue, "_AGAIN", 0.01)
     other = sqlite3.connect(made.service.database.path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")  # locks out all other writers
-    monkeypatch.setattr(type(made.service.database), "_open", in_no_time(type(made.service.database)._open))
+    monkeypatch.setattr(
+        type(made.service.database), "_open_connection", in_no_time(type(made.service.database)._open_connection)
+    )
     with ThreadPoolExecutor(1) as pool:
         ending = pool.submit(made.queue._record_end, id_, "failed", "kept")
         time.sleep(0.2)
