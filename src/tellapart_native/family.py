@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, Halves
 from tellapart.models.huggingface.images import ImageInputs
 from tellapart.models.torch.checkpoint import describe_misfit
+from tellapart_native.published import DEPTH_SETTINGS, Depths
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +25,11 @@ __all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading"]
 
 #: Width of one attention head in every published file, unless a family names another.
 HEAD_WIDTH = 64
+
+#: Parts of some layers alone: of those that read the other side, too; T5's table and a ResNet's shortcut, of the first.
+_OFTEN = re.compile("crossattention|i2t|t2i|relative_attention_bias|downsample")
+#: The norm of a layer, whose size is the layer's width.
+_NORM = re.compile(r"(norm|LayerNorm|ln_)\w*\.weight$")
 
 #: Bytes; torch's memory begins at a multiple of them.
 _ALIGNMENT = 64
@@ -37,12 +44,16 @@ class Layout:
         shapes: of the tensors, by name.
         settings: fields of `config.json` beside the file, or of the configuration in the checkpoint.
         heads_found: numbers of attention heads that `heads` returned, by setting.
+        depths: pattern of layers -> their width -> how many published files have.
+        unpublished: pattern -> how many there are, where neither the file's settings nor a published size says it.
     """
 
     source: str
     shapes: Mapping[str, tuple[int, ...]]
     settings: Mapping[str, Any] = field(default_factory=dict)
     heads_found: dict[str, int] = field(default_factory=dict)
+    depths: Depths = field(default_factory=dict)
+    unpublished: dict[str, int] = field(default_factory=dict)
 
     def __contains__(self, name: str) -> bool:
         return name in self.shapes
@@ -58,9 +69,49 @@ class Layout:
         return tuple(self.shapes[name])
 
     def count(self, pattern: str) -> int:
-        """Return how many numbers stand in the place of `{}` in names that begin with the pattern: layers, blocks."""
+        """Return how many numbers stand in the place of `{}` in names that begin with the pattern: layers, blocks.
+
+        Raises:
+            ModelError: one of them is missing, lacks a part of the others, or there are not as many as were published.
+        """
         found = re.compile(re.escape(pattern).replace(r"\{\}", r"(\d+)"))
-        return len({match[1] for name in self.shapes if (match := found.match(name))})
+        parts: dict[int, dict[str, tuple[int, ...]]] = {}
+        for name, shape in self.shapes.items():
+            if match := found.match(name):
+                parts.setdefault(int(match[1]), {})[name[match.end() :]] = tuple(shape)
+        if pattern.count("{}") == 1 and pattern.endswith(".{}."):
+            self._expect_whole(pattern, parts)
+        return len(parts)
+
+    def _expect_whole(self, pattern: str, layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> None:
+        if gaps := sorted({*range(max(layers, default=-1))} - {*layers}):
+            raise ModelError(f"{self.source} is not whole: it lacks {pattern.format(gaps[0])}*")
+        if any("blocks." in part for own in layers.values() for part in own):
+            return  # stages of a Swin transformer, each of its own parts
+        always = {number: {part for part in own if not _OFTEN.search(part)} for number, own in layers.items()}
+        every = set().union(*always.values())
+        for number, own in always.items():
+            if missing := sorted(every - own):
+                raise ModelError(f"{self.source} is not whole: it lacks {pattern.format(number)}{missing[0]}")
+        # Layers that read the other side, too, follow those that do not.
+        kinds = [frozenset(own) - always[number] for number, own in sorted(layers.items())]
+        changes = sum(one != other for one, other in pairwise(kinds))
+        if changes > 1:
+            raise ModelError(f"{self.source} is not whole: {pattern.format('*')} of them lack parts of the others")
+        if not layers:
+            return
+        width = min((sizes[0] for part, sizes in layers[0].items() if _NORM.search(part)), default=0)
+        wanted = self.depths.get(pattern, {}).get(width)
+        stated = self.settings.get(DEPTH_SETTINGS.get(pattern, ""), _stated(self.settings, pattern))
+        wanted = wanted if stated is None else (int(stated),)
+        if wanted is not None and len(layers) not in wanted:
+            either = " or ".join(map(str, wanted))
+            raise ModelError(
+                f"{self.source} is not whole: it has {len(layers)} of {pattern.format('*')} at width {width}, and "
+                f"published files have {either}"
+            )
+        if wanted is None:
+            self.unpublished[pattern] = len(layers)
 
     def has(self, prefix: str) -> bool:
         """Return whether a tensor's name begins so."""
@@ -85,6 +136,12 @@ class Layout:
         return heads
 
 
+def _stated(settings: Mapping[str, Any], pattern: str) -> int | None:
+    """Return the depth that the `config.json` of a converted model states."""
+    depths = settings.get("depths")
+    return depths.get(pattern) if isinstance(depths, Mapping) else None
+
+
 class NativeHalves(Halves):
     """Halves of a family here: the configuration is the layout's, the context the authors' length of texts."""
 
@@ -99,6 +156,13 @@ class NativeHalves(Halves):
     def facts(self) -> str:
         """The configuration, as part of the fingerprint."""
         return str(self.module.config)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Depths that nothing but the file's own tensors tells."""
+        depths: Mapping[str, int] = self.module.config.depths
+        told = ", ".join(f"{count} of {pattern.format('*').removesuffix('.')}" for pattern, count in depths.items())
+        return (f"no published size of this model: its depth is counted from the file: {told}",) if told else ()
 
 
 @dataclass(frozen=True, slots=True)

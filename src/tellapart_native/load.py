@@ -18,6 +18,7 @@ from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint
 from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.captioner import check_ends
 from tellapart_native.prefix import TOKENIZER_FILES
+from tellapart_native.published import DEPTHS
 from tellapart_native.readings import NativeModel, make_model, take_words
 
 if TYPE_CHECKING:
@@ -83,7 +84,12 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
         if family.resize is None:
             raise ModelError(f"{name}: {family.title} reads images of one size; leave out --image-size {image_size}")
         tensors, settings = family.resize(tensors, image_size), {**settings, "image_size": image_size}
-    layout = Layout(name, {key: tuple(tensor.shape) for key, tensor in tensors.items()}, settings)
+    layout = Layout(
+        name,
+        {key: tuple(tensor.shape) for key, tensor in tensors.items()},
+        settings,
+        depths=DEPTHS.get(family.name, {}),
+    )
     with import_torch().device("meta"):
         module = family.build(layout).eval().requires_grad_(False)
     if image_size not in (None, module.config.image_size):

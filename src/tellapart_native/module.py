@@ -25,6 +25,7 @@ class NativeConfig:
         context: tokens of a text, as the authors' code cuts them.
         image_size: side of the square that the image tower reads, in pixels; None where there is none.
         region_width: numbers of a region's features; None where pixels are read.
+        depths: pattern of layers -> how many there are, where no published size and no setting says it.
     """
 
     def __init__(
@@ -40,10 +41,12 @@ class NativeConfig:
         self.model_type, self.vocab_size, self.context = model_type, vocab_size, context
         self.image_size, self.region_width = image_size, region_width
         self._settings = {**layout.settings, **layout.heads_found}
+        self.depths = dict(layout.unpublished)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of `config.json`: with the tensors' shapes they are all that makes the module."""
         facts = {"model_type": self.model_type, "context": self.context, "image_size": self.image_size}
+        facts["depths"] = self.depths or None
         return {**self._settings, **{name: value for name, value in facts.items() if value is not None}}
 
     def __str__(self) -> str:

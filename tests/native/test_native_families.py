@@ -24,13 +24,14 @@ READINGS: dict[str, dict[str, ScoreKind]] = {
     "blip": {
         "itm_enc": "probability",
         "itm_enc_logit": "logit",
+        "match_logit": "logit",
         "retrieval": "logit",
         "itm": "probability",
         "itm_logit": "logit",
         "itc": "similarity",
     },
     "vilt": {"rank": "logit", "itm": "probability", "itm_logit": "logit"},
-    "xvlm": {"itm": "probability", "itm_logit": "logit", "itc": "similarity"},
+    "xvlm": {"itm": "probability", "itm_logit": "logit", "match_logit": "logit", "itc": "similarity"},
 }
 
 

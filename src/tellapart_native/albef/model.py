@@ -50,6 +50,17 @@ class Albef(NativeHalves):
         return self.module.itm_head(self.module.text_encoder.join(states, mask, image)[:, 0])
 
 
+class AlbefMatch(Albef):
+    """The score of the authors' retrieval evaluation: the logit of class 1 alone, without the other's."""
+
+    architecture = "AlbefMatch"
+    match = None
+
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Return the match's logit: `(batch, 1)`."""
+        return super().join(images, texts)[:, 1:]
+
+
 class AlbefCosine(Albef):
     """One vector of an image and of a text: projections of the first tokens, of length 1."""
 
@@ -107,6 +118,7 @@ FAMILY = NativeFamily(
     readings={
         "itm": Reading(Albef, "itm", "itm_head.weight"),
         "itm_logit": Reading(Albef, "itm_logit", "itm_head.weight"),
+        "match_logit": Reading(AlbefMatch, "itm", "itm_head.weight"),
         "itc": Reading(AlbefCosine, "cosine", "vision_proj.weight"),
         "vqa": Reading(AlbefAnswers, "answers", "text_decoder.cls.predictions.decoder.weight"),
         "nlvr2": Reading(AlbefTwoImages, "two_images", "cls_head.2.weight"),

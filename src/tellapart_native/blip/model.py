@@ -66,6 +66,17 @@ class BlipEnc(BlipOriginal):
         return super().texts(torch.cat([torch.full_like(ids[:, :1], enc), ids[:, 1:]], dim=1), mask)
 
 
+class BlipMatch(BlipEnc):
+    """The matching head's part of the authors' retrieval score: the logit of class 1 alone, with `[ENC]`."""
+
+    architecture = "BlipMatch"
+    match = None
+
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Return the match's logit: `(batch, 1)`."""
+        return super().join(images, texts)[:, 1:]
+
+
 class BlipCosine(BlipOriginal):
     """One vector of an image and of a text: projections of the first tokens, of length 1; layers read no image."""
 
@@ -135,6 +146,7 @@ FAMILY = NativeFamily(
     readings={
         "itm_enc": Reading(BlipEnc, "itm", "itm_head.weight"),
         "itm_enc_logit": Reading(BlipEnc, "itm_logit", "itm_head.weight"),
+        "match_logit": Reading(BlipMatch, "itm", "itm_head.weight"),
         "retrieval": Reading(BlipRetrieval, "itm", "itm_head.weight"),
         "itm": Reading(BlipOriginal, "itm", "itm_head.weight"),
         "itm_logit": Reading(BlipOriginal, "itm_logit", "itm_head.weight"),

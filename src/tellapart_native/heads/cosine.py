@@ -36,6 +36,10 @@ class CosineScorer:
         self.truncated = 0
         self._encoder = encoder
 
+    def take_notes(self) -> tuple[str, ...]:
+        """Return what a user should know of the model, a sentence each."""
+        return self._encoder.notes
+
     def prepare_image(self, pixels: Pixels) -> Prepared:
         """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`."""
         return self._encoder.prepare_image(pixels)

@@ -41,6 +41,10 @@ class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
         rows, self.heads = layout.shape(f"{prefix}.{_TABLE}")
         width, _ = layout.shape(f"{prefix}.proj.weight")
         self.window = (round(rows**0.5) + 1) // 2
+        if rows != (2 * self.window - 1) ** 2:
+            raise ModelError(
+                f"{layout.source}: {prefix}.{_TABLE} has {rows} rows, and no window has so many relative positions"
+            )
         self.relative_position_bias_table = nn.Parameter(torch.empty(rows, self.heads))
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
 

@@ -36,8 +36,11 @@ __all__ = ["FAMILY", "Ofa", "OfaCaptioner", "add_codes"]
 OFA_CAPTION = Prompt("ofa-caption", 1, " what does the image describe?", "OFA (Wang et al. 2022), its captioning code")
 OFA_MATCH = Prompt("ofa-match", 1, ' does the image describe " {text} "?', "OFA (Wang et al. 2022), its pre-training")
 
-#: Tokens of a text, and pixels of a picture's side, of the authors' captioning; the side of a file without one.
-_CONTEXT, _IMAGE_SIZE = 80, 480
+#: Pixels of a picture's side in the authors' captioning, where the file does not say it.
+_IMAGE_SIZE = 480
+
+#: Rows of the table of positions that no token of a text has.
+_UNUSED = 2
 
 #: The ResNet halves a picture's sides four times.
 _STRIDE = 16
@@ -49,7 +52,10 @@ _CODES = {"code": ("code_dict_size", 8192), "bin": ("num_bins", 1000)}
 _SETTINGS = (
     "attn_scale_factor",
     "code_dict_size",
+    "decoder_layers",
+    "depths",
     "disable_entangle",
+    "encoder_layers",
     "entangle_position_embedding",
     "imagenet_default_mean_and_std",
     "no_scale_embedding",
@@ -172,7 +178,9 @@ def _build(layout: Layout) -> Network:
     if not 0 < size <= most:
         raise ModelError(f"{layout.source}: image_size is {size}; OFA has positions for pictures up to {most} pixels")
     words = module.encoder.embed_tokens.num_embeddings
-    module.config = NativeConfig("ofa", vocab_size=words, context=_CONTEXT, image_size=size, layout=layout)
+    # The authors cut questions at 80 tokens, and no caption; the table of positions bounds both.
+    context = module.encoder.embed_positions.num_embeddings - _UNUSED
+    module.config = NativeConfig("ofa", vocab_size=words, context=context, image_size=size, layout=layout)
     module.config.colours = IMAGENET_COLOURS if settings.get("imagenet_default_mean_and_std") else HALF_COLOURS
     for kind, (setting, published) in _CODES.items():
         setattr(module.config, kind, int(settings.get(setting, published)))

@@ -20,9 +20,6 @@ nn = torch.nn
 
 __all__ = ["FAMILY", "Uniter", "UniterRank"]
 
-#: Tokens of a caption in the authors' code.
-_CONTEXT = 60
-
 
 class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
     """A region's features and place, each projected and normalised, with the type of a region."""
@@ -94,12 +91,12 @@ def _build(layout: Layout) -> Network:
     body.pooler = Pooler(width)
     module.uniter = body
     for name in ("itm_output", "rank_output"):
-        if f"{name}.weight" in layout:
+        if layout.has(f"{name}."):
             setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
     module.config = NativeConfig(
         "uniter",
         vocab_size=body.embeddings.word_embeddings.num_embeddings,
-        context=_CONTEXT,
+        context=body.embeddings.position_embeddings.num_embeddings,  # at evaluation the authors cut no caption
         region_width=layout.shape("uniter.img_embeddings.img_linear.weight")[1],
         layout=layout,
     )

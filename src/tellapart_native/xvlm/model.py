@@ -63,6 +63,17 @@ class Xvlm(NativeHalves):
         return self.module.text_encoder.join(states, mask, image)[:, 0]
 
 
+class XvlmMatch(Xvlm):
+    """The score of the authors' retrieval evaluation: the logit of class 1 alone, without the other's."""
+
+    architecture = "XvlmMatch"
+    match = None
+
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Return the match's logit: `(batch, 1)`."""
+        return super().join(images, texts)[:, 1:]
+
+
 class XvlmCosine(Xvlm):
     """One vector of an image and of a text: projections of the mean token and of the first, of length 1."""
 
@@ -170,6 +181,7 @@ FAMILY = NativeFamily(
     readings={
         "itm": Reading(Xvlm, "itm", "itm_head.0.weight"),
         "itm_logit": Reading(Xvlm, "itm_logit", "itm_head.0.weight"),
+        "match_logit": Reading(XvlmMatch, "itm", "itm_head.0.weight"),
         "itc": Reading(XvlmCosine, "cosine", "vision_proj.weight"),
         "likelihood": _caption_reading(XvlmCaptioner),
         "mean_likelihood": _caption_reading(XvlmCaptionerMean),

@@ -45,6 +45,11 @@ class Halves(ABC):
         """The configuration, as part of the fingerprint: the scores depend on it beside the weights."""
         return config_facts(self.module.config)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that results show beside the model's numbers."""
+        return ()
+
     @abstractmethod
     def images(self, *args: Any, **inputs: Any) -> Tensors:
         """Compute the images' half of a batch, given the prepared inputs by name: tensors `(batch, ...)`."""

@@ -126,6 +126,11 @@ class FusionScorer:
         """Memory of the states that are kept now, in bytes."""
         return self._cache.nbytes
 
+    def take_notes(self) -> tuple[str, ...]:
+        """Return what a user should know of the model, a sentence each."""
+        notes: tuple[str, ...] = getattr(self.encoder, "notes", ())
+        return notes
+
     def prepare_image(self, pixels: Pixels) -> Prepared:
         """Preprocess one RGB image, uint8 `(height, width, 3)`, for `score_pairs`."""
         return self.encoder.prepare_image(pixels)

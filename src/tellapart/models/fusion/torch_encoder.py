@@ -110,7 +110,7 @@ class TorchFusionEncoder:
     ) -> None:
         if reading not in (*READINGS, *_OTHERS):
             raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
-        self.name, self.left_out = name, preparation.left_out
+        self.name, self.left_out, self.notes = name, preparation.left_out, halves.notes
         self.kind: ScoreKind = "logit" if halves.match is None or reading == "itm_logit" else "probability"
         self.batch_size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.parameters = parameter_count(halves.module)
