@@ -166,9 +166,9 @@ def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
     fiber = native(tmp_path / "fiber", "fiber")
     with raises(ModelError, "loss", "'itc'"):
         open_fusion(fiber, "cpu", "itc")
-    with raises(ModelError, "image_size", "models"):
+    with raises(ModelError, "demo", "image_size", "authors' files"):
         open_fusion("demo", "cpu", image_size=32)
-    with raises(ModelError, "model.ckpt", "loss", "loss", "m"):
+    with raises(ModelError, "model.ckpt", "contrastive", "itm", "ranking"):
         run(tmp_path, "fiber", loss={"name": "itc"})
     with raises(ModelError, "model.ckpt", "ALBEF", "METER", "FIBER"):
         open_fusion(native(tmp_path / "albef", "albef"), "cpu")
