@@ -1,1 +1,1 @@
-"""Fusion encoders: one network reads an image and a text together and says whether they match."""
+"""Fusion encoders: one network reads an image and a text together and judges whether they match."""

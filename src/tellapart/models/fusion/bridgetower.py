@@ -1,4 +1,4 @@
-"""BridgeTower (Xu et al. 2022): two whole unimodal towers, whose upper layers feed a stack of cross-modal layers."""
+"""BridgeTower (Xu et al. 2022): two unimodal towers, whose upper layers feed a stack of cross-modal layers."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Halves(ABC):
 
     @property
     def facts(self) -> str:
-        """The configuration, as part of the fingerprint: the scores depend on it beside the weights."""
+        """The configuration, as part of the fingerprint: the scores depend on it, as on the weights."""
         return config_facts(self.module.config)
 
     @property
@@ -77,8 +77,8 @@ class Contrast:
     Attributes:
         heads: names of the module's projections.
         vectors: takes the module and the states of images and texts to vectors `(n, d)` of both, of any length.
-        log_scale: takes the module to the logarithm of what multiplies their cosines: a parameter, or a number that
-            stays. By default the number that the library's configuration says.
+        log_scale: takes the module to the logarithm of the factor of their cosines: a parameter, or a number that
+            stays. By default the number in the library's configuration.
     """
 
     heads: tuple[str, ...]
@@ -91,8 +91,8 @@ class FusionFamily:
     """A family of fusion encoders.
 
     Attributes:
-        load: loads what scoring needs.
-        load_trainable: loads what training needs; None if the family cannot be trained.
+        load: loads a model for scoring.
+        load_trainable: loads a model for training; None if the family cannot be trained.
         contrast: unimodal vectors of a trainable family; None if it has none.
         takes_any_shape: images may differ in height and width; else they must come out as the image tower reads them.
         reads_regions: the image's half is computed from a detector's regions in place of pixels.

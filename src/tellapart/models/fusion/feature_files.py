@@ -36,7 +36,7 @@ class ImageRegions:
     """The regions of one image.
 
     Attributes:
-        id: what the file calls the image.
+        id: of the image in the file.
         features: float32 `(regions, dimensions)`.
         boxes: float32 `(regions, 4)`: left, top, right, bottom, as shares of width and height.
     """
@@ -102,7 +102,7 @@ def _from_base64(entry: Mapping[str, Any], name: str) -> ImageRegions:
 
 
 def _read_tsv(path: Path) -> Iterator[ImageRegions]:
-    # Nothing is quoted. The csv module would have to be told, for the whole process, that fields may be 400 kB long.
+    # Nothing is quoted. The csv module takes one limit for all of the process, and fields may be 400 kB long.
     with path.open(encoding="utf-8") as file:
         number = 0
         while True:

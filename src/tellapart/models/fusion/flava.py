@@ -22,7 +22,7 @@ _UNUSED = (
 class Flava(Halves):
     """Each encoder's last layer (before its final norm), projected; the multimodal encoder joins them.
 
-    The matching head was trained on pairs with masked words and patches and is read on whole ones here, as
+    The matching head was trained on pairs with masked words and patches and is read on complete ones here, as
     `FlavaForPreTraining` reads it without masks. Class 1 is the match ("0 means the pairs don't match and 1 means they
     match", `itm_labels`).
     """

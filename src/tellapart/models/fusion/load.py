@@ -61,7 +61,7 @@ def find_family(model_type: str) -> FusionFamily | None:
 
 
 def prepare_pixels(source: str, family: FusionFamily, halves: Halves, processor: ProcessorMixin) -> Preparation:
-    """Prepare images and texts by the model's own processor.
+    """Prepare images and texts by the model's processor.
 
     Raises:
         ModelError: image processor or tokenizer are not the model's.

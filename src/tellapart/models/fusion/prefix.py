@@ -45,7 +45,7 @@ class FusionPrefix(ModelPrefix):
     """A prefix of fusion encoders in files of their authors.
 
     Attributes:
-        open_trainable: opens the model of a whole name for training: on a device, with a matching head for each of the
+        open_trainable: opens the model of a name for training: on a device, with a matching head for each of the
             readings, for images of that side in pixels (None: the file's). It raises `ModelError` for a model that
             cannot be trained. None if no model of the prefix can be.
     """

@@ -21,7 +21,7 @@ from tellapart.models.torch.backend import bucket
 
 __all__ = ["LEFT_OUT", "RegionFile", "find_regions"]
 
-#: What a timing of a model on regions does not include.
+#: The part that a timing of a model on regions leaves out.
 LEFT_OUT = (
     "region features are read from a file: the time and the weights of the detector that made them are not included"
 )
@@ -80,7 +80,7 @@ class RegionFile:
     def inputs(self, pixels: Pixels) -> Prepared:
         """Return an image's `features`, float32 `(n, dimensions)`, `boxes`, float32 `(n, 4)`, and `mask`, bool `(n,)`.
 
-        `n` is the number of regions, rounded up to a multiple of 4; what was added is zero, and False in the mask.
+        `n` is the number of regions, rounded up to a multiple of 4; the added ones are zero, and False in the mask.
 
         Raises:
             ModelError: the file has no regions of this image, or their arrays are damaged or of another shape.

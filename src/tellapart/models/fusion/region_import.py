@@ -28,7 +28,7 @@ _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
 @dataclass(frozen=True, slots=True)
 class ImportedRegions:
-    """What an import took.
+    """The counts of an import.
 
     Attributes:
         images: how many images have regions now.
@@ -54,7 +54,7 @@ def import_regions(
         sources: public files (see `read_regions`); their images must differ.
         images: the folder of pictures, searched with its sub-folders.
         out: the file to write.
-        progress: told how many images were read.
+        progress: gets the number of images read.
 
     Raises:
         DataError: a file is damaged, names a picture that two files in the folder could be, repeats an image, or none
@@ -116,7 +116,7 @@ class _Pictures:
 
 
 def _key(picture: Path, home: Path) -> str:
-    """Return what the image's regions are filed under: its path from the file's folder, or its pixels' hash."""
+    """Return the key of the image's regions: its path from the file's folder, or its pixels' hash."""
     picture, home = picture.resolve(), home.resolve()
     if picture.is_relative_to(home):
         return picture.relative_to(home).as_posix()

@@ -35,11 +35,11 @@ __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 #: separates them where the probability is rounded to 0 or 1.
 READINGS = ("itm", "itm_logit")
 
-#: What other heads put out: a cosine, a log-likelihood, a number for each answer of a list, P(true) of two images, a
+#: Outputs of other heads: a cosine, a log-likelihood, a number for each answer of a list, P(true) of two images, a
 #: map of an image, a box.
 _OTHERS = ("cosine", "likelihood", "answers", "two_images", "heat", "box")
 
-#: Samples of one forward. Part of what a model is: see `fixed_batches`. On a CPU four images already fill the cores.
+#: Samples of one forward. Part of a model's identity: see `fixed_batches`. On a CPU four images already fill the cores.
 _ON_CPU, _ELSEWHERE = 4, 32
 
 
@@ -64,7 +64,7 @@ class TorchState:
     def group(self) -> Hashable:
         """Key of the states that may share a batch: the shapes, and whether a mask hides anything.
 
-        The library skips a mask that hides nothing in the whole batch, and another kernel then computes: whether
+        The library skips a mask that hides nothing in the batch, and another kernel then computes: whether
         it does may not depend on the neighbours.
         """
         torch = import_torch()
@@ -78,9 +78,9 @@ class Preparation:
     """Preprocessing of a fusion encoder's images and texts.
 
     Attributes:
-        images: takes RGB uint8 `(height, width, 3)` to what `Halves.images` takes.
+        images: takes RGB uint8 `(height, width, 3)` to the inputs of `Halves.images`.
         texts: the tokenizer, cut to the context.
-        facts: what the inputs depend on; the same wherever the files lie.
+        facts: all that the inputs depend on; the same wherever the files lie.
         left_out: work that is done before an image comes here, in words; empty if none.
     """
 
@@ -166,7 +166,7 @@ class TorchFusionEncoder:
         return np.array(self._join(images, texts, self._read), np.float32)
 
     def outputs(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> list[NDArray[np.float32]]:
-        """Return what the head puts out for image state `k` and text state `k`, of any shape.
+        """Return the head's output for image state `k` and text state `k`, of any shape.
 
         Raises:
             ModelError: the model fails on a pair.
@@ -207,7 +207,7 @@ class TorchFusionEncoder:
                 with forward(self.name, self._halves.module):
                     tensors = half(tuple(map(self._move, _stack([inputs[k] for k in batch]))))
                 for row, k in enumerate(batch[:real]):
-                    # A copy: a view would keep its whole batch in memory.
+                    # A copy: a view would keep all of its batch in memory.
                     states[k] = TorchState(tuple(tensor[row].clone() for tensor in tensors), truncated[k])
         return [states[k] for k in range(len(inputs))]
 

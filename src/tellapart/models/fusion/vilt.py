@@ -84,7 +84,7 @@ def _pretrained_class() -> type:
     vilt = import_transformers().models.vilt.modeling_vilt
 
     class ViltForPreTraining(vilt.ViltPreTrainedModel):  # type: ignore[misc, name-defined]
-        """ViLT with `itm_score.fc`, two classes, beside a word head that is not read."""
+        """ViLT with `itm_score.fc`, two classes, and a word head that is not read."""
 
         def __init__(self, config: PreTrainedConfig) -> None:
             super().__init__(config)

@@ -38,7 +38,7 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     The grammar:
 
     1. `A;B` with A and B each 1 or 2 (blanks, and a `#` before a number, are allowed) is caption A left and caption B
-       right. If the answer holds such pairs, they decide. `A,B` is the same where it is the whole answer.
+       right. If the answer holds such pairs, they decide. `A,B` is the same where it is all of the answer.
     2. Otherwise the mentions of `caption 1`, `caption 2`, `left` and `right` are read in order; they must be two
        captions and two sides, in turn, each caption next to its side, all four different.
 

@@ -1,7 +1,7 @@
 """BLIP's decoders: the captioner writes about an image, the answerer about an image and a question.
 
 Both attend to states that are computed before any text is written: the image's, once for all its captions; or those of
-the question read beside the image, one question at a time, because its encoder looks both ways and would see padding.
+the question read with the image, one question at a time, because its encoder looks both ways and would see padding.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Blip:
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
 
     def _image(self, pixels: Pixels) -> Tensor:
-        """Return the image's states, `(1, patches, dimensions)`, computed anew unless it was the last one."""
+        """Return the image's states, `(1, patches, dimensions)`, computed again unless it was the last one."""
         key = pixel_hash(pixels)
         if self._last_image is None or self._last_image[0] != key:
             inputs = self._inputs(pixels)["pixel_values"][None].to(self.runtime.device, self.runtime.torch_dtype)
@@ -83,7 +83,7 @@ class _Blip:
             question = ask(short)
             prompt = self._ids(question.prompt)
             answer = self._ids(question.answer) + ([self._text.sep_token_id] if question.ends else [])
-            # A prompt of its own has a beginning and an end; the answer's last token is never read.
+            # Such a prompt has a beginning and an end; the answer's last token is never read.
             needed = max(len(prompt) + 2, len(answer)) if apart else len(prompt) + len(answer)
             return (prompt, answer), needed
 
@@ -167,7 +167,7 @@ class BlipAnswerer(_Blip):
             return self._write(self._question(pixels, ids), [self._text.bos_token_id], max_new_tokens)
 
     def _question(self, pixels: Pixels, ids: list[int]) -> Tensor:
-        """Return the states of a question read beside an image: `(1, tokens, dimensions)`."""
+        """Return the states of a question read with an image: `(1, tokens, dimensions)`."""
         image = self._image(pixels)
         whole = [self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id]
         row = import_torch().tensor([whole], device=self.runtime.device)

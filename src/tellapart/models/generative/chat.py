@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BOXES", "ChatModel"]
 
-#: Families whose texts go on from the cached image, each tested against the library's own forward. Of the others each
-#: model is tested when it loads; one that fails reads image and text anew for every text: slower, and right with any
+#: Families whose texts go on from the cached image, each tested against the library's forward. Of the others each
+#: model is tested when it loads; one that fails reads image and text again for every text: slower, and right with any
 #: attention to the image.
 _CACHES_IMAGE = frozenset({"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"})
 
@@ -92,7 +92,7 @@ class ChatModel:
             tasks["grounding"] = BOXES[model.config.model_type][1]
         self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)
         self.format = ChatFormat(source, processor, model.config)
-        # In place of the checkpoint's own, which the library uses for every setting that a call leaves out.
+        # In place of the checkpoint's, which the library uses for every setting that a call leaves out.
         model.generation_config = self._greedy()
         self._cached: _CachedImage | None = None
         self._caches_image = model.config.model_type in _CACHES_IMAGE
@@ -186,7 +186,7 @@ class ChatModel:
         )
 
     def _shift(self) -> int | None:
-        """Return a token's position less its index, after what was just read; None where the model counts by itself."""
+        """Return a token's position less its index, after the tokens just read; None if the model counts by itself."""
         deltas = getattr(self.model.model, "rope_deltas", None)
         return None if deltas is None else int(deltas.reshape(-1)[0])
 
@@ -196,7 +196,7 @@ class ChatModel:
 
         images = [Image.fromarray(pixels) for pixels in pictures]
         begin = self.format.tokenizer.bos_token
-        # As the library's own chat does: where the template writes the beginning, no second one is added.
+        # As the library's chat does: where the template writes the beginning, no second one is added.
         options = {"add_special_tokens": False} if begin and rendered.startswith(begin) else {}
         inputs = self.processor(text=[rendered], images=images or None, return_tensors="pt", **options)
         inputs = inputs.to(self.runtime.device)
@@ -284,7 +284,7 @@ class ChatModel:
             )
 
     def _can_cache(self) -> bool:
-        """Return whether texts that go on from the cached image get the numbers that they get when all is read anew.
+        """Return whether texts that go on from the cached image get the numbers that they get when all is read again.
 
         A family may look at the image from the text, keep no cache of keys and values, or count positions otherwise.
         """
@@ -306,7 +306,7 @@ class ChatModel:
                     moved = max(moved, *map(abs, differences))
         except import_torch().cuda.OutOfMemoryError:
             raise
-        except Exception:  # a cache of another kind fails anywhere in the library; reading anew is always possible
+        except Exception:  # a cache of another kind fails anywhere in the library; reading again is always possible
             return False
         finally:
             self._cached, self.format.truncated = None, cut

@@ -94,7 +94,7 @@ class ChatFormat:
             images: before the question; a video's frames are so many.
 
         Raises:
-            ModelError: there is no room even without the text, or the text holds the model's mark for an image.
+            ModelError: the context is full even without the text, or the text holds the model's mark for an image.
         """
         self.check(text)
 

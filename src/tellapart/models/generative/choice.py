@@ -2,7 +2,7 @@
 
 The question is asked in both orders of the captions, because a model that repeats the order of the list looks perfect
 in one of them: LLaVA got 90 % and 0 % in the paper. The protocol gives no score of an image and a text. It measures
-whether an item's whole pairing is right, which is the group score, and how much the order alone decides.
+whether all of an item's pairing is right, which is the group score, and how much the order alone decides.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ __all__ = [
     "side_by_side",
 ]
 
-#: "1;2" has four tokens or so; a sentence that says the same fits, too.
+#: "1;2" has four tokens or so; a sentence of the same meaning fits, too.
 ANSWER_TOKENS = 48
 
 
 @runtime_checkable
 class Chooser(Model, Protocol):
-    """A model that says in words which of two captions belongs to which of two images."""
+    """A model that answers in words which of two captions belongs to which of two images."""
 
     def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
-        """Answer, in the model's own words, for images `k` (left, right) and captions `k` (1, 2)."""
+        """Answer, in the model's words, for images `k` (left, right) and captions `k` (1, 2)."""
         ...
 
 
@@ -104,7 +104,7 @@ class BothOrders:
     def measure(self) -> dict[str, NDArray[np.float64]]:
         """Return one value an item, each float64 `(item,)`, for means and intervals.
 
-        - `group_score_in_order`, `group_score_swapped`: the whole pairing is right, in one order (Table 7's rows);
+        - `group_score_in_order`, `group_score_swapped`: all of the pairing is right, in one order (Table 7's rows);
         - `group_score_both_orders`: right in both; chance 1/4, and 0 for a model that repeats the list;
         - `order_bias`: right in order less right swapped;
         - `followed_list`: share of answers that repeat the list's order, 1/2 for one that cannot be read;

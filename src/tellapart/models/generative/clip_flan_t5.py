@@ -93,11 +93,11 @@ def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) 
     """Load CLIP-FlanT5 from a folder or the hub.
 
     Size and preparation of images come from the CLIP that `mm_vision_tower` of its config.json names, a folder or a hub
-    id, as in the authors' code; its weights are the file's. The tokenizer is the folder's own, else FlanT5's of the
+    id, as in the authors' code; its weights are the file's. The tokenizer is the folder's, else FlanT5's of the
     hub.
 
     Raises:
-        ModelError: a file is missing or damaged, the weights do not fit, or config.json says what is not read here.
+        ModelError: a file is missing or damaged, the weights do not fit, or config.json has an unknown setting.
         MissingDependencyError: torch or transformers is not installed.
     """
     tower = str(config.get("mm_vision_tower"))
@@ -120,7 +120,7 @@ def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) 
 
 
 def _configure(source: str, config: Mapping[str, Any], vision: PreTrainedConfig) -> PreTrainedConfig:
-    """Return T5's configuration, with what the class above needs to know of vision tower and projection."""
+    """Return T5's configuration, with the settings of vision tower and projection for the class above."""
     projector, feature = config.get("mm_projector_type"), config.get("mm_vision_select_feature", "patch")
     layer = config.get("mm_vision_select_layer")
     found = re.fullmatch(r"mlp(\d+)x_gelu", str(projector))

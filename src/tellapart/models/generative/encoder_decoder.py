@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "EncoderDecoderModel"]
 
-#: Family -> what its encoder reads for a prompt, and the prompt before a caption.
+#: Family -> its encoder's input for a prompt, and the prompt before a caption.
 FORMATS: Mapping[str, tuple[str, Prompt]] = MappingProxyType(
     {
         "blip-2": ("Question: {prompt} Answer:", prompts.DESCRIBE),
@@ -137,7 +137,7 @@ class EncoderDecoderModel:
             raise ModelError(f"{self.source}: the text {quote(text)} holds {mark!r}, the model's mark for an image")
 
     def _ids(self, question: PromptedAnswer) -> tuple[list[int], list[int]]:
-        """Return what the decoder reads, without the last token, and the tokens that are expected at its end."""
+        """Return the decoder's input, without the last token, and the tokens that are expected at its end."""
         answer = list(self.tokenizer(question.answer, add_special_tokens=False).input_ids)
         whole = list(self.tokenizer(question.answer).input_ids)
         lead = whole[:1] if whole[:1] == [self.tokenizer.bos_token_id] else []  # BART begins an answer with one
@@ -169,7 +169,7 @@ class EncoderDecoderModel:
         """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`."""
         ids = import_torch().tensor(rows, device=self.runtime.device)
         outputs = import_transformers().modeling_outputs.BaseModelOutput(states.expand(len(rows), -1, -1))
-        # Of BLIP-2 and InstructBLIP the language model is whole; Florence-2's has its head outside.
+        # Of BLIP-2 and InstructBLIP the language model is complete; Florence-2's has its head outside.
         whole = getattr(self.model, "language_model", None)
         head = self.model if whole is None or not hasattr(whole, "lm_head") else whole
         return head(encoder_outputs=outputs, decoder_input_ids=ids, use_cache=False).logits

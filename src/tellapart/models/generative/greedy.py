@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadPrompt", "write_answers"]
 
-#: Answers in one forward pass; part of what a model is.
+#: Answers in one forward pass; part of a model's identity.
 _ROWS = 4
 
 

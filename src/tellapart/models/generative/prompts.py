@@ -86,7 +86,7 @@ CAPTION = Prompt(
     "Provide a one-sentence caption for the provided image.",
     "LLaVA-1.5 (Liu et al. 2023), the prompt of TextCaps",
 )
-#: What Florence-2's processor writes for its task `<CAPTION>`.
+#: The prompt of Florence-2's processor for its task `<CAPTION>`.
 FLORENCE_CAPTION = Prompt(
     "florence-caption", 1, "What does the image describe?", "Florence-2 (Xiao et al. 2023), the prompt of captions"
 )

@@ -1,4 +1,4 @@
-"""The interface of a loaded model that writes text, and what its implementations share."""
+"""The interface of a loaded model that writes text, and the parts that its implementations share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PromptedAnswer:
     ends: bool = False
 
 
-#: Tasks besides scoring.
+#: Tasks other than scoring.
 Task = Literal["vqa", "nlvr2", "caption", "grounding"]
 
 #: Takes a caption to the question about it.
@@ -80,7 +80,7 @@ def fit(
         tokenize: takes the text, or its beginning, to its tokens and how many of them the model would read.
 
     Raises:
-        ModelError: there is no room even without the text.
+        ModelError: the context is full even without the text.
     """
     short = text
     while True:

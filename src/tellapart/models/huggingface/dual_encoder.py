@@ -1,4 +1,4 @@
-"""Dual encoders of transformers: images and texts are encoded apart, by the model's own towers and processor."""
+"""Dual encoders of transformers: images and texts are encoded apart, by the model's towers and processor."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HuggingFaceDual", "load_dual"]
 
-#: How far a vector of length one may move with what should not move it, and with what should.
+#: How far a vector of length one may move by influences that must not move it, and by others.
 _NOISE = {"float32": 1e-5, "bfloat16": 0.05, "float16": 0.01}
 _SAME = 1e-7
 
-#: What a model is tested on: pictures of three shapes, and texts of two lengths and more.
+#: Samples of a model's test: pictures of three shapes, and texts of two lengths and more.
 _SHAPES = ((48, 64), (64, 40), (32, 32))
 _TEXTS = ("a cat", "two dogs on a red mat, beside a cat", "a red mat on two dogs")
 
@@ -101,7 +101,7 @@ def _plain_architecture(model_type: str) -> str:
 class HuggingFaceDual:
     """A dual encoder of transformers; a score is the cosine of image and text.
 
-    Images are prepared by the model's own processor, in Pillow; texts by its own tokenizer, cut to the context. Where
+    Images are prepared by the model's processor, in Pillow; texts by its own tokenizer, cut to the context. Where
     an image has several vectors (BLIP-2's queries), its score is the largest of their cosines. Every forward has one of
     a few fixed shapes, whatever is asked: on one device a vector depends on its own image or text alone, bit for bit on
     a CPU.
@@ -202,10 +202,10 @@ class HuggingFaceDual:
     similarities = similarity
 
     def test_itself(self, *, pads_whole: bool = False) -> None:
-        """Test on a few images and texts what every other method promises, for a model that nobody has looked at.
+        """Test the promises of the other methods on a few images and texts, for a model that nobody has looked at.
 
         Args:
-            pads_whole: the model's own processor pads every text to the whole context. So is it here then, if padding
+            pads_whole: the model's processor pads every text to the full context. So is it here then, if padding
                 moves a text's vector.
 
         Raises:

@@ -44,7 +44,7 @@ __all__ = [
 #: Buffers that older versions saved and that hold nothing learnt: they count up from zero, or are zero.
 _COUNTERS = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
 
-#: Fields of a configuration about its own file and the library that wrote it, not about the model.
+#: Fields of a configuration about its file and the library that wrote it, not about the model.
 _INCIDENTAL = {"_name_or_path", "name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 _INCIDENTAL |= {"processor_class", "_processor_class", "image_processor_type", "feature_extractor_type", "auto_map"}
 
@@ -65,7 +65,7 @@ def import_transformers() -> ModuleType:
 
 @contextmanager
 def quiet(*, downloads: bool = False) -> Iterator[None]:
-    """Keep the library's reports and bars (save those of `downloads`) off the terminal: what matters is raised."""
+    """Keep the library's reports and bars (save those of `downloads`) off the terminal: failures are raised."""
     with silent(import_transformers().utils.logging, bars=downloads):
         yield
 
@@ -89,7 +89,7 @@ def base_of(source: str) -> str:
     """Return the base model of an adapter's folder, whose configuration and processor it has; else the source itself.
 
     Raises:
-        ModelError: it is an adapter of an adapter, or of what it does not say, or cannot be merged.
+        ModelError: it is an adapter of an adapter, or of an unnamed base, or cannot be merged.
     """
     adapter = find_adapter(source)
     if adapter is None:
@@ -103,7 +103,7 @@ def read_config(source: str) -> dict[str, Any]:
     """Read `config.json` of a folder or a hub id; of an adapter's folder, that of its base.
 
     Raises:
-        ModelError: it is missing, is no JSON object, or cannot be fetched from the hub.
+        ModelError: it is missing, is not a JSON object, or cannot be fetched from the hub.
         MissingDependencyError: huggingface_hub is not installed.
     """
     path = find_file(source, "config.json")
@@ -138,7 +138,7 @@ def load_weights(
         runtime: device and dtype.
         unused: names of parts that the reading does not use. The checkpoint may hold or lack them, whether the class
             has them or not; the returned model has None there.
-        config: in place of the source's own, for a class that transformers does not have.
+        config: in place of the source's, for a class that transformers does not have.
 
     Raises:
         ModelError: weights are missing, unexpected or of another shape, or the files cannot be read.
@@ -288,7 +288,7 @@ def find_file(source: str, name: str, *, library: str = "transformers") -> Path:
         library: whose model it is, for messages.
 
     Raises:
-        ModelError: there is no such file, or it cannot be fetched.
+        ModelError: the file is missing, or cannot be fetched.
         MissingDependencyError: huggingface_hub is not installed.
     """
     source = base_of(source)
@@ -314,7 +314,7 @@ def loading(source: str, failure: str, advice: str) -> Iterator[None]:
     """Load in quiet, and turn the library's exceptions into one line.
 
     Raises:
-        ModelError: the library fails; the message says that `source` shows `failure`, why, and gives `advice`.
+        ModelError: the library fails; the message has `source`, `failure`, the cause and `advice`.
     """
     local = Path(base_of(source)).expanduser().is_dir()
     try:

@@ -1,4 +1,4 @@
-"""Preprocessing of images by a model's own image processor, checked against its image tower."""
+"""Preprocessing of images by a model's image processor, checked against its image tower."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
 
     Args:
         name: of the model, for errors.
-        processor: its image processor. Not the pair of processors, whose own options (SigLIP 2's number of patches)
+        processor: its image processor. Not the pair of processors, whose options (SigLIP 2's number of patches)
             would override the model's files.
 
     Raises:
@@ -44,7 +44,7 @@ def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
     def inputs(pixels: Pixels) -> Prepared:
         from PIL import Image
 
-        # Not an array: of one with three rows the processor cannot tell which axis holds the colours.
+        # Not an array: of one with three rows the processor cannot know which axis holds the colours.
         picture = Image.fromarray(pixels)
         try:
             outputs = processor(picture, input_data_format="channels_last", return_tensors="pt")

@@ -74,7 +74,7 @@ _HEADS = {
 
 
 def load(name: str, options: ModelOptions) -> Model:
-    """Load a model of transformers for one of its readings, by default its architecture's own.
+    """Load a model of transformers for one of its readings, by default its architecture's.
 
     Args:
         name: a folder with `config.json`, or a hub id (`openai/clip-vit-base-patch32`); `hf:` before it is optional.

@@ -39,8 +39,8 @@ class Towers:
             masked, or comes after a causal tower's end of text), and texts are padded to a bucket of their length.
         limit: of tokens, where the library's processor names one that is below the tower's positions.
         padded_positions: positions are counted from behind the padding's id (RoBERTa), so that many fewer can be used.
-        unused: heads of other readings, which a checkpoint may hold beside these.
-        tested: compared with the library's own forward pass; another model is tested when it loads.
+        unused: heads of other readings, which a checkpoint may hold, too.
+        tested: compared with the library's forward pass; another model is tested when it loads.
     """
 
     model_type: str
@@ -101,7 +101,7 @@ def _blip_2_text(model: PreTrainedModel, batch: Batch) -> Tensor:
 
 def _aimv2_text(model: PreTrainedModel, batch: Batch) -> Tensor:
     # The library leaves out a mask that hides no padding, and with it the causal one: a text would then be read in both
-    # directions where nothing in its batch is padded. This mask hides what comes later, padding included.
+    # directions where nothing in its batch is padded. This mask hides later tokens, padding included.
     torch = import_torch()
     rows, length = batch["input_ids"].shape
     causal = torch.ones((rows, 1, length, length), dtype=torch.bool, device=batch["input_ids"].device).tril()
@@ -109,7 +109,7 @@ def _aimv2_text(model: PreTrainedModel, batch: Batch) -> Tensor:
 
 
 def _bridgetower_image(model: PreTrainedModel, batch: Batch) -> Tensor:
-    # The contrastive heads read the towers' own last layers; those between them and the cross layers are not run.
+    # The contrastive heads read the towers' last layers; those between them and the cross layers are not run.
     tower = model.bridgetower
     visual = tower.vision_model.visual
     states = visual.forward_pre(batch["pixel_values"])

@@ -32,7 +32,7 @@ def quiet_open_clip() -> Iterator[None]:
 def without_initialisation() -> AbstractContextManager[object]:
     """Skip the random initialisation of weights: half of the time that building a ViT-B/32 takes."""
     torch = import_torch()
-    random = {torch.Tensor.uniform_, torch.Tensor.normal_}  # what attention draws without asking a mode first
+    random = {torch.Tensor.uniform_, torch.Tensor.normal_}  # attention draws by these without asking a mode first
 
     class Uninitialised(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

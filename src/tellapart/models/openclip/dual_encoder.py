@@ -77,7 +77,7 @@ def _checkpoint_files(name: str) -> list[Path] | None:
     file = Path(path).expanduser()
     if not at or not file.is_file():
         return None
-    # The files beside a checkpoint may say how it was trained.
+    # The files near a checkpoint may show how it was trained.
     beside = (each for each in file.parent.iterdir() if each.suffix in {".json", ".txt"} and each.is_file())
     return [file, *sorted(beside)]
 
@@ -109,13 +109,13 @@ class OpenClipEncoder:
 
     A text is padded to the next multiple of 8 tokens where that changes nothing: a causal text tower that reads its
     answer off the end-of-text token sees nothing behind it. Other towers (not causal, or pooled elsewhere) get the
-    whole context length, as they were trained.
+    full context length, as they were trained.
 
     Attributes:
-        activation: `QuickGELU` or `GELU`; empty if no tower is open_clip's own.
+        activation: `QuickGELU` or `GELU`; empty if no tower is open_clip's.
         batch_size: samples that are best given at once; some forward passes, so that texts of one length meet.
         preparation: names the way from pixels to a prepared image; models that crop alike share it.
-        logit_scale: what its cosines were multiplied by in training.
+        logit_scale: the factor of its cosines in training.
         texts: the rule by which captions are changed before the tokenizer reads them; empty if there is none.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
     """
@@ -145,7 +145,7 @@ class OpenClipEncoder:
         self.parameters = parameter_count(parts.model)
         self._model = parts.model.to(runtime.device, runtime.torch_dtype)
         self._tower = TextTower(self._model)
-        # Not by torchvision's own step, which copies these anew and asks the device about zeros, a wait in every batch.
+        # Not by torchvision's step, which copies these again and asks the device about zeros, a wait in every batch.
         self._mean, self._deviation = (
             import_torch().as_tensor(numbers, device=runtime.device).view(-1, 1, 1)
             for numbers in (scale.mean, scale.std)

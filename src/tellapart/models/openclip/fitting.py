@@ -22,7 +22,7 @@ __all__ = ["Fit", "Shapes", "explain_weights", "fitting_architectures", "odd"]
 #: Tensor -> shape.
 Shapes = Mapping[str, tuple[int, ...]]
 
-#: The share of tensors that may be missing, unexpected or of another shape in what is suggested.
+#: The share of tensors that may be missing, unexpected or of another shape in a suggestion.
 _TOLERANCE = 0.05
 
 
@@ -45,7 +45,7 @@ def odd(expected: Shapes, actual: Shapes) -> int:
 
 
 def _plain(shapes: Shapes) -> dict[str, tuple[int, ...]]:
-    """Name tensors as a model without a text tower of its own does; a number is one, in a list or not."""
+    """Name tensors as a model without a separate text tower does; a number is one, in a list or not."""
     return {
         name.removeprefix("text."): () if math.prod(shape) == 1 else shape
         for name, shape in shapes.items()
@@ -91,7 +91,7 @@ def _may_fit(config: Mapping[str, Any], shapes: Shapes) -> bool:
 
 
 def _expected(architecture: str) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of an architecture's tensors; none if what it needs is not installed."""
+    """Return the shapes of an architecture's tensors; none if a library is not installed."""
     torch, open_clip = import_torch(), import_open_clip()
     try:
         import_towers(open_clip.get_model_config(architecture))
@@ -105,7 +105,7 @@ def _expected(architecture: str) -> dict[str, tuple[int, ...]]:
 
 
 def explain_weights(name: str) -> str:
-    """Say which architectures a file of weights fits, each in the form that names such a model.
+    """Name the architectures that a file of weights fits, each in the form that names such a model.
 
     Raises:
         ModelError: the file is damaged, or would run code when read.

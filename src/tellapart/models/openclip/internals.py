@@ -1,6 +1,6 @@
 """Everything of open_clip that is used here beyond its public interface, the names at its root.
 
-A release of open_clip may move any of these without notice. A name that is gone is an error that says which version is
+A release of open_clip may move any of these without notice. A name that is gone is an error with the version that is
 installed and which versions have it (docs/decisions/0020). Other modules name nothing below the root of open_clip.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["ATTRIBUTES", "NAMES", "VERSIONS", "internal_module", "internal_name"
 #: The versions under which the tests of these models pass; its upper end is the bound in pyproject.toml.
 VERSIONS = ">=3.3,<4"
 
-#: Names below the root, and what has no public counterpart.
+#: Names below the root, without public counterparts.
 NAMES = MappingProxyType(
     {
         "convert.convert_state_dict": "renames MobileCLIP's tensors; the public load_checkpoint also stretches some",
@@ -37,7 +37,7 @@ NAMES = MappingProxyType(
     }
 )
 
-#: Attributes of what `create_model` and `get_tokenizer` return. A name after "or" is that of another class.
+#: Attributes of the objects of `create_model` and `get_tokenizer`. A name after "or" is that of another class.
 ATTRIBUTES = MappingProxyType(
     {
         "model": {
@@ -84,9 +84,9 @@ ATTRIBUTES = MappingProxyType(
 
 
 def internal_name(name: str) -> Any:
-    """Return what open_clip has under a name of `NAMES`, such as `convert.convert_state_dict`.
+    """Return open_clip's object under a name of `NAMES`, such as `convert.convert_state_dict`.
 
-    Call `import_open_clip` first, which leaves out what takes long to import.
+    Call `import_open_clip` first, which leaves out slow imports.
 
     Raises:
         MissingDependencyError: open_clip is not installed, or this version has no such name; the message has both

@@ -1,4 +1,4 @@
-"""Importing open_clip without what most of its models never call: half of a command's start.
+"""Importing open_clip without libraries that most of its models never call: half of a command's start.
 
 open_clip imports transformers and timm, for the towers of a few architectures, and both import torch's compiler, as
 torchvision does for one operator: 3 of 5 processor seconds (`python bench/startup.py`). Each of them is
@@ -56,7 +56,7 @@ def import_open_clip() -> ModuleType:
 def import_towers(config: Mapping[str, Any]) -> None:
     """Import the libraries of the towers that an architecture's configuration names, before it is built.
 
-    open_clip's own call imports them too, but under whatever device and modes the model is being built.
+    open_clip's call imports them too, but under whatever device and modes the model is being built.
     """
     import_open_clip()
     for tower, key, name in (
@@ -101,7 +101,7 @@ def _call_later() -> None:
 
 
 class _Hiding(MetaPathFinder):
-    """Says in one thread that the libraries to come later are not installed."""
+    """Hides the libraries to come later, in one thread."""
 
     def __init__(self) -> None:
         self._thread = get_ident()

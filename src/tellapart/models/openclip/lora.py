@@ -1,4 +1,4 @@
-"""LoRA checkpoints of open_clip's towers: their updates are merged into the weights beside them when they are read.
+"""LoRA checkpoints of open_clip's towers: their updates are merged into the weights when they are read.
 
 Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1 (W + alpha / rank * B A), under
 the names that loralib's layers save: `NAME.lora_A` beside `NAME.weight`, and `NAME_lora_A` beside a packed `NAME`.
@@ -33,10 +33,10 @@ def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> di
     Args:
         name: of the model, for errors.
         tensors: `torch.Tensor` by name.
-        checkpoint: their file; `adapter_config.json` beside it says the rank and the scale.
+        checkpoint: their file; `adapter_config.json` next to it has the rank and the scale.
 
     Raises:
-        ModelError: nothing says the scale, or it says another product; a matrix lacks its other half or its weight, or
+        ModelError: the scale is unknown, or that of another product; a matrix lacks its other half or its weight, or
             their shapes do not fit.
     """
     matrices = {key: tensor for key, tensor in tensors.items() if "lora_" in key.lower()}
@@ -63,7 +63,7 @@ def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> di
 
 
 def _read_scale(where: str, config: Path, count: int, first: str) -> tuple[int, float]:
-    """Return the rank and what B A is multiplied by."""
+    """Return the rank and the factor of B A."""
     if not config.is_file():
         raise ModelError(
             f"{where} holds {count} LoRA matrices, first {first}, and no tensor says their scale, alpha / rank; write "

@@ -33,8 +33,8 @@ class Source:
     """Where an open_clip model comes from.
 
     Attributes:
-        architecture: what `open_clip.create_model` builds: one of its architectures, or `local-dir:` and a folder.
-        tokenizer: what `open_clip.get_tokenizer` takes.
+        architecture: of `open_clip.create_model`: one of its architectures, or `local-dir:` and a folder.
+        tokenizer: argument of `open_clip.get_tokenizer`.
         checkpoint: the file of the weights.
         preprocessing: `mean`, `std`, `interpolation`, `resize_mode` and other settings of its authors.
         adapter: merged into the weights.
@@ -53,13 +53,13 @@ def resolve(name: str) -> Source:
 
     Activation and preprocessing, by the form of the name:
 
-    - `open_clip:ARCH/TAG`: what open_clip's table of published weights says. open_clip itself warns when the
+    - `open_clip:ARCH/TAG`: as in open_clip's table of published weights. open_clip itself warns when the
       architecture's activation is another one, and goes on; here it is an error.
-    - `hf-hub:ORG/REPO` and `local-dir:PATH`: what `open_clip_config.json` says.
+    - `hf-hub:ORG/REPO` and `local-dir:PATH`: as in `open_clip_config.json`.
     - `open_clip:ARCH@FILE`: a state dict holds neither. Many architectures exist with GELU and with QuickGELU, and
       open_clip silently takes the one of the name. Here the file's training must be known, from a file beside it
       (`open_clip_config.json`, or `params.txt` of open_clip's trainer) or from the name: `ViT-B-32-quickgelu@` or
-      `ViT-B-32-gelu@`. If several say it, they must agree.
+      `ViT-B-32-gelu@`. If several have it, they must agree.
     - `open_clip:ARCH/TAG@FILE`: the file is a fine-tune of that tag, and shares its activation and preprocessing.
       Where it is the folder of peft's adapter, the tag's weights are its base; without a tag the base is the checkpoint
       that adapter_config.json names.
@@ -195,7 +195,7 @@ def _checkpoint(name: str, architecture: str, tag: str, file: Path) -> Source:
 
 
 def name_forms(architecture: str, file: Path | str) -> list[str]:
-    """Return the names that a bare file of an architecture may be given: two, where its activation must be said."""
+    """Return the names that a bare file of an architecture may be given: two, if its activation is needed."""
     if _twin(architecture) is None:
         return [f"{TAG}{architecture}@{file}"]
     base = architecture.removesuffix(_QUICK).removesuffix(_PLAIN)
@@ -225,7 +225,7 @@ def _trained_quick(file: Path) -> bool | None:
 
 
 def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
-    """Return the preprocessing of all published weights of an architecture; open_clip's own if there are none."""
+    """Return the preprocessing of all published weights of an architecture; open_clip's if there are none."""
     quick = _is_quick(architecture)
     kinds: dict[str, list[str]] = {}
     for tag, config in _tags(architecture).items():

@@ -40,7 +40,7 @@ class Tokens:
 
     def __init__(self, tokenizer: ClipTokenizer) -> None:
         self._tokenizer = tokenizer
-        self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's own
+        self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
         vocabulary = read_attribute(tokenizer, "encoder") if self._inner is None else _vocabulary(self._inner)
         self.facts: dict[str, Any] = {
@@ -71,7 +71,7 @@ class TextTower:
     """The text tower of a model of `open_clip.create_model`, which reads no more padding than can matter.
 
     Attributes:
-        shortens: whether texts are padded to a bucket; if not, to the whole context.
+        shortens: whether texts are padded to a bucket; if not, to the full context.
     """
 
     def __init__(self, model: Network) -> None:
@@ -94,7 +94,7 @@ class TextTower:
         """Return the features, `(n, dimensions)`, of ids `(n, length)` on the model's device."""
         if not self.shortens:
             return self._model.encode_text(ids)
-        # As open_clip's own forward, which takes the whole context only.
+        # As open_clip's forward, which takes the full context only.
         text, length = self._text, ids.shape[1]
         embed, transformer = read_attribute(text, "token_embedding"), read_attribute(text, "transformer")
         positions, mask = read_attribute(text, "positional_embedding"), read_attribute(text, "attn_mask")
@@ -127,7 +127,7 @@ class TextTower:
 
 @lru_cache(maxsize=2)
 def _hash(vocabulary: tuple[tuple[str, int], ...]) -> str:
-    """Hash the vocabulary of open_clip's own tokenizer: 49,408 words, the same for nearly all of its models."""
+    """Hash the vocabulary of open_clip's tokenizer: 49,408 words, the same for nearly all of its models."""
     return _hash_json(dict(vocabulary))
 
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Parts", "assemble"]
 
-#: Entries of OpenAI's own archives, which are numbers beside the weights.
+#: Entries of OpenAI's archives, which are no weights.
 _OPENAI = ("input_resolution", "context_length", "vocab_size")
 
-#: What `open_clip.image_transform` takes of a preprocessing, beside the size.
+#: Fields of a preprocessing for `open_clip.image_transform`, without the size.
 _STEPS = ("mean", "std", "interpolation", "resize_mode", "fill_color")
 
 #: A buffer that older versions of transformers saved and that counts up from zero.
@@ -43,7 +43,7 @@ _TOKENIZER_FIX = (
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A loaded open_clip model with open_clip's own preprocessing and tokenizer.
+    """A loaded open_clip model with open_clip's preprocessing and tokenizer.
 
     Attributes:
         model: in float32, on the CPU, in evaluation mode.
@@ -66,7 +66,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         source: which.
         texts: `library` for captions as open_clip changes them, where the authors read them otherwise.
 
-    open_clip's own loader stretches position embeddings of another length, starts from random weights where it finds
+    open_clip's loader stretches position embeddings of another length, starts from random weights where it finds
     no file, and fills in a missing bias; here each tensor must be there, in its shape.
 
     Raises:
@@ -128,7 +128,7 @@ def _check_size(source: Source, facts: Mapping[str, Any]) -> None:
 
 
 def _activation_of(model: Network) -> str:
-    # Towers of other libraries (timm, transformers) have their own activation, which no option of open_clip changes.
+    # Towers of other libraries (timm, transformers) have another activation, which no option of open_clip changes.
     towers = {internal_name("transformer.VisionTransformer"), internal_name("transformer.Transformer")}
     activations = {internal_name("transformer.QuickGELU"), import_torch().nn.GELU}
     kinds = {type(part) for module in model.modules() if type(module) in towers for part in module.modules()}
@@ -204,7 +204,7 @@ def _check_tokenizer(source: Source, model: Network, tokenizer: ClipTokenizer) -
     text = getattr(model, "text", model)
     sizes = import_open_clip().get_model_tokenize_cfg(model)
     rows, context = sizes["vocab_size"], sizes["context_length"]
-    inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's own
+    inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's
     entries = read_attribute(tokenizer, "vocab_size") if inner is None else max(inner.get_vocab().values()) + 1
     if (inner is None and entries != rows) or entries > rows:
         raise ModelError(
