@@ -27,7 +27,7 @@ NEEDS = [
     ("video", ("av", "cv2"), ["builders/video/*.py"]),
     ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),
     ("diffusion", ("torch", "diffusers"), ["../tellapart_render/diffusion/*.py"]),
-    ("board", ("fastapi", "sqlmodel"), ["board/*.py", "board/views/*.py", "board/submissions/*.py"]),
+    ("board", ("fastapi", "sqlmodel"), ["api/board.py", "board/*.py", "board/views/*.py", "board/submissions/*.py"]),
     ("plot", ("matplotlib",), ["api/interchange.py", "report/plots/*.py"]),
 ]
 

@@ -17,21 +17,46 @@ from tellapart.moved import open_former_rooms
 
 if TYPE_CHECKING:
     from tellapart import metrics as metrics
+    from tellapart.api.annotate import annotate_agree as annotate_agree
+    from tellapart.api.annotate import annotate_export as annotate_export
+    from tellapart.api.annotate import annotate_import as annotate_import
+    from tellapart.api.annotate import annotate_ls as annotate_ls
     from tellapart.api.annotate import export_study as export_study
     from tellapart.api.audit import audit as audit
+    from tellapart.api.board import board_accept as board_accept
+    from tellapart.api.board import board_backup as board_backup
+    from tellapart.api.board import board_check as board_check
+    from tellapart.api.board import board_export as board_export
+    from tellapart.api.board import board_user as board_user
+    from tellapart.api.board import serve as serve
     from tellapart.api.build import build as build
+    from tellapart.api.cache import cache_ls as cache_ls
+    from tellapart.api.cache import cache_prune as cache_prune
     from tellapart.api.compare import compare as compare
+    from tellapart.api.costs import check as check
+    from tellapart.api.costs import time as time
     from tellapart.api.evaluate import evaluate as evaluate
     from tellapart.api.evaluate import load_pairs as load_pairs
+    from tellapart.api.evaluate import run as run
     from tellapart.api.evaluate import score as score
+    from tellapart.api.interchange import convert as convert
     from tellapart.api.interchange import export as export
+    from tellapart.api.interchange import gap as gap
+    from tellapart.api.interchange import import_results as import_results
     from tellapart.api.interchange import paper_table as paper_table
     from tellapart.api.interchange import plot as plot
+    from tellapart.api.interchange import regions as regions
+    from tellapart.api.interchange import table as table
+    from tellapart.api.listing import ls as ls
+    from tellapart.api.negatives import detect as detect
+    from tellapart.api.negatives import mine as mine
     from tellapart.api.plugins import load_plugin as load_plugin
     from tellapart.api.probe import PairProbe as PairProbe
+    from tellapart.api.push import push as push
     from tellapart.api.run import Run as Run
     from tellapart.api.run import open_run as open_run
     from tellapart.api.train import train as train
+    from tellapart.api.training import show as show
     from tellapart.benchmarks.benchmark import Benchmark as Benchmark
     from tellapart.benchmarks.find import find_benchmark as find_benchmark
     from tellapart.data.folder import read_pair_set as read_pair_set
@@ -72,28 +97,53 @@ _WHERE = {
     "Scores": "data.scores",
     "Settings": "evaluation.run",
     "TellapartError": "errors",
+    "annotate_agree": "api.annotate",
+    "annotate_export": "api.annotate",
+    "annotate_import": "api.annotate",
+    "annotate_ls": "api.annotate",
     "audit": "api.audit",
+    "board_accept": "api.board",
+    "board_backup": "api.board",
+    "board_check": "api.board",
+    "board_export": "api.board",
+    "board_user": "api.board",
     "build": "api.build",
+    "cache_ls": "api.cache",
+    "cache_prune": "api.cache",
+    "check": "api.costs",
     "choice_score": "metrics.choice",
     "compare": "api.compare",
+    "convert": "api.interchange",
+    "detect": "api.negatives",
     "evaluate": "api.evaluate",
     "export": "api.interchange",
     "export_study": "api.annotate",
     "find_benchmark": "benchmarks.find",
     "find_model": "models.find",
+    "gap": "api.interchange",
     "group_score": "metrics.pairs",
     "image_score": "metrics.pairs",
+    "import_results": "api.interchange",
     "load_pairs": "api.evaluate",
     "load_plugin": "api.plugins",
+    "ls": "api.listing",
+    "mine": "api.negatives",
     "open_run": "api.run",
     "paper_table": "api.interchange",
     "plot": "api.interchange",
+    "push": "api.push",
     "read_pair_set": "data.folder",
     "read_result": "records.run_folder",
     "read_samples": "records.run_folder",
     "read_scores": "models.memory.external",
+    "regions": "api.interchange",
+    "run": "api.evaluate",
     "score": "api.evaluate",
+    "serve": "api.board",
+    "show": "api.training",
+    "table": "api.interchange",
     "text_score": "metrics.pairs",
+    "time": "api.costs",
     "train": "api.train",
     "write_pair_set": "data.folder",
 }

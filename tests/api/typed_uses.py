@@ -104,6 +104,19 @@ def metrics() -> None:
     print(value, ta.METRICS["group_score"].title)
 
 
+def commands() -> None:
+    run: Run = ta.run("oracle", limit=5)
+    rows = ta.mine("rows.jsonl", "demo-encoder", "out.jsonl", scorer="oracle", seed=1).rows
+    ta.convert(run, to="lm-eval", out="scores.json")
+    ta.annotate_export("i2t", "demo", "study", annotators="ann")
+    ta.cache_prune(models=["oracle"])
+    ta.ls(7)  # wrong
+    ta.mine("rows.jsonl", "demo-encoder", "out.jsonl", scoerer="oracle")  # wrong
+    ta.serve(prot=8421)  # wrong
+    ta.import_result("a.json", "runs/a")  # wrong
+    print(rows)
+
+
 def objects() -> None:
     scores = Scores(("1",), np.zeros((1, 2, 2), np.float32), "similarity")
     ta.score("demo", scores)

@@ -49,7 +49,7 @@ def test_serve_shows_the_runs_without_any_configuration(write_run, tmp_path: Pat
 def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with raises(RunError, f"127.0.0.1:{port}", "--host", "--port"):
+        with raises(RunError, f"127.0.0.1:{port}", "host=", "port="):
             CliRunner().invoke(serve_app, ["--port", str(port), "--runs", str(tmp_path)], catch_exceptions=False)
 
 

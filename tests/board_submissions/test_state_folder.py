@@ -96,7 +96,7 @@ def test_a_token_of_the_command_line_has_the_role_that_was_asked_for(
     user_command("root", board, role="admin", days=1)
     output = capsys.readouterr().out
     assert re.search(r"shown this once: tap_\w+", output)
-    with raises(DataError, "--role", "user"):
+    with raises(DataError, "role=", "user"):
         user_command("root", board, role="reader", days=1)
     assert "tap_" not in capsys.readouterr().out
 

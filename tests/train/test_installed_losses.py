@@ -10,7 +10,7 @@ from tiny_fusion import blip
 from training_sets import config, logged
 
 from facts import raises
-from tellapart.api.listing import listing
+from tellapart.api.listing import ls
 from tellapart.catalog import LOSSES
 from tellapart.errors import DataError
 from tellapart.train.config import loss_options
@@ -93,7 +93,7 @@ def test_anything_else_is_refused(installed: None, name: str) -> None:
 
 
 def test_the_listing_has_the_first_line_of_every_loss(installed: None) -> None:
-    rows = {row["name"]: row["about"] for row in listing("losses")}
+    rows = {row["name"]: row["about"] for row in ls("losses")}
     assert list(rows)[: len(LOSSES)] == list(LOSSES)
     assert rows["eqsim"].startswith("Return `itc` and EqSim's regularisation")
     assert rows["weighted"] == "Return itc times a weight." and rows["odd"].startswith("cannot be loaded: loss 'odd'")

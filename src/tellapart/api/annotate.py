@@ -23,10 +23,11 @@ from tellapart.models.memory.external import write_scores
 __all__ = [
     "ImportedAnswers",
     "WrittenStudy",
-    "agree",
+    "annotate_agree",
+    "annotate_export",
+    "annotate_import",
+    "annotate_ls",
     "export_study",
-    "import_answers",
-    "list_surveys",
     "print_findings",
 ]
 
@@ -67,7 +68,7 @@ class ImportedAnswers:
     of: int
 
 
-def export_study(
+def annotate_export(
     survey: str,
     pairs: PairsGiven,
     to: PathGiven,
@@ -102,7 +103,7 @@ def export_study(
         TellapartError: no such survey or set, or the folder holds something.
 
     >>> import tellapart as ta
-    >>> written = ta.export_study("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann,bob", sample=5)
+    >>> written = ta.annotate_export("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann,bob", sample=5)
     >>> sorted(path.name for path in (written.to / "pages").iterdir())
     ['ann.html', 'bob.html']
     """
@@ -116,7 +117,11 @@ def export_study(
     )
 
 
-def import_answers(
+#: The same by its former name.
+export_study = annotate_export
+
+
+def annotate_import(
     study: PathGiven,
     files: PathGiven | Sequence[PathGiven],
     *,
@@ -128,6 +133,14 @@ def import_answers(
 
     Raises:
         TellapartError: a file is not what its format says, or does not fit the study.
+
+    >>> import tellapart as ta
+    >>> study = ta.annotate_export("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann", sample=2).to
+    >>> sheet = study / "sheets" / "ann.csv"
+    >>> _ = sheet.write_text(sheet.read_text().replace(",,\\n", ",a,\\n"))  # answers "a" to each
+    >>> read = ta.annotate_import(study, sheet)
+    >>> len(read.answers), read.of, list(read.broken)
+    (4, 4, [])
     """
     folder = as_path(study, "study")
     key = read_study(folder)
@@ -151,7 +164,7 @@ def import_answers(
     )
 
 
-def agree(
+def annotate_agree(
     studies: PathGiven | Sequence[PathGiven],
     *,
     groups: PathGiven | None = None,
@@ -162,6 +175,14 @@ def agree(
 
     Raises:
         TellapartError: a folder is no study with answers, or they are not of one pair set.
+
+    >>> import tellapart as ta
+    >>> study = ta.annotate_export("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann", sample=2).to
+    >>> sheet = study / "sheets" / "ann.csv"
+    >>> _ = sheet.write_text(sheet.read_text().replace(",,\\n", ",a,\\n"))  # answers "a" to each
+    >>> _ = ta.annotate_import(study, sheet)
+    >>> ta.annotate_agree(study).studies[0].answers
+    4
     """
     answered = [(each.study, each.answers) for each in map(read_earlier, as_paths(studies, "studies"))]
     found = findings(answered, read_groups(as_path(groups, "groups")) if groups else None, seed=seed)
@@ -170,10 +191,10 @@ def agree(
     return found
 
 
-def list_surveys() -> list[Mapping[str, str]]:
+def annotate_ls() -> list[Mapping[str, str]]:
     """Return name, title and source of every survey.
 
-    >>> {"name", "title", "source"} == set(list_surveys()[0])
+    >>> {"name", "title", "source"} == set(annotate_ls()[0])
     True
     """
     return [{"name": each.name, "title": each.title, "source": each.source} for each in SURVEYS.values()]

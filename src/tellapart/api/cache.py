@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -12,13 +13,13 @@ from tellapart.errors import StoreError, quote
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.models.store.prepared import kept_preparations, prepared_path
 
-__all__ = ["list_cache", "prune_cache"]
+__all__ = ["cache_ls", "cache_prune"]
 
 #: What SQLite keeps beside a database while it is in use.
 _BESIDE = ("", "-wal", "-shm")
 
 
-def list_cache(cache: PathGiven | None = None) -> dict[str, Any]:
+def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     """Return what a cache folder keeps: of each model the vectors and scores, of each preprocessing the pictures.
 
     Args:
@@ -31,7 +32,7 @@ def list_cache(cache: PathGiven | None = None) -> dict[str, Any]:
     >>> folder = getfixture("tmp_path")
     >>> with EmbeddingStore(folder / "store.sqlite") as store:
     ...     store.put_vectors("a fingerprint", {"00" * 32: np.ones(3, np.float32)})
-    >>> list_cache(folder)["models"]
+    >>> cache_ls(folder)["models"]
     [{'fingerprint': 'a fingerprint', 'name': '', 'vectors': 1, 'scores': 0}]
     """
     store = _store(cache)
@@ -48,8 +49,12 @@ def list_cache(cache: PathGiven | None = None) -> dict[str, Any]:
     }
 
 
-def prune_cache(
-    cache: PathGiven | None = None, *, models: Any = (), prepared: bool = False, everything: bool = False
+def cache_prune(
+    cache: PathGiven | None = None,
+    *,
+    models: str | Sequence[str] = (),
+    prepared: bool = False,
+    everything: bool = False,
 ) -> dict[str, Any]:
     """Delete what a cache folder keeps, and return how many bytes that freed: `{"folder": ..., "freed": ...}`.
 
@@ -63,6 +68,10 @@ def prune_cache(
 
     Raises:
         StoreError: nothing was named, no model is called so, or a file is no store or cannot be written.
+
+    >>> import tellapart as ta
+    >>> ta.cache_prune(getfixture("tmp_path"), everything=True)["freed"]
+    0
     """
     chosen = as_names(models)
     if not (chosen or prepared or everything):

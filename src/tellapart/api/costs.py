@@ -17,7 +17,7 @@ from tellapart.models.memory.function import as_model
 from tellapart.models.options import ModelOptions
 from tellapart.records.timing_record import Timings, write_timings
 
-__all__ = ["check", "measure_costs"]
+__all__ = ["check", "time"]
 
 #: Items on which a model of the user's own is checked.
 _CHECKED = "30"
@@ -39,6 +39,10 @@ def check(
 
     Raises:
         TellapartError: the model cannot be found.
+
+    >>> import tellapart as ta
+    >>> all(gate.passed for gate in ta.check())  # doctest: +SKIP
+    True
     """
     subject = None
     if isinstance(model, str):
@@ -54,7 +58,7 @@ def check(
     return gates
 
 
-def measure_costs(
+def time(
     models: str | Sequence[str],
     benchmark: str = "demo",
     *,
@@ -85,6 +89,10 @@ def measure_costs(
 
     Raises:
         TellapartError: a name is unknown, or a model cannot be timed.
+
+    >>> import tellapart as ta
+    >>> ta.time("demo-encoder", repeats=20).models[0].model  # doctest: +SKIP
+    'demo-encoder'
     """
     settings = TimingSettings(
         benchmark=open_benchmark(benchmark),

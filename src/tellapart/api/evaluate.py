@@ -43,7 +43,7 @@ from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs, read_result
 
-__all__ = ["describe_kept", "evaluate", "load_pairs", "open_store", "score"]
+__all__ = ["describe_kept", "evaluate", "load_pairs", "open_store", "run", "score", "use_store"]
 
 #: The embedding store: its folder, a store that is open, False for one in memory, None for the user's own.
 CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
@@ -155,10 +155,14 @@ def evaluate(
         settings = replace(settings, models=tuple(_model(each, batched) for each in as_tuple(models, "models")))
     with ExitStack() as held:
         folder = held.enter_context(_run_folder(out))
-        store = cache if isinstance(cache, EmbeddingStore) else held.enter_context(open_store(cache))
+        store = held.enter_context(use_store(cache))
         report = held.enter_context(reporting(progress))
         leads = run_in_ranks(settings, folder, store=store, command=command, progress=report)
     return Run(folder, scratch=out is None, leads=bool(leads))
+
+
+#: The same by the name of the command.
+run = evaluate
 
 
 def score(
@@ -255,6 +259,21 @@ def open_store(cache: PathGiven | Literal[False] | None = None) -> EmbeddingStor
     if cache is False:
         return EmbeddingStore(None)
     return EmbeddingStore(default_store_path() if cache is None else as_path(cache, "cache") / "store.sqlite")
+
+
+@contextmanager
+def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
+    """Yield the embedding store that `open_store` opens, and close it; one that is open is yielded as it is.
+
+    >>> with use_store(False) as store:
+    ...     store.where
+    'the store in memory'
+    """
+    if isinstance(cache, EmbeddingStore):
+        yield cache
+        return
+    with open_store(cache) as store:
+        yield store
 
 
 def describe_kept(folder: Path, store: EmbeddingStore) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations
@@ -11,7 +13,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.catalog import nearest
 from tellapart.data.progress import Progress
-from tellapart.errors import ModelError, UnknownNameError, quote
+from tellapart.errors import ModelError, RunError, UnknownNameError, quote
 from tellapart.evaluation.export import Exported
 from tellapart.evaluation.export import export as write_template
 from tellapart.evaluation.gap import Gaps
@@ -23,6 +25,7 @@ from tellapart.records.result import Result
 from tellapart.records.run_folder import read_result, write_text_file
 from tellapart.report.benchmark_agreement import Agreeing
 from tellapart.report.interchange.foreign import import_results as read_files
+from tellapart.report.interchange.formats import FORMATS
 from tellapart.report.interchange.formats import convert as write_as
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
@@ -31,15 +34,16 @@ from tellapart.report.plots.prepare import PlotSettings, prepare_plot
 from tellapart.report.plots.style import write_picture
 
 __all__ = [
+    "Converted",
     "agreement",
     "convert",
-    "convert_model",
     "export",
-    "gaps",
-    "import_regions",
+    "gap",
     "import_results",
     "paper_table",
     "plot",
+    "regions",
+    "table",
 ]
 
 _FORMATS = {"markdown": write_markdown, "latex": write_latex, "csv": write_csv}
@@ -78,41 +82,95 @@ def import_results(
 
     Raises:
         TellapartError: a file is none of theirs.
+
+    >>> import tellapart as ta
+    >>> ta.import_results("clip_benchmark.json", "runs/imported").model.name  # doctest: +SKIP
+    'ViT-B-32/openai'
     """
     return read_files(as_paths(files, "files"), as_path(out, "out"), command=command, model=model)
 
 
-def convert(run: PathGiven, to: str, *, card: PathGiven | None = None, out: PathGiven | None = None) -> str:
-    """Return a run's results for model cards on the hub, or as lm-evaluation-harness writes them; `out` writes a file.
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A run's results in another format, or a model in another folder.
+
+    Attributes:
+        text: the results; None of a model.
+        folder: the model's; None of results.
+        parameters: how many the model has; None of results.
+    """
+
+    text: str | None = None
+    folder: Path | None = None
+    parameters: int | None = None
+
+
+def convert(
+    source: PathGiven,
+    folder: PathGiven | None = None,
+    *,
+    to: str | None = None,
+    tokenizer: PathGiven | None = None,
+    card: PathGiven | None = None,
+    out: PathGiven | None = None,
+) -> Converted:
+    """Write a model as safetensors or ONNX, or a run's results for model cards on the hub or as lm-eval does.
+
+    A model in its authors' file (`albef:FILE`) becomes a folder without a pickle, and `compact:FOLDER` one for ONNX
+    Runtime.
+
+    Args:
+        source: a model, or a run folder.
+        folder: of a model: the new folder.
+        to: of a run: the format of its results.
+        tokenizer: of a model: its tokenizer's folder, if not beside the file or on the hub.
+        card: of a run: a model card on disk, whose text with the results put in is returned.
+        out: of a run: also write the text there.
 
     Raises:
-        TellapartError: the folder is no run, or there is no such format.
+        TellapartError: an argument of a run is given with a model, or the other way round; the folder is no run, there
+            is no such format, the model has no such file, or the new folder holds something.
+
+    >>> import tellapart as ta
+    >>> run = ta.evaluate("oracle", "demo", limit=20)
+    >>> ta.convert(run, to="lm-eval").text[:1]
+    '{'
     """
-    text = write_as(read_result(as_path(run, "run")), to, None if card is None else as_path(card, "card"))
+    if to is None:
+        _refuse_arguments({"card": card, "out": out}, "goes with a run, and so with to=FORMAT")
+        if folder is None:
+            raise RunError(
+                f"convert {source}: name the output: of a model a new folder (tellapart convert {source} FOLDER), "
+                f"of a run to={', to='.join(FORMATS)}"
+            )
+        new = as_path(folder, "folder")
+        return Converted(folder=new, parameters=_convert_model(os.fspath(source), new, tokenizer))
+    _refuse_arguments(
+        {"folder": folder, "tokenizer": tokenizer}, "goes with a model; a run's results are written with out="
+    )
+    text = write_as(read_result(as_path(source, "source")), to, None if card is None else as_path(card, "card"))
     if out is not None:
         write_text_file(as_path(out, "out"), text)
-    return text
+    return Converted(text=text)
 
 
-def convert_model(model: str, folder: PathGiven, *, tokenizer: PathGiven | None = None) -> int:
-    """Write a model as another folder; return how many parameters it has.
+def _refuse_arguments(given: Mapping[str, PathGiven | None], reason: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise RunError(f"convert: {name}={os.fspath(value)} {reason}")
 
-    One in its authors' file (`albef:FILE`) becomes a folder without a pickle, `compact:FOLDER` one for ONNX Runtime.
 
-    Raises:
-        TellapartError: the model has no such file, or the folder holds something already.
-    """
-    prefix = declared_prefix(str(model))
-    if prefix is None or prefix.convert is None or not str(model).partition(":")[2].strip():
+def _convert_model(model: str, folder: Path, tokenizer: PathGiven | None) -> int:
+    prefix = declared_prefix(model)
+    if prefix is None or prefix.convert is None or not model.partition(":")[2].strip():
         raise ModelError(
-            f"convert_model({quote(model)}): no model that can be converted; write one of "
+            f"convert({quote(model)}): no model that can be converted; write one of "
             f"{', '.join(name_forms(can_convert=True))}"
         )
-    vocabulary = None if tokenizer is None else as_path(tokenizer, "tokenizer")
-    return prefix.convert(str(model), as_path(folder, "folder"), vocabulary)
+    return prefix.convert(model, folder, None if tokenizer is None else as_path(tokenizer, "tokenizer"))
 
 
-def import_regions(
+def regions(
     files: PathGiven | Sequence[PathGiven],
     images: PathGiven,
     out: PathGiven = "regions.safetensors",
@@ -123,12 +181,16 @@ def import_regions(
 
     Raises:
         TellapartError: a file is none of theirs, or names none of the images.
+
+    >>> import tellapart as ta
+    >>> ta.regions("val2014_obj36.tsv", "val2014").images  # doctest: +SKIP
+    5000
     """
     sources = as_paths(files, "files")
     return take_regions(sources, as_path(images, "images"), as_path(out, "out"), progress)
 
 
-def paper_table(
+def table(
     runs: PathGiven | Sequence[PathGiven],
     form: str = "markdown",
     *,
@@ -165,7 +227,7 @@ def paper_table(
         TellapartError: a folder is no run, there is no such format, or what they measured cannot be laid out so.
 
     >>> import tellapart as ta
-    >>> print(ta.paper_table(ta.evaluate("oracle", "demo", limit=20)).splitlines()[0])
+    >>> print(ta.table(ta.evaluate("oracle", "demo", limit=20)).splitlines()[0])
     **demo, 20 of 300 items, percent**
     """
     settings = TableSettings(
@@ -180,12 +242,16 @@ def paper_table(
     )
     if form not in (known := (*_FORMATS, "json")):
         hint = nearest(form, known) if isinstance(form, str) else ""
-        raise UnknownNameError(f"paper_table(form={quote(form)}){hint or ';'} the formats are {', '.join(known)}")
-    table = lay_out(as_paths(runs, "runs"), layout, settings)
-    text = write_json(table) if form == "json" else _FORMATS[form](table, intervals=intervals)
+        raise UnknownNameError(f"table(form={quote(form)}){hint or ';'} the formats are {', '.join(known)}")
+    laid_out = lay_out(as_paths(runs, "runs"), layout, settings)
+    text = write_json(laid_out) if form == "json" else _FORMATS[form](laid_out, intervals=intervals)
     if out is not None:
         write_text_file(as_path(out, "out"), text)
     return text
+
+
+#: The same by its former name.
+paper_table = table
 
 
 def plot(
@@ -259,10 +325,14 @@ def agreement(
     return read_agreement(as_paths(runs, "runs"), tuple(benchmarks), labels)
 
 
-def gaps(runs: Sequence[PathGiven]) -> Gaps:
+def gap(runs: Sequence[PathGiven]) -> Gaps:
     """Return what models lose out of domain: every task that a run measured on both sides, and the correlation.
 
     Raises:
         RunError: a folder is no run, or none measured both sides.
+
+    >>> import tellapart as ta
+    >>> ta.gap(["runs/coco-and-vlue"]).correlation  # doctest: +SKIP
+    {'nlvr2: accuracy': 0.75}
     """
     return measure_gaps(as_paths(runs, "runs"))

@@ -16,10 +16,10 @@ from tellapart.models.find import find_model
 from tellapart.tasks.registry import find_task
 from tellapart.train.losses.loss import find_loss
 
-__all__ = ["listing"]
+__all__ = ["ls"]
 
 
-def listing(what: str, *, data: PathGiven | None = None) -> list[dict[str, Any]]:
+def ls(what: str, *, data: PathGiven | None = None) -> list[dict[str, Any]]:
     """Return one row a benchmark, model, loss or builder, those of plugins that are loaded too.
 
     Args:
@@ -29,7 +29,7 @@ def listing(what: str, *, data: PathGiven | None = None) -> list[dict[str, Any]]
     Raises:
         UnknownNameError: `what` is none of these.
 
-    >>> listing("benchmarks")[0]["name"]
+    >>> ls("benchmarks")[0]["name"]
     'demo'
     """
     rows: dict[str, Callable[[], list[dict[str, Any]]]] = {

@@ -8,41 +8,18 @@ from functools import partial
 from pathlib import Path
 
 from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path
-from tellapart.api.evaluate import load_pairs
+from tellapart.api.evaluate import CacheGiven, load_pairs, use_store
 from tellapart.api.plugins import open_model
 from tellapart.api.progress import reporting
 from tellapart.auditing.detectors import Detection, DetectorSettings
 from tellapart.auditing.detectors import detect as fit_and_measure
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.deferred import find_deferred
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import write_text_file
 from tellapart.train.data.rows import images_root, read_rows, write_rows
 from tellapart.train.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
 
-__all__ = ["DetectorSettings", "Mined", "MiningOptions", "detect", "detection_text", "mine"]
-
-
-@dataclass(frozen=True, slots=True)
-class MiningOptions:
-    """How negatives are found.
-
-    Attributes:
-        scorer: scores captions of near images, and the hardest are taken; the nearest images alone if None.
-        reading: which of the scorer's readings is used.
-        nearest: near images of each: 128 with a scorer, else 3, as for NegCLIP.
-        negatives: false captions a row, with a scorer.
-        hard: of them the hardest; the others are drawn.
-        device, seed: of the models, and of what is drawn.
-    """
-
-    scorer: str | None = None
-    reading: str | None = None
-    nearest: int | None = None
-    negatives: int = 15
-    hard: int = 8
-    device: str = "cpu"
-    seed: int = 0
+__all__ = ["Mined", "detect", "detection_text", "mine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +36,54 @@ def mine(
     model: str,
     out: PathGiven,
     *,
-    options: MiningOptions | None = None,
+    scorer: str | None = None,
+    reading: str | None = None,
+    nearest: int | None = None,
+    negatives: int = 15,
+    hard: int = 8,
     images: PathGiven | None = None,
     outside_images: bool = False,
     limit: int | None = None,
-    store: EmbeddingStore,
+    device: str = "cpu",
+    seed: int = 0,
+    cache: CacheGiven = None,
     progress: ProgressGiven = None,
 ) -> Mined:
     """Find hard negatives among training images and captions: by the nearest images, or coarse to fine by a scorer.
 
+    Args:
+        rows: training rows: a JSONL file with image and caption, a pair set's folder, a TSV.
+        model: a dual encoder: its vectors find the nearest images.
+        out: the JSONL file to write, which `train` reads.
+        scorer: scores captions of near images, and the hardest are taken; the nearest images alone if not given.
+        reading: which of the scorer's readings is used.
+        nearest: near images of each: 128 with a scorer, else 3, as for NegCLIP.
+        negatives: false captions a row, with a scorer.
+        hard: of them the hardest; the others are drawn.
+        images, outside_images: the folder of the images, the file's if not given; whether they may lie outside of it.
+        limit: only the first so many rows.
+        device, seed: of the models, and of the draws.
+        cache, progress: as of `evaluate`.
+
     Raises:
         TellapartError: the rows cannot be read, or a model cannot be found.
+
+    >>> import tellapart as ta
+    >>> out = getfixture("tmp_path") / "rows.jsonl"
+    >>> ta.mine("examples/eqsim_ablation/smoke_scenes", "demo-encoder", out, limit=4, nearest=1, cache=False).rows
+    8
     """
-    options = options or MiningOptions()
     folder, to = None if images is None else as_path(images, "images"), as_path(out, "out")
     root = images_root(rows, folder)
     source = read_rows([rows], Path(), None if folder is None else str(folder), limit=limit, outside=outside_images)
-    with reporting(progress) as report:
+    with use_store(cache) as store, reporting(progress) as report:
         update = None if report is None else report(to.name)
-        features = find_deferred(open_model(model), ModelOptions(device=options.device), store)
-        if options.scorer is None:
-            mined = nearest_images(source, features, store=store, count=options.nearest or 3, progress=update)
+        features = find_deferred(open_model(model), ModelOptions(device=device), store)
+        if scorer is None:
+            mined = nearest_images(source, features, store=store, count=nearest or 3, progress=update)
         else:
-            settings = MiningSettings(options.nearest or 128, options.negatives, options.hard, options.seed)
-            reading = ModelOptions(device=options.device, reading=options.reading)
-            judge = find_deferred(open_model(options.scorer), reading, store)
+            settings = MiningSettings(nearest or 128, negatives, hard, seed)
+            judge = find_deferred(open_model(scorer), ModelOptions(device=device, reading=reading), store)
             mined = coarse_to_fine(source, features, judge, store=store, settings=settings, progress=update)
     write_rows(to, mined, root, outside=outside_images)
     return Mined(to, len(mined), root)
@@ -94,28 +94,42 @@ def detect(
     model: str,
     *,
     trained_on: PairsGiven | None = None,
-    settings: DetectorSettings | None = None,
-    device: str = "cpu",
+    folds: int = 5,
     data: PathGiven | None = None,
     images: PathGiven | None = None,
     outside_images: bool = False,
-    store: EmbeddingStore,
+    device: str = "cpu",
+    seed: int = 0,
+    cache: CacheGiven = None,
     out: PathGiven | None = None,
     progress: ProgressGiven = None,
 ) -> Detection:
     """Tell natural from synthetic by frozen features, and play the benchmark by that alone.
 
+    Args:
+        pairs: a pair set, its folder, or a benchmark: first natural, second synthetic.
+        model: a dual encoder, which stays frozen.
+        trained_on: fit the heads on this set; on the other folds of the same one if not given.
+        folds: parts, of clusters that stay together.
+        data, images, outside_images, device, cache, progress: as of `evaluate`.
+        seed: of the folds and the bootstrap.
+        out: also write the record there, as JSON.
+
     Raises:
         TellapartError: a set or the model cannot be found, or it is no dual encoder.
+
+    >>> import tellapart as ta
+    >>> ta.detect("bivlc", "open_clip:ViT-B-32-quickgelu/openai", data="files").items  # doctest: +SKIP
+    2933
     """
     load = partial(load_pairs, data=data, images=images, outside_images=outside_images)
-    with reporting(progress) as report:
+    with use_store(cache) as store, reporting(progress) as report:
         detection = fit_and_measure(
             load(pairs),
             find_deferred(open_model(model), ModelOptions(device=device), store),
             store=store,
             trained_on=None if trained_on is None else load(trained_on),
-            settings=settings or DetectorSettings(),
+            settings=DetectorSettings(folds=folds, seed=seed),
             progress=None if report is None else report("detect"),
         )
     if out is not None:

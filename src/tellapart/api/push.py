@@ -52,6 +52,10 @@ def push(
 
     Raises:
         TellapartError: there is no token, or the hub refuses it or cannot be reached.
+
+    >>> import tellapart as ta
+    >>> list(ta.push("runs/mine", "me/my-clip", dry_run=True).files.files)  # doctest: +SKIP
+    ['README.md']
     """
     repository = HubRepository(repo, "dataset" if benchmark else "model")
     alone = dry_run and repository.offline and not benchmark

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.api.arguments import PathGiven, as_path
+from tellapart.api.run import Run, open_run
 from tellapart.train.record import RECORD, TrainRecord, read_record
 from tellapart.train.report.page import PAGE, write_training_report
 from tellapart.train.report.results import print_seeds, print_trained, seeds_json, trained_json
 from tellapart.train.seeds import read_seeds
 
-__all__ = ["Trained", "open_training"]
+__all__ = ["Trained", "open_training", "show"]
 
 
 class Trained:
@@ -71,3 +72,22 @@ def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained
     if any(path.glob(f"seed-*/{RECORD}")):
         return Trained(path, read_seeds(path), seeds=True)
     return None
+
+
+def show(run: PathGiven, *, outside_images: bool = False) -> Run | Trained:
+    """Open a run folder, or the folder of a training run or of its seeds; the result prints itself.
+
+    Args:
+        run: the folder.
+        outside_images: of a training run: pictures of its page may lie outside of the folders of its data.
+
+    Raises:
+        RunError: it holds no run.
+
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path") / "oracle"
+    >>> _ = ta.evaluate("oracle", "demo", limit=10, out=folder)
+    >>> ta.show(folder).models
+    ['oracle']
+    """
+    return open_training(run, outside_images=outside_images) or open_run(run)

@@ -23,7 +23,7 @@ def _annotate() -> None:
 @app.command("export", cls=OnceCommand)
 def export_command(
     survey: Annotated[str, typer.Argument(help="A survey (`tellapart annotate ls`).")],
-    benchmark: BenchmarkName,
+    pairs: BenchmarkName,
     to: Annotated[Path, typer.Option("--to", help="The study's folder; new or empty.")],
     annotators: Annotated[str, typer.Option("--annotators", help="How many (3), or their names (ann,bob).")] = "1",
     each: Annotated[
@@ -47,15 +47,15 @@ def export_command(
     ] = "",
     data: Data = None,
     images: Images = None,
-    outside: Outside = False,
+    outside_images: Outside = False,
     as_json: Json = False,
 ) -> None:
     """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key."""
-    from tellapart.api.annotate import export_study
+    from tellapart.api.annotate import annotate_export
 
-    written = export_study(
+    written = annotate_export(
         survey,
-        benchmark,
+        pairs,
         to,
         annotators=annotators,
         each=each,
@@ -66,7 +66,7 @@ def export_command(
         prefix=prefix,
         data=data,
         images=images,
-        outside_images=outside,
+        outside_images=outside_images,
     )
     study, largest = written.study, written.largest
     if as_json:
@@ -110,9 +110,9 @@ def import_command(
     as_json: Json = False,
 ) -> None:
     """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice."""
-    from tellapart.api.annotate import import_answers
+    from tellapart.api.annotate import annotate_import
 
-    read = import_answers(study, files, partial=partial, answer_list=answer_list, records=records)
+    read = annotate_import(study, files, partial=partial, answer_list=answer_list, records=records)
     if as_json:
         rows = [{"task": answer.task, "problems": answer.problems} for answer in read.broken]
         counts = {"answers": len(read.answers), "skipped": read.skipped, "of": read.of}
@@ -140,9 +140,9 @@ def agree_command(
     as_json: Json = False,
 ) -> None:
     """Show how people agree, where they err, and the human row of a results table."""
-    from tellapart.api.annotate import agree, print_findings
+    from tellapart.api.annotate import annotate_agree, print_findings
 
-    agreement = agree(studies, groups=groups, scores=scores, seed=seed)
+    agreement = annotate_agree(studies, groups=groups, scores=scores, seed=seed)
     if as_json:
         return print_json(agreement.model_dump(mode="json"))
     print_findings(agreement)
@@ -154,9 +154,9 @@ def agree_command(
 @app.command("ls", cls=OnceCommand)
 def ls_command(as_json: Json = False) -> None:
     """List the surveys."""
-    from tellapart.api.annotate import list_surveys
+    from tellapart.api.annotate import annotate_ls
 
-    surveys = list_surveys()
+    surveys = annotate_ls()
     if as_json:
         return print_json(surveys)
     wide = max(len(each["name"]) for each in surveys)

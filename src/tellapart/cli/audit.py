@@ -14,7 +14,7 @@ __all__ = ["audit_command"]
 
 
 def audit_command(
-    pair_set: Annotated[
+    pairs: Annotated[
         str, typer.Argument(metavar="PAIRSET", help="A pair set's folder, or a benchmark (`tellapart ls benchmarks`).")
     ],
     against: Annotated[
@@ -41,7 +41,7 @@ def audit_command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a check warns.")] = False,
     data: Data = None,
     images: Images = None,
-    outside: Outside = False,
+    outside_images: Outside = False,
     open_card: Annotated[bool, typer.Option("--open", help="With --to: show its card.html in a browser.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -57,7 +57,7 @@ def audit_command(
         raise typer.BadParameter("--open shows the card that --to DIR writes; name a DIR")
     with interruptible(quiet=quiet) as progress:
         found = audit(
-            pair_set,
+            pairs,
             against=against,
             to=to,
             text_model=text_model,
@@ -66,7 +66,7 @@ def audit_command(
             read_images=not no_images,
             data=data,
             images=images,
-            outside_images=outside,
+            outside_images=outside_images,
             progress=progress.callback,
         )
     if as_json:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tellapart.cli.options import Json, print_json
-from tellapart.errors import DataError
 
-if TYPE_CHECKING:
-    from tellapart.board.submissions.hidden import HiddenSettings
-
-__all__ = ["read_hidden_settings"]
+# Commands; their docstrings are their help.
+__all__: list[str] = []
 
 BoardFile = Annotated[Path, typer.Option("--board", help="The board file (TOML), with hidden benchmarks.")]
 
@@ -24,15 +21,12 @@ def backup_command(
     as_json: Json = False,
 ) -> None:
     """Copy the state of a board's hidden benchmarks: accounts, files, truths, the secret. The board may be running."""
-    from tellapart.board.submissions.backup import back_up
+    from tellapart.api.board import board_backup
 
-    manifest = back_up(read_hidden_settings(board).submissions.state, target)
-    size = sum(file.bytes for file in manifest.files.values())
+    done = board_backup(target, board)
     if as_json:
-        return print_json({"to": str(target), "files": len(manifest.files), "bytes": size})
-    return typer.echo(
-        f"{len(manifest.files):,} files, {size:,} bytes in {target}; it holds the secret: keep it private"
-    )
+        return print_json({"to": str(target), "files": done.files, "bytes": done.bytes})
+    return typer.echo(f"{done.files:,} files, {done.bytes:,} bytes in {target}; it holds the secret: keep it private")
 
 
 def check_command(
@@ -43,18 +37,12 @@ def check_command(
     as_json: Json = False,
 ) -> None:
     """Check the state of a board's hidden benchmarks, or a backup of it: one line a problem, and exit status 1."""
-    from tellapart.board.submissions.backup import check_backup, check_state
+    from tellapart.api.board import board_check
 
-    if (backup is None) == (board is None):
-        raise DataError("name either a backup's folder or --board FILE, to say what is checked")
-    if backup is not None:
-        place, problems = backup, list(check_backup(backup))
-    else:
-        assert board is not None  # noqa: S101  (as was checked)
-        place = read_hidden_settings(board).submissions.state
-        problems = list(check_state(place)) if place.is_dir() else [f"there is no {place}: this board was never served"]
+    found = board_check(backup, board=board)
+    place, problems = found.checked, found.problems
     if as_json:
-        print_json({"checked": str(place), "problems": problems})
+        print_json({"checked": str(place), "problems": list(problems)})
     else:
         for problem in problems:
             typer.echo(problem)
@@ -66,25 +54,10 @@ def check_command(
 
 def accept_command(board: BoardFile, as_json: Json = False) -> None:
     """Take the state as it is after a part was lost or replaced, so that the board starts again."""
-    from tellapart.board.submissions.service import Submissions
+    from tellapart.api.board import board_accept
 
-    submissions = Submissions(read_hidden_settings(board), accept=True)
-    counters = submissions.database.counters()
+    accepted = board_accept(board)
     if as_json:
-        return print_json({"state": str(submissions.state), **counters})
-    listed = ", ".join(f"{number:,} {name}" for name, number in counters.items())
-    return typer.echo(f"{submissions.state} is taken as it is: {listed}. Tokens of another secret are void")
-
-
-def read_hidden_settings(board: Path) -> HiddenSettings:
-    """Read a board file that has hidden benchmarks.
-
-    Raises:
-        DataError: it has none, or is invalid.
-    """
-    from tellapart.board.submissions.hidden import read_hidden
-
-    settings = read_hidden(board)
-    if settings is None:
-        raise DataError(f"{board} has no hidden benchmarks; add a table [[hidden]] to it")
-    return settings
+        return print_json({"state": str(accepted.state), **accepted.counters})
+    listed = ", ".join(f"{number:,} {name}" for name, number in accepted.counters.items())
+    return typer.echo(f"{accepted.state} is taken as it is: {listed}. Tokens of another secret are void")

@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.board_state import read_hidden_settings
 from tellapart.cli.options import Json, print_json
-from tellapart.errors import DataError
 
 # A command's docstring is its help; its examples are in the tests.
 __all__: list[str] = []
@@ -23,22 +21,9 @@ def user_command(
     as_json: Json = False,
 ) -> None:
     """Add a user to a board with hidden benchmarks and print a token; an existing user gets another token."""
-    from tellapart.board.submissions.refused import RefusedError
-    from tellapart.board.submissions.service import Submissions
+    from tellapart.api.board import board_user
 
-    submissions = Submissions(read_hidden_settings(board))
-    accounts = submissions.accounts
-    try:
-        accounts.add(name, role, by="command line")  # type: ignore[arg-type]  # checked there
-    except RefusedError as refused:
-        if refused.status != 409:
-            raise
-        if (current := accounts.role(name)) != role:  # or the token would allow more, or less, than `--role` says
-            raise DataError(
-                f"{name} has the role {current}, not {role}; name --role {current}, or another user"
-            ) from refused
-    id_, token = accounts.issue(name, days=days, by="command line")
-    submissions.note_counters()
+    issued = board_user(name, board, role=role, days=days)
     if as_json:
-        return print_json({"user": name, "role": role, "token_id": id_, "token": token})
-    return typer.echo(f"token {id_} of {name}, shown this once: {token}")
+        return print_json({"user": name, "role": role, "token_id": issued.token_id, "token": issued.token})
+    return typer.echo(f"token {issued.token_id} of {name}, shown this once: {issued.token}")

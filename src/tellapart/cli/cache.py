@@ -20,9 +20,9 @@ cache_app = typer.Typer(
 @cache_app.command("ls", cls=OnceCommand)
 def list_command(cache: Cache = None, as_json: Json = False) -> None:
     """List what the cache folder keeps: vectors and scores of each model, pictures of each preprocessing."""
-    from tellapart.api.cache import list_cache
+    from tellapart.api.cache import cache_ls
 
-    kept = list_cache(cache)
+    kept = cache_ls(cache)
     if as_json:
         return print_json(kept)
     for file, size in kept["bytes"].items():
@@ -39,7 +39,7 @@ def list_command(cache: Cache = None, as_json: Json = False) -> None:
 @cache_app.command("prune", cls=OnceCommand)
 def prune_command(
     cache: Cache = None,
-    model: Annotated[
+    models: Annotated[
         list[str] | None,
         typer.Option(
             "--model", "-m", help="Its vectors and scores: its name, or how its fingerprint begins. Repeatable."
@@ -52,7 +52,7 @@ def prune_command(
     as_json: Json = False,
 ) -> None:
     """Delete what the cache folder keeps; it is computed again when it is needed."""
-    from tellapart.api.cache import prune_cache
+    from tellapart.api.cache import cache_prune
 
-    done = prune_cache(cache, models=tuple(model or ()), prepared=prepared, everything=everything)
+    done = cache_prune(cache, models=models or (), prepared=prepared, everything=everything)
     print_json(done) if as_json else typer.echo(f"{done['freed']:,} bytes freed in {done['folder']}")

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.options import Json, print_json
-from tellapart.errors import RunError
 from tellapart.report.interchange.formats import FORMATS
 
 __all__ = ["convert_command"]
@@ -38,31 +37,16 @@ def convert_command(
     as_json: Json = False,
 ) -> None:
     """Write a model as safetensors or ONNX, or a run's results (`--to`) for cards on the hub or as lm-eval does."""
-    from tellapart.api.interchange import convert, convert_model
+    from tellapart.api.interchange import convert
 
-    if to is None:
-        _refuse({"--card": card, "--out": out}, "goes with a run, and so with --to FORMAT")
-        if folder is None:
-            raise RunError(
-                f"convert {source}: name what to write: of a model a new folder (tellapart convert {source} FOLDER), "
-                f"of a run --to {', --to '.join(FORMATS)}"
-            )
-        parameters = convert_model(source, folder, tokenizer=tokenizer)
+    done = convert(source, folder, to=to, tokenizer=tokenizer, card=card, out=out)
+    if done.folder is None:
         if as_json:
-            print_json({"out": str(folder), "parameters": parameters})
+            print_json({"format": to, **({"text": done.text} if out is None else {"out": str(out)})})
         else:
-            opened = f"onnx:{folder}" if source.startswith("compact:") else str(folder)
-            typer.echo(f"written: {folder}, {parameters:,} parameters; it is opened with -m {opened}")
-        return
-    _refuse({"FOLDER": folder, "--tokenizer": tokenizer}, "goes with a model; a run's results are written with --out")
-    text = convert(source, to, card=card, out=out)
-    if as_json:
-        print_json({"format": to, **({"text": text} if out is None else {"out": str(out)})})
+            typer.echo(done.text if out is None else f"written: {out}", nl=out is not None)
+    elif as_json:
+        print_json({"out": str(folder), "parameters": done.parameters})
     else:
-        typer.echo(text if out is None else f"written: {out}", nl=out is not None)
-
-
-def _refuse(given: dict[str, Path | None], why: str) -> None:
-    for option, value in given.items():
-        if value is not None:
-            raise RunError(f"convert: {option} {value} {why}")
+        opened = f"onnx:{folder}" if source.startswith("compact:") else str(folder)
+        typer.echo(f"written: {folder}, {done.parameters:,} parameters; it is opened with -m {opened}")

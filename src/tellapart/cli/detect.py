@@ -15,7 +15,7 @@ __all__ = ["detect_command"]
 
 
 def detect_command(
-    pair_set: Annotated[
+    pairs: Annotated[
         str, typer.Argument(metavar="PAIRSET", help="A folder or a benchmark: first natural, second synthetic.")
     ],
     model: Annotated[str, typer.Option("-m", "--model", help="A dual encoder, which stays frozen.")],
@@ -26,7 +26,7 @@ def detect_command(
     folds: Annotated[int, typer.Option("--folds", min=2, help="Parts, whole clusters each.")] = 5,
     data: Data = None,
     images: Images = None,
-    outside: Outside = False,
+    outside_images: Outside = False,
     device: Device = "cpu",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the folds and the bootstrap.")] = 0,
     cache: Cache = None,
@@ -35,7 +35,7 @@ def detect_command(
     as_json: Json = False,
 ) -> None:
     """Tell natural from synthetic by frozen features, and play the benchmark by that alone."""
-    from tellapart.api.negatives import DetectorSettings, detect, detection_text
+    from tellapart.api.negatives import detect, detection_text
     from tellapart.auditing.show import print_detection
 
     with (
@@ -43,15 +43,16 @@ def detect_command(
         interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,
     ):
         detection = detect(
-            pair_set,
+            pairs,
             model,
             trained_on=trained_on,
-            settings=DetectorSettings(folds=folds, seed=seed),
+            folds=folds,
+            seed=seed,
             device=device,
             data=data,
             images=images,
-            outside_images=outside,
-            store=store,
+            outside_images=outside_images,
+            cache=store,
             out=out,
             progress=progress.callback,
         )

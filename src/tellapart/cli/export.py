@@ -18,18 +18,18 @@ def export_command(
     to: Annotated[Path, typer.Option("--to", help="The file: .csv or .jsonl.")],
     data: Data = None,
     images: Images = None,
-    outside: Outside = False,
+    outside_images: Outside = False,
     as_json: Json = False,
 ) -> None:
     """Write what a system elsewhere is to score or to answer: a benchmark's image-text pairs, or a task's records."""
     from tellapart.api.interchange import export
 
-    written = export(benchmark, to, data=data, images=images, outside_images=outside)
+    written = export(benchmark, to, data=data, images=images, outside_images=outside_images)
     if as_json:
         print_json({"to": str(to), written.noun: written.rows})
     else:
         location = ["--data", str(data)] if data else []
         location += ["--images", str(images)] if images else []
-        location += ["--outside-images"] if outside else []
+        location += ["--outside-images"] if outside_images else []
         next_command = shlex.join(["tellapart", "score", benchmark, "--scores", written.scores, *location])
         print(f"{written.rows:,} {written.noun} in {to}; {written.todo}, then: {next_command}")

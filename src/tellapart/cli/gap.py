@@ -17,10 +17,10 @@ def gap_command(
     as_json: Json = False,
 ) -> None:
     """Show what models lose out of domain: every task that a run measured on both sides, and the correlation."""
-    from tellapart.api.interchange import gaps
+    from tellapart.api.interchange import gap
     from tellapart.report.show import print_gaps
 
-    losses = gaps(runs)
+    losses = gap(runs)
     if as_json:
         print_json(losses.model_dump(mode="json"))
     else:

@@ -17,10 +17,10 @@ def ls_command(
     as_json: Json = False,
 ) -> None:
     """List benchmarks, and which of their files are there; models; or training losses."""
-    from tellapart.api.listing import listing
+    from tellapart.api.listing import ls
     from tellapart.report.listing import print_listing
 
-    rows = listing(what, data=data)
+    rows = ls(what, data=data)
     if as_json:
         print_json(rows)
     else:

@@ -27,6 +27,7 @@ from tellapart.cli.ls import ls_command
 from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
 from tellapart.cli.once import OnceCommand, load_plugins
+from tellapart.cli.parameters import options_of, restate
 from tellapart.cli.plot import plot_command
 from tellapart.cli.push import push_command
 from tellapart.cli.regions import regions_command
@@ -119,7 +120,8 @@ def main() -> NoReturn:
 def _fail(message: str, error: BaseException) -> NoReturn:
     if OnceCommand.debug:
         traceback.print_exception(error)
-    print(f"error: {message}", file=sys.stderr)
+    running = OnceCommand.running
+    print(f"error: {message if running is None else restate(message, options_of(running))}", file=sys.stderr)
     sys.exit(2)
 
 

@@ -36,7 +36,7 @@ def mine_command(
     images: Annotated[
         Path | None, typer.Option("--images", help="The folder of the images; the file's own if not given.")
     ] = None,
-    outside: Outside = False,
+    outside_images: Outside = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many rows.")] = None,
     device: Device = "cpu",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is drawn.")] = 0,
@@ -48,9 +48,8 @@ def mine_command(
 
     With --scorer coarse to fine, as EqSim does for ITM models; without it the nearest images alone, as NegCLIP does.
     """
-    from tellapart.api.negatives import MiningOptions, mine
+    from tellapart.api.negatives import mine
 
-    options = MiningOptions(scorer, reading, nearest, negatives, hard, device, seed)
     with (
         open_store(cache) as store,
         interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,
@@ -59,11 +58,17 @@ def mine_command(
             rows,
             model,
             out,
-            options=options,
+            scorer=scorer,
+            reading=reading,
+            nearest=nearest,
+            negatives=negatives,
+            hard=hard,
             images=images,
-            outside_images=outside,
+            outside_images=outside_images,
             limit=limit,
-            store=store,
+            device=device,
+            seed=seed,
+            cache=store,
             progress=progress.callback,
         )
     if as_json:

@@ -15,9 +15,11 @@ class OnceCommand(TyperCommand):
 
     Attributes:
         debug: whether an error shows its traceback, in this process.
+        running: the command that was parsed last.
     """
 
     debug: ClassVar[bool] = False
+    running: ClassVar[OnceCommand | None] = None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line.
@@ -26,6 +28,7 @@ class OnceCommand(TyperCommand):
             UsageError: an option of one value is given twice.
             PluginError: a plugin cannot be loaded.
         """
+        OnceCommand.running = self
         args = self._take_shared(ctx, list(args))
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         seen = set()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 __all__ = [
+    "NEGATIONS",
     "BenchmarkName",
     "Bundle",
     "Cache",
@@ -31,6 +32,9 @@ __all__ = [
     "labels_of",
     "print_json",
 ]
+
+#: Options that say no, and the parameters of the Python interface that they are the opposite of.
+NEGATIONS = {"no_cache": "cache", "no_images": "read_images", "no_tiers": "with_tiers"}
 
 _MODEL = "A model (`tellapart ls models`): a name, a file, a folder or a hub id. Repeatable."
 

@@ -24,11 +24,11 @@ def plot_command(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The file to write: .pdf, .svg or .png.")],
-    benchmark: Annotated[
+    benchmarks: Annotated[
         list[str] | None,
         typer.Option("-b", "--benchmark", help="Which; pareto takes the mean of several, agree compares several."),
     ] = None,
-    metric: Annotated[
+    metrics: Annotated[
         list[str] | None,
         typer.Option("--metric", help="Which; those of a first look if not given. Repeatable."),
     ] = None,
@@ -41,7 +41,7 @@ def plot_command(
         typer.Option("--costs", help="Pareto's costs: a file of `tellapart time`, or CSV: model, and what it costs."),
     ] = None,
     cost: Annotated[str, typer.Option("--cost", help="latency, parameters, flops or memory.")] = "latency",
-    label: Labels = None,
+    labels: Labels = None,
     sort: Sort = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tests behind tiers.")] = 0,
     as_json: Json = False,
@@ -53,20 +53,20 @@ def plot_command(
         kind,
         runs,
         out,
-        benchmarks=tuple(benchmark or ()),
-        metrics=tuple(metric or ()),
+        benchmarks=benchmarks or (),
+        metrics=metrics or (),
         item=item,
         tag=tag,
         costs=costs,
         cost=cost,
         seed=seed,
-        labels=labels_of(label),
+        labels=labels_of(labels),
         sort=sort,
     )
     if as_json:
         said: dict[str, Any] = {"kind": kind, "out": str(out)}
         if kind == "agree":
-            said |= asdict(agreement(runs, benchmarks=tuple(benchmark or ()), labels=labels_of(label)))
+            said |= asdict(agreement(runs, benchmarks=benchmarks or (), labels=labels_of(labels)))
         print_json(said)
     else:
         print(f"picture: {out}")

@@ -25,10 +25,10 @@ def regions_command(
     as_json: Json = False,
 ) -> None:
     """Take a detector's regions, as papers publish them, into one file for --regions."""
-    from tellapart.api.interchange import import_regions
+    from tellapart.api.interchange import regions
 
     with interruptible(quiet=quiet) as progress:
-        imported = import_regions(files, images, out, progress=progress.callback("regions"))
+        imported = regions(files, images, out, progress=progress.callback("regions"))
     if as_json:
         print_json({"out": str(out), **asdict(imported)})
         return

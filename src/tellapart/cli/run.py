@@ -33,11 +33,11 @@ __all__ = ["run_command"]
 
 
 def run_command(
-    model: ModelNames = None,
-    name: Annotated[
+    models: ModelNames = None,
+    names: Annotated[
         list[str] | None, typer.Option("--name", help="What results call the model; once for each -m, in its order.")
     ] = None,
-    benchmark: Annotated[
+    benchmarks: Annotated[
         list[str] | None,
         typer.Option("-b", "--benchmark", help="A benchmark (`tellapart ls benchmarks`) or folder:PATH. Repeatable."),
     ] = None,
@@ -47,7 +47,7 @@ def run_command(
     ] = None,
     data: Data = None,
     images: Images = None,
-    outside: Outside = False,
+    outside_images: Outside = False,
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -97,7 +97,7 @@ def run_command(
 
     Without arguments: the default model and the reference models on the embedded demo, offline.
     """
-    from tellapart.api.evaluate import describe_kept, evaluate
+    from tellapart.api.evaluate import describe_kept, run
 
     folder = out or new_run_folder()
     command = command_line()
@@ -106,18 +106,18 @@ def run_command(
         open_store(cache, in_memory=no_cache) as store,
         interruptible(partial(describe_kept, folder, store), again=again, quiet=quiet) as progress,
     ):
-        measured = evaluate(
-            model,
-            benchmark or "demo",
+        measured = run(
+            models,
+            benchmarks or "demo",
             out=folder,
             limit=limit,
             data=data,
             images=images,
-            outside_images=outside,
+            outside_images=outside_images,
             cache=store,
             progress=progress.callback,
             command=command,
-            names=tuple(name or ()),
+            names=names or (),
             batch_size=batch_size,
             device=device,
             dtype=dtype,
@@ -133,4 +133,4 @@ def run_command(
             strict=strict,
         )
     if measured.leads:  # of several ranks the first shows the run
-        show_run(measured, bundle=bundle, outside=outside, as_json=as_json)
+        show_run(measured, bundle=bundle, outside_images=outside_images, as_json=as_json)

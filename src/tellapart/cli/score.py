@@ -38,7 +38,7 @@ def score_command(
     ] = None,
     data: Data = None,
     images: Images = None,
-    outside: Outside = False,
+    outside_images: Outside = False,
     seed: Seed = 0,
     strict: Strict = False,
     out: Out = None,
@@ -60,12 +60,12 @@ def score_command(
         out=out or new_run_folder(),
         data=data,
         images=images,
-        outside_images=outside,
+        outside_images=outside_images,
         seed=seed,
         strict=strict,
         command=command_line(),
     )
-    show_run(measured, bundle=bundle, outside=outside, as_json=as_json)
+    show_run(measured, bundle=bundle, outside_images=outside_images, as_json=as_json)
 
 
 def _files_of(benchmark: str | None, scores: list[str]) -> dict[str, Path]:

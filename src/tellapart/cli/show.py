@@ -20,25 +20,25 @@ __all__ = ["show_command", "show_run"]
 def show_command(
     run: Annotated[Path, typer.Argument(help="A run folder, or the folder of a training run or of its seeds.")],
     bundle: Bundle = False,
-    outside: Outside = False,
+    outside_images: Outside = False,
     as_json: Json = False,
 ) -> None:
     """Print a run's tables again, and make its report anew."""
     from tellapart.api.run import Run
-    from tellapart.api.training import open_training
+    from tellapart.api.training import show
 
-    trained = open_training(run, outside_images=outside)
-    if trained is None:
-        show_run(Run(run), bundle=bundle, outside=outside, as_json=as_json)
+    opened = show(run, outside_images=outside_images)
+    if isinstance(opened, Run):
+        show_run(opened, bundle=bundle, outside_images=outside_images, as_json=as_json)
     elif as_json:
-        print_json(trained.to_json())
+        print_json(opened.to_json())
     else:
-        trained.show()
+        opened.show()
 
 
-def show_run(run: Run, *, bundle: bool = False, outside: bool = False, as_json: bool = False) -> None:
+def show_run(run: Run, *, bundle: bool = False, outside_images: bool = False, as_json: bool = False) -> None:
     """Make a run's report, and print its records: as tables, or as one object with all of them."""
-    write = cache(partial(run.write_report, bundle=bundle, outside_images=outside))
+    write = cache(partial(run.write_report, bundle=bundle, outside_images=outside_images))
     print_json(run.to_json(write())) if as_json else run.show(write)
     for warning in write().warnings:
         print(f"warning: {warning}", file=sys.stderr)

@@ -20,7 +20,7 @@ def table_command(
     markdown: Annotated[bool, typer.Option("--markdown", help="The default.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Numbers in full, without marks.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Numbers in full, with intervals and marks.")] = False,
-    benchmark: Annotated[
+    benchmarks: Annotated[
         list[str] | None,
         typer.Option(
             "-b", "--benchmark", help="One, or several as a column each; all that were measured if not given."
@@ -40,7 +40,7 @@ def table_command(
         Path | None,
         typer.Option("--costs", help="Of vlue-cost: a file of `tellapart time`, or CSV: model, and what it costs."),
     ] = None,
-    label: Labels = None,
+    labels: Labels = None,
     sort: Sort = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Also write intervals.")] = False,
     no_tiers: Annotated[bool, typer.Option("--no-tiers", help="Do not test models against the best.")] = False,
@@ -48,21 +48,21 @@ def table_command(
     out: Annotated[Path | None, typer.Option("--out", help="Write the table there instead of printing it.")] = None,
 ) -> None:
     """Lay runs out as the papers do: the best bold, models that the items do not tell apart from it marked."""
-    from tellapart.api.interchange import paper_table
+    from tellapart.api.interchange import table
 
     if latex + markdown + as_csv + as_json > 1:
         raise RunError("--latex, --markdown, --csv and --json: a table is written in one format; choose one")
-    text = paper_table(
+    text = table(
         runs,
         "json" if as_json else "latex" if latex else "csv" if as_csv else "markdown",
         layout=layout,
         intervals=intervals,
         out=out,
-        benchmarks=tuple(benchmark or ()),
+        benchmarks=benchmarks or (),
         average=average,
-        average_as=tuple(average_as or ()),
+        average_as=average_as or (),
         costs=costs,
-        labels=labels_of(label),
+        labels=labels_of(labels),
         sort=sort,
         with_tiers=not (no_tiers or as_csv),
         seed=seed,

@@ -14,7 +14,7 @@ __all__ = ["time_command"]
 
 
 def time_command(
-    model: ModelName,
+    models: ModelName,
     benchmark: Annotated[
         str, typer.Option("-b", "--benchmark", help="Whose images and texts to use; or folder:PATH.")
     ] = "demo",
@@ -26,23 +26,23 @@ def time_command(
     reading: Reading = None,
     data: Data = None,
     images: Images = None,
-    outside: Outside = False,
+    outside_images: Outside = False,
     out: Annotated[Path | None, typer.Option("--out", help="The file to write, timing.json say.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Measure what models cost: latency of one pair by part, throughput, parameters, FLOPs, memory."""
-    from tellapart.api.costs import measure_costs
+    from tellapart.api.costs import time
     from tellapart.report.timings import print_timings
 
     with interruptible(quiet=quiet) as progress:
-        timings = measure_costs(
-            model,
+        timings = time(
+            models,
             benchmark,
             out=out,
             data=data,
             images=images,
-            outside_images=outside,
+            outside_images=outside_images,
             progress=progress.callback,
             command=command_line(),
             repeats=repeats,

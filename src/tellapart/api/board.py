@@ -1,0 +1,346 @@
+"""The board: what `tellapart serve` and `tellapart board` call."""
+
+from __future__ import annotations
+
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths
+from tellapart.errors import DataError, RunError, TellapartWarning, require
+
+if TYPE_CHECKING:
+    from tellapart.board.settings import BoardSettings
+    from tellapart.board.store import Store
+    from tellapart.board.submissions.hidden import HiddenSettings
+    from tellapart.board.submissions.service import Submissions
+
+__all__ = [
+    "AcceptedState",
+    "BackedUp",
+    "BoardToken",
+    "CheckedState",
+    "board_accept",
+    "board_backup",
+    "board_check",
+    "board_export",
+    "board_user",
+    "serve",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """A backup of a board's hidden benchmarks: its folder, its files and their bytes."""
+
+    to: Path
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedState:
+    """A state or a backup that was checked: its folder, and a line for each problem."""
+
+    checked: Path
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedState:
+    """A state that was taken as it is: its folder, and how many of each thing it holds."""
+
+    state: Path
+    counters: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardToken:
+    """A token of a board's user. The board keeps its hash alone."""
+
+    user: str
+    role: str
+    token_id: str
+    token: str
+
+
+def serve(
+    runs: PathGiven | Sequence[PathGiven] | None = None,
+    board: PathGiven | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8421,
+    database: str | None = None,
+    names: str | Sequence[str] = (),
+    proxy: str = "127.0.0.1",
+    ready: Callable[[str], object] | None = None,
+    left_out: Callable[[str], None] | None = None,
+) -> None:
+    """Show runs in the browser until it is interrupted: leaderboards, models, items, comparisons, the Pareto front.
+
+    Args:
+        runs: folders of run folders; ./runs if neither they nor a board file name one.
+        board: a board file (TOML).
+        host: an address of this machine; 0.0.0.0 for the network.
+        port: 0 for any free one.
+        database: sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs if not given.
+        names: under which browsers reach it; requests for another are refused.
+        proxy: addresses of proxies whose X-Forwarded-For is trusted, separated by commas.
+        ready: called with the address when the board answers there.
+        left_out: called with a sentence for each run that cannot be read; a warning if not given.
+
+    Raises:
+        TellapartError: a folder or the board file cannot be read, or the address is taken.
+
+    >>> import tellapart as ta
+    >>> ta.serve("runs", port=8421, ready=print)  # doctest: +SKIP
+    http://127.0.0.1:8421/
+    """
+    require("fastapi", extra="board")
+    uvicorn = require("uvicorn", extra="board")
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+    from tellapart.board.app import create_app
+    from tellapart.board.connections import BACKLOG, Connection
+    from tellapart.board.headers import LOOPBACK
+    from tellapart.board.submissions.service import open_submissions
+    from tellapart.board.watch import Watch
+
+    report = left_out or _warn
+    file = None if board is None else as_path(board, "board")
+    with (
+        _listen(host, port) as listening,
+        open_submissions(file) as submissions,
+        _open_board(runs, file, database, submissions, report) as (settings, store),
+        Watch(store, settings, report) as watch,
+    ):
+        local = {host if ":" not in host else f"[{host}]", *LOOPBACK}
+        app = create_app(settings, store, submissions, age=lambda: watch.age)
+        # Any page can point its own name at this machine (DNS rebinding), and would read a board served to it alone.
+        allowed = {*local, *as_names(names)} if names or local <= {*LOOPBACK} else {"*"}
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(allowed), www_redirect=False)
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            server_header=False,
+            http=Connection,
+            backlog=BACKLOG,
+            ws="none",
+            forwarded_allow_ips=proxy,
+            timeout_graceful_shutdown=10,
+        )
+        if ready is not None:
+            ready(f"http://{host}:{listening.getsockname()[1]}/")
+        with suppress(KeyboardInterrupt):  # which the server raises again when it has ended
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+def board_export(
+    out: PathGiven,
+    *,
+    runs: PathGiven | Sequence[PathGiven] | None = None,
+    board: PathGiven | None = None,
+    database: str | None = None,
+    items: int = 500,
+    comparisons: int = 25,
+    left_out: Callable[[str], None] | None = None,
+) -> int:
+    """Write the board as a static site, which opens from the disk; return how many pages it has.
+
+    Args:
+        out: the site's folder.
+        runs, board, database, left_out: as of `serve`.
+        items: of a benchmark, that get a page: those that most models fail.
+        comparisons: models that are compared, each with each: the first page's best.
+
+    Raises:
+        TellapartError: a folder or the board file cannot be read, or the site cannot be written.
+
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path")
+    >>> _ = ta.evaluate("oracle", "demo", limit=5, out=folder / "runs" / "oracle")
+    >>> ta.board_export(folder / "site", runs=folder / "runs", items=0, comparisons=0) > 5
+    True
+    """
+    require("fastapi", extra="board")
+    from tellapart.board.export import export_site
+    from tellapart.board.submissions.service import open_submissions
+
+    file = None if board is None else as_path(board, "board")
+    with (
+        open_submissions(file, measuring=False) as submissions,
+        _open_board(runs, file, database, submissions, left_out or _warn) as (settings, store),
+    ):
+        return export_site(
+            store, settings, as_path(out, "out"), submissions=submissions, most_items=items, most_compared=comparisons
+        )
+
+
+def board_user(name: str, board: PathGiven, *, role: str = "submitter", days: float = 365) -> BoardToken:
+    """Add a user to a board with hidden benchmarks; an existing one gets another token.
+
+    Args:
+        name: letters, digits, dots, underscores and hyphens.
+        board: the board file (TOML).
+        role: reader, submitter or admin.
+        days: until the token expires.
+
+    Raises:
+        TellapartError: the file has no hidden benchmarks, or the user has another role.
+
+    >>> import tellapart as ta
+    >>> folder, pairs = getfixture("tmp_path"), Path("examples/eqsim_ablation/smoke_scenes").absolute()
+    >>> file = folder / "board.toml"
+    >>> _ = file.write_text(f'[[hidden]]\\nname = "scenes"\\npairs = "{pairs}"\\ntotal = 1\\nstep = 0.5\\n')
+    >>> ta.board_user("ann", file).role
+    'submitter'
+    """
+    from tellapart.board.submissions.refused import RefusedError
+    from tellapart.board.submissions.service import Submissions
+
+    submissions = Submissions(_read_hidden(board))
+    accounts = submissions.accounts
+    try:
+        accounts.add(name, role, by="command line")  # type: ignore[arg-type]  # checked there
+    except RefusedError as refused:
+        if refused.status != 409:
+            raise
+        if (current := accounts.role(name)) != role:  # or the token would allow more, or less, than `role` names
+            raise DataError(
+                f"{name} has the role {current}, not {role}; name role={current}, or another user"
+            ) from refused
+    token_id, token = accounts.issue(name, days=days, by="command line")
+    submissions.note_counters()
+    return BoardToken(name, role, token_id, token)
+
+
+def board_backup(target: PathGiven, board: PathGiven) -> BackedUp:
+    """Copy the state of a board's hidden benchmarks: accounts, files, truths, the secret. The board may be running.
+
+    Args:
+        target: the backup's folder; missing, or empty.
+        board: the board file (TOML).
+
+    Raises:
+        DataError: the file has no hidden benchmarks, or the folder holds something.
+
+    >>> import tellapart as ta
+    >>> folder, pairs = getfixture("tmp_path"), Path("examples/eqsim_ablation/smoke_scenes").absolute()
+    >>> file = folder / "board.toml"
+    >>> _ = file.write_text(f'[[hidden]]\\nname = "scenes"\\npairs = "{pairs}"\\ntotal = 1\\nstep = 0.5\\n')
+    >>> _ = ta.board_user("ann", file)
+    >>> ta.board_backup(folder / "backup", file).files > 0
+    True
+    """
+    from tellapart.board.submissions.backup import back_up
+
+    to = as_path(target, "target")
+    manifest = back_up(_read_hidden(board).submissions.state, to)
+    return BackedUp(to, len(manifest.files), sum(file.bytes for file in manifest.files.values()))
+
+
+def board_check(backup: PathGiven | None = None, *, board: PathGiven | None = None) -> CheckedState:
+    """Check the state of a board's hidden benchmarks, or a backup of it.
+
+    Args:
+        backup: a backup's folder, instead of a board's state.
+        board: the board file (TOML).
+
+    Raises:
+        DataError: neither or both are named, or the file has no hidden benchmarks.
+
+    >>> import tellapart as ta
+    >>> folder, pairs = getfixture("tmp_path"), Path("examples/eqsim_ablation/smoke_scenes").absolute()
+    >>> file = folder / "board.toml"
+    >>> _ = file.write_text(f'[[hidden]]\\nname = "scenes"\\npairs = "{pairs}"\\ntotal = 1\\nstep = 0.5\\n')
+    >>> _ = ta.board_user("ann", file), ta.board_backup(folder / "backup", file)
+    >>> ta.board_check(folder / "backup").problems, ta.board_check(board=file).problems
+    ((), ())
+    """
+    from tellapart.board.submissions.backup import check_backup, check_state
+
+    if (backup is None) == (board is None):
+        raise DataError("name either a backup's folder or board=FILE, to say what is checked")
+    if backup is not None:
+        place = as_path(backup, "backup")
+        return CheckedState(place, tuple(check_backup(place)))
+    place = _read_hidden(board).submissions.state
+    if not place.is_dir():
+        return CheckedState(place, (f"there is no {place}: this board was never served",))
+    return CheckedState(place, tuple(check_state(place)))
+
+
+def board_accept(board: PathGiven) -> AcceptedState:
+    """Take the state as it is after a part was lost or replaced, so that the board starts again.
+
+    Raises:
+        DataError: the board file has no hidden benchmarks.
+
+    >>> import tellapart as ta
+    >>> folder, pairs = getfixture("tmp_path"), Path("examples/eqsim_ablation/smoke_scenes").absolute()
+    >>> file = folder / "board.toml"
+    >>> _ = file.write_text(f'[[hidden]]\\nname = "scenes"\\npairs = "{pairs}"\\ntotal = 1\\nstep = 0.5\\n')
+    >>> _ = ta.board_user("ann", file)
+    >>> ta.board_accept(file).state.name
+    'state'
+    """
+    from tellapart.board.submissions.service import Submissions
+
+    submissions = Submissions(_read_hidden(board), accept=True)
+    return AcceptedState(submissions.state, dict(submissions.database.counters()))
+
+
+def _read_hidden(board: PathGiven | None) -> HiddenSettings:
+    from tellapart.board.submissions.hidden import read_hidden
+
+    path = as_path(board, "board")
+    settings = read_hidden(path)
+    if settings is None:
+        raise DataError(f"{path} has no hidden benchmarks; add a table [[hidden]] to it")
+    return settings
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bind the address before anything is read in: one that is taken is an error at once, and early readers wait."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise RunError(
+            f"cannot serve at {host}:{port}: {error.strerror or error}; name another host= or port="
+        ) from error
+
+
+@contextmanager
+def _open_board(
+    runs: PathGiven | Sequence[PathGiven] | None,
+    board: Path | None,
+    database: str | None,
+    submissions: Submissions | None,
+    report: Callable[[str], None],
+) -> Iterator[tuple[BoardSettings, Store]]:
+    """Read the settings, open the database, and read in what is new."""
+    require("sqlmodel", extra="board")
+    from tellapart.board.records import read_in
+    from tellapart.board.settings import BoardSettings, read_settings
+    from tellapart.board.store import Store, database_url
+
+    settings = read_settings(board) if board is not None else BoardSettings()
+    named = () if runs is None else tuple(as_paths(runs, "runs"))
+    folders = named or settings.runs or ((Path("runs"),) if board is None else ())
+    for folder in folders:
+        if not folder.is_dir():
+            raise RunError(f"{folder} is not a folder; `tellapart run --out {folder}/mine` makes a first run in it")
+    hidden = () if submissions is None else (submissions.records,)
+    settings = settings.model_copy(update={"runs": (*folders, *hidden)})
+    beside = folders[0] if folders else board.parent if board is not None else Path()
+    with Store(database_url(database or settings.database, beside, (*settings.runs, *settings.imported))) as store:
+        read_in(store, settings, report)
+        yield settings, store
+
+
+def _warn(problem: str) -> None:
+    warnings.warn(f"left out: {problem}", TellapartWarning, stacklevel=3)
