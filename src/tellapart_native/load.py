@@ -82,7 +82,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
     tensors, settings = family.keep(checkpoint.tensors), _settings(checkpoint, family.name)
     if image_size is not None:
         if family.resize is None:
-            raise ModelError(f"{name}: {family.title} reads images of one size; leave out --image-size {image_size}")
+            raise ModelError(f"{name}: {family.title} reads images of one size; leave out image_size={image_size}")
         tensors, settings = family.resize(tensors, image_size), {**settings, "image_size": image_size}
     layout = Layout(
         name,
@@ -95,7 +95,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
     if image_size not in (None, module.config.image_size):
         raise ModelError(
             f"{name}: {family.title} cannot read images of {image_size} pixels; the nearest size is "
-            f"{module.config.image_size}: --image-size {module.config.image_size}"
+            f"{module.config.image_size}: image_size={module.config.image_size}"
         )
     family.fit(name, module, tensors)
     return OpenedModel(family=family, module=module.to(where.device, where.torch_dtype), path=checkpoint.path)
@@ -150,7 +150,7 @@ def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> PreTrain
     if folder is None and any((beside / name).is_file() for name in TOKENIZER_FILES):
         folder = beside
     source = str(folder or vocabulary)
-    tokenizer = load_tokenizer(source, original=f"{vocabulary}, or name it with --tokenizer FOLDER")
+    tokenizer = load_tokenizer(source, original=f"{vocabulary}, or name it with tokenizer=FOLDER")
     check_tokenizer(source, opened.module.config, tokenizer)
     return tokenizer
 
@@ -170,10 +170,10 @@ def prepare(
     """
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
-        raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out --texts cleaned")
+        raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out texts= cleaned")
     if options.texts == "library":
         raise ModelError(
-            f"{opened.path}: it is read as its authors do, and no library does it otherwise; leave out --texts library"
+            f"{opened.path}: it is read as its authors do, and no library does it otherwise; leave out texts= library"
         )
     tokenizer = load_vocabulary(opened, options.tokenizer)
     ends, prompt = family.ends, family.prompt

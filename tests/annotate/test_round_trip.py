@@ -71,7 +71,7 @@ def test_a_skipped_task_is_kept_as_skipped(desk, knows) -> None:
     assert len(answers) == len(at.study.tasks)
     assert at.imported(*at.sheets(person)) == answers
     # JSON_MIN has no skipped tasks: they are missing, and said to be.
-    with raises(DataError, "6", "12", "bob-00001", "--partial"):
+    with raises(DataError, "6", "12", "bob-00001", "partial=True"):
         at.imported(at.export_minimal(person))
     assert at.imported(at.export_minimal(person), partial=True) == [each for each in answers if not each.skipped]
 

@@ -28,7 +28,7 @@ def test_a_built_in_benchmark_declares_itself(name: str) -> None:
 def test_what_is_known_without_files_agrees_with_the_declaration(name: str) -> None:
     benchmark = find_benchmark(name)
     if benchmark.files and benchmark.known is None:
-        with raises(DataError, name, "--data"):
+        with raises(DataError, name, "data="):
             benchmark.outline()
         return
     outline = benchmark.outline()

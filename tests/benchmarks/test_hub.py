@@ -115,7 +115,7 @@ def test_a_set_that_the_cache_lacks_is_an_error_without_a_network() -> None:
     benchmark = find_benchmark("bivlc")
     benchmark.expect()  # it could be fetched
     assert benchmark.records_here() is None
-    with raises(DataError, "imirandam/BiVLC", "6c99042f10a8", "--data"):
+    with raises(DataError, "imirandam/BiVLC", "6c99042f10a8", "data="):
         benchmark.records()
 
 

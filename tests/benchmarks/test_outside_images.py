@@ -66,7 +66,7 @@ def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmar
     write: Write, photos: Path, draw: Callable[..., bytes]
 ) -> None:
     folder = write(lambda number: f"{number}.png")
-    with raises(DataError, "pairs.jsonl:1", "'images[0]'", "'0.png'", "--images"):
+    with raises(DataError, "pairs.jsonl:1", "'images[0]'", "'0.png'", "images="):
         load_pairs(f"folder:{folder}")
     for images in (photos / "val", photos):  # in it, or one folder deeper
         assert load_pairs(f"folder:{folder}", Locations(images=images)).read_bytes("3.png") == draw(3, size=16)
@@ -106,9 +106,9 @@ def test_where_images_lie_changes_no_number_and_no_fingerprint(
 
 
 def test_images_outside_are_refused_by_an_error_that_names_the_option(outside: Path) -> None:
-    with raises(DataError, "pairs.jsonl:1", "'images[0]'", "--outside-images"):
+    with raises(DataError, "pairs.jsonl:1", "'images[0]'", "outside_images=True"):
         load_pairs(f"folder:{outside}")
-    with raises(DataError, "--outside-images"):
+    with raises(DataError, "outside_images=True"):
         load_pairs(f"folder:{outside}", Locations(images=outside))
 
 
@@ -194,6 +194,6 @@ def test_rows_of_a_datasets_folder_without_a_suffix_are_found_under_images(
 def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(tmp_path: Path, photos: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a.png").symlink_to(photos / "val" / "0.png")
-    with raises(DataError, "'a.png'", "--outside-images"):
+    with raises(DataError, "'a.png'", "outside_images=True"):
         FolderImages(tmp_path / "images")("a.png")
     assert FolderImages(tmp_path / "images", outside=True).find("a.png") == photos / "val" / "0.png"

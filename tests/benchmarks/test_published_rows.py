@@ -63,7 +63,7 @@ def test_a_file_of_as_many_other_rows_is_said_and_can_be_refused(
     (tmp_path / "nlvr2_vlue_test.json").write_text(json.dumps(rows))
     benchmark = at("vlue-nlvr2", tmp_path)
     check_facts(prepare_listed(benchmark).unlike, "5,662", "vlue-nlvr2", "published")
-    with raises(DataError, "5,662", "vlue-nlvr2", "--strict"):
+    with raises(DataError, "5,662", "vlue-nlvr2", "strict=True"):
         prepare_listed(benchmark, strict=True)
 
 

@@ -94,7 +94,7 @@ def test_images_are_read_from_the_folder_that_is_named(
     images.mkdir()
     pairs = at("sugarcrepe", older[0], images).records()
     reference = pairs.items[0].images[0]
-    with raises(DataError, f"'{reference}'", "--images"):
+    with raises(DataError, f"'{reference}'", "images="):
         pairs.pixels(reference)
     (images / reference).write_bytes(draw(1, kind="JPEG"))
     assert pairs.pixels(reference).shape == (4, 4, 3)

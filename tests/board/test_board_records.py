@@ -362,7 +362,7 @@ def test_paths_in_a_board_file_are_relative_to_it(tmp_path: Path) -> None:
 
 
 def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_path: Path) -> None:
-    with raises(StoreError, "--database"):
+    with raises(StoreError, "database="):
         Store(f"sqlite:///{tmp_path}/no/such/folder/board.sqlite")
 
 

@@ -93,7 +93,7 @@ def test_a_database_of_another_program_is_an_error_and_stays_as_it_is(name: str,
     path = tmp_path / "theirs.sqlite"
     change(path, STRANGERS[name])
     before = dump(path)
-    with raises(StoreError, "--database", "opened"):
+    with raises(StoreError, "database=", "opened"):
         Store(f"sqlite:///{path}")
     assert dump(path) == before
 
@@ -101,6 +101,6 @@ def test_a_database_of_another_program_is_an_error_and_stays_as_it_is(name: str,
 def test_a_file_that_is_not_a_database_is_an_error_and_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database\n" * 1000)
-    with raises(StoreError, "--database", "database"):
+    with raises(StoreError, "database=", "database"):
         Store(f"sqlite:///{path}")
     assert path.read_text() == "not a database\n" * 1000

@@ -49,9 +49,9 @@ def test_every_kind_of_outcome_comes_back(tmp_path: Path) -> None:
 
 def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with raises(RunError, "file/journal", "File", "--out"):
+    with raises(RunError, "file/journal", "File", "out="):
         Journal(tmp_path / "file" / "journal", "1")
-    with raises(RunError, "--out", "directory"):
+    with raises(RunError, "out=", "directory"):
         Journal(tmp_path, "1")
 
 

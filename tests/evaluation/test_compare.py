@@ -149,7 +149,7 @@ def test_scores_made_elsewhere_are_compared_with_a_run_on_trust(
 def test_runs_on_other_content_are_refused(made_set: Make, installed: Path, tmp_path: Path) -> None:
     folder = made_set()
     whole = measured(tmp_path / "whole", "colours", folder)
-    with raises(RunError, "--limit", "runs"):
+    with raises(RunError, "limit=", "runs"):
         compare(whole, measured(tmp_path / "part", "colours", folder, limit="5"))
 
 

@@ -54,7 +54,7 @@ def test_a_shorter_file_can_be_asked_to_be_an_error(command, tmp_path: Path) -> 
     rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
     (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
     Path("p.json").write_text(json.dumps([{"id": 0, "prediction": True}]))
-    facts = ("1", "nlvr2", "6,967", "--strict")
+    facts = ("1", "nlvr2", "6,967", "strict=True")
     given = ("--data", str(tmp_path), "--out", "run", "--strict")
     ran = command("score", "nlvr2", "--scores", "p.json", *given)
     assert ran.code == 2

@@ -89,7 +89,7 @@ def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) 
     assert found.by_chance > 0.5
     assert "by chance alone it stops a model as good as the base" in gate_markdown(found)
     assert regression_gate(base, new, max_drop=60).by_chance < 0.001
-    with raises(RunError, "--max-drop", "0", "0", "100"):
+    with raises(RunError, "max_drop=", "0", "0", "100"):
         regression_gate(base, new, max_drop=0)
 
 

@@ -29,7 +29,7 @@ def scores_of(folder: Path, path: Path, seed: int = 0) -> Path:
 def test_several_files_without_a_name_are_of_nobody(made_set: Make, tmp_path: Path) -> None:
     names = [made_set(name, seed=seed) for seed, name in enumerate(("first", "second"))]
     files = {f"folder:{one}": scores_of(one, tmp_path / f"{one.name}.npz") for one in names}
-    with raises(RunError, "--name"):
+    with raises(RunError, "name="):
         run_scores(files, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert read_result(run_scores(files, tmp_path / "run", name="mine")).model.name == "mine"
@@ -47,7 +47,7 @@ def test_the_same_file_again_changes_nothing(made_set: Make, tmp_path: Path) -> 
 def test_another_file_of_a_benchmark_that_the_run_holds_is_refused(made_set: Make, tmp_path: Path) -> None:
     folder = made_set()
     run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")
-    with raises(RunError, "a.npz", "--out"):
+    with raises(RunError, "a.npz", "out="):
         run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "b.npz", 1)}, tmp_path / "run", name="mine")
 
 
@@ -56,5 +56,5 @@ def test_a_set_that_has_lost_an_item_since_is_refused(made_set: Make, tmp_path: 
     run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")
     lines = (folder / "pairs.jsonl").read_text().splitlines()
     (folder / "pairs.jsonl").write_text("\n".join(lines[:-1]))
-    with raises(RunError, "--out", "run"):
+    with raises(RunError, "out=", "run"):
         run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")

@@ -258,7 +258,7 @@ def test_a_model_that_scores_no_pairs_is_refused(found: Callable[[object], None]
 
 def test_too_few_images_are_refused(made_set: Callable[..., Path]) -> None:
     many = TimingSettings(benchmark=f"folder:{made_set(n=3)}", batch_size=7)
-    with raises(DataError, "6", "--batch-size", "6"):
+    with raises(DataError, "6", "batch_size=", "6"):
         time_model("random", many)
     one = TimingSettings(benchmark=f"folder:{made_set('one', n=1, shape=(1, 2))}", batch_size=1)
     with raises(DataError, "image", "timing"):

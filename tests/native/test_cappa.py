@@ -188,11 +188,11 @@ def test_it_is_measured_by_the_command_line(file: Path, tmp_path: Path) -> None:
 
 
 def test_what_it_cannot_do(file: Path) -> None:
-    with raises(ModelError, "Open", "CapPa", "--texts"):
+    with raises(ModelError, "Open", "CapPa", "texts="):
         find_model(f"cappa:{file}", ModelOptions(texts="cleaned"))
     with raises(ModelError, "'itm'", "mean_likelihood"):
         find_model(f"cappa:{file}", ModelOptions(reading="itm"))
-    with raises(ModelError, "Open", "CapPa", "--image-size", "64"):
+    with raises(ModelError, "Open", "CapPa", "image_size=", "64"):
         find_model(f"cappa:{file}", ModelOptions(image_size=64))
 
 

@@ -35,7 +35,7 @@ def test_a_file_is_opened_at_another_size(name: str, size: int) -> None:
     tensors = family.keep(golden.state)
     _, module = build("fiber", family.resize(tensors, size), {"num_attention_heads": 4})
     assert module.config.image_size == size
-    with raises(ModelError, "--image-size", "100", "Swin", "32"):
+    with raises(ModelError, "image_size=", "100", "Swin", "32"):
         family.resize(tensors, 100)
 
 

@@ -71,7 +71,7 @@ def test_vectors_of_fiber(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["meter", "fiber"])
 def test_their_authors_clean_no_captions(family: str, tmp_path: Path) -> None:
     name = write(tmp_path, family, FILES[family][1]())
-    with raises(ModelError, "--texts", "captions"):
+    with raises(ModelError, "texts=", "captions"):
         find_model(name, ModelOptions(texts="cleaned"))
 
 

@@ -64,7 +64,7 @@ def test_another_image_size(tmp_path: Path, family: str) -> None:
     assert (larger != score(name)).all()
     if family == "vilt":  # any size will do: its pictures are cut to patches
         return
-    with raises(ModelError, "100", "96", "--image-size", "96"):
+    with raises(ModelError, "100", "96", "image_size=", "96"):
         find_model(name, ModelOptions(image_size=100))
 
 

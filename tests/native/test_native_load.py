@@ -87,5 +87,5 @@ def test_other_models_refuse_these_options(options: dict[str, Any], option: str)
 def test_a_file_without_a_tokenizer(file: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         (file.parent / name).unlink(missing_ok=True)
-    with raises(ModelError, "--tokenizer", "FOLDER"):
+    with raises(ModelError, "tokenizer=", "FOLDER"):
         find_model(f"albef:{file}")

@@ -55,7 +55,7 @@ def test_score_files_are_no_proof_that_they_came_from_a_computed_model(tmp_path:
 def test_labels_are_of_models_that_are_there(tmp_path: Path) -> None:
     folders = [write(tmp_path / name, name, "x") for name in ("clip", "blip")]
     assert [system.label for system in gather(folders, {"clip": "CLIP B/32"})] == ["CLIP B/32", "blip"]
-    with raises(RunError, "--label", "clap=", "model"):
+    with raises(RunError, "labels=", "clap", "model"):
         gather(folders, {"clap": "CLIP"})
     with raises(RunError, "run", "named"):
         gather([])

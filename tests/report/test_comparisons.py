@@ -87,9 +87,9 @@ def test_reference_models_are_compared_where_their_folder_or_the_baseline_names_
 def test_a_baseline_that_is_not_there_or_is_several_runs_is_said(command, measure) -> None:
     measure("a", "colours", "demo-encoder", n=30)
     measure("b", "colours", n=30)
-    with raises(RunError, "--baseline", "model", "gone"):
+    with raises(RunError, "baseline=", "model", "gone"):
         choose_models([Path("a")], "gone")
-    with raises(RunError, "--baseline", "2", "model", "1"):
+    with raises(RunError, "baseline=", "2", "model", "1"):
         choose_models([Path("a"), Path("b")], "colours")
     chosen = choose_models([Path("a"), Path("b")], "colours (run 2)")
     (baseline,) = (run for run in chosen.runs if run.label == chosen.baseline)

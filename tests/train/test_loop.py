@@ -182,7 +182,7 @@ def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, sto
 
     with pytest.raises(Stopped):
         run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
-    with raises(RunError, "--resume", "run"):
+    with raises(RunError, "resume=True", "run"):
         run_training(settings, tmp_path, tmp_path / "stopped")
     assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
     assert (tmp_path / "whole/log.jsonl").read_bytes() == (tmp_path / "stopped/log.jsonl").read_bytes()
@@ -255,7 +255,7 @@ def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Pa
 def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
     name = f"folder:{squares(tmp_path / 'test', seed=0)}"  # the same squares as the training set
     settings = config(tmp_path, report={"benchmarks": [name]})
-    with raises(DataError, "24", "0_0.png", "0_1.png", "--allow-leak"):
+    with raises(DataError, "24", "0_0.png", "0_1.png", "allow_leak=True"):
         run_training(settings, tmp_path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     finished = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)

@@ -111,7 +111,7 @@ def test_a_source_beside_the_configuration_comes_before_that_in_the_data(tmp_pat
         str(data / "rows.jsonl"),
     ]
     assert settings.fingerprint() == config(tmp_path, data=sources | {"folder": None}).fingerprint()
-    with raises(DataError, "--data", "data.folder"):
+    with raises(DataError, "data=", "data.folder"):
         data_folder(config(tmp_path, data={"folder": "nowhere"}).data, tmp_path)
 
 

@@ -238,7 +238,7 @@ def test_long_logs_are_thinned_to_means_and_flat_ones_are_drawn(tmp_path: Path) 
     assert svg([sweep_chart(flat)]).count("stroke-dasharray=") == 4  # two of ten lines and their keys
     for damaged in ('{"st', '{"step": 2, "total": 2.0, "total": 3.0}', '{"step": 2, "total": NaN}', "[" * 9_000):
         path.write_text(f'{{"step": 1, "total": 2.0}}\n{damaged}')
-        with raises(RunError, "log.jsonl", "log.jsonl:2", "--resume"):
+        with raises(RunError, "log.jsonl", "log.jsonl:2", "resume=True"):
             log_charts(path)
     path.write_text('{"step": 1, "total": [2.0]}\n')
     with raises(RunError, "log.jsonl", "'total'"):

@@ -14,7 +14,7 @@ from tellapart.train.run_files import RunFiles
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"fingerprint": "a", "fingerprint": "b"}', "[" * 9_000])
 def test_a_damaged_claim_is_said(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_text(content)
-    with raises(RunError, "run.json", "--out"):
+    with raises(RunError, "run.json", "out="):
         RunFiles(tmp_path).claim("b", resume=True)
 
 

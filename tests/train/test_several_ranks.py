@@ -173,7 +173,8 @@ def test_an_error_of_one_rank_is_raised_in_both(said: Said, what: str, message: 
 
 def test_a_rank_that_is_gone_is_said(said: Said) -> None:
     assert (
-        said[0]["lost"] == "RunError: another rank ended, and says why itself; go on with --resume once that is mended"
+        said[0]["lost"]
+        == "RunError: another rank ended, and says why itself; go on with resume=True once that is mended"
     )
 
 

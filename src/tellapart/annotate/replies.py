@@ -111,7 +111,7 @@ def decode_replies(
     if missing and not partial:
         raise DataError(
             f"{len(missing)} of {len(tasks)} tasks have no answer: {join_names(missing)}; "
-            "import all files together, or pass --partial to go on without them"
+            "import all files together, or pass partial=True to go on without them"
         )
     return [answers[task.id][0] for task in study.tasks if task.id in answers]
 

@@ -266,11 +266,11 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
     ['ann-00001', 'ann-00002', 'ann-00003', 'ann-00004']
     """
     if survey.after and (earlier is None or earlier.study.survey != survey.after):
-        raise DataError(f"survey {survey.name} starts from a {survey.after} study; name its folder with --after")
+        raise DataError(f"survey {survey.name} starts from a {survey.after} study; name its folder with after=")
     if earlier and survey.other_people and (same := set(how.annotators) & set(earlier.study.annotators)):
         raise DataError(
             f"survey {survey.name} is for people who did not answer the {survey.after} study: "
-            f"{', '.join(sorted(same))} did; name others with --annotators"
+            f"{', '.join(sorted(same))} did; name others with annotators="
         )
     pairs = pairs.one_truth()
     units = _draw_sample(survey.units(pairs, earlier), how)

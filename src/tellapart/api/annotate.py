@@ -147,7 +147,7 @@ def annotate_import(
     survey = find_survey(key.survey)
     if records and survey.records is None:
         raise DataError(
-            f"--records: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
+            f"records={records}: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
         )
     allowed = read_allowed(as_path(answer_list, "answer_list")) if answer_list else frozenset()
     replies = [reply for path in as_paths(files, "files") for reply in read_replies(path, survey, key)]
@@ -204,6 +204,6 @@ def _names(annotators: str) -> tuple[str, ...]:
     """Return the names of so many annotators, or the names that were given."""
     if annotators.isascii() and annotators.isdigit():
         if not 1 <= int(annotators) <= 999:
-            raise DataError(f"--annotators {annotators}: give 1 to 999, or names")
+            raise DataError(f"annotators={annotators}: give 1 to 999, or names")
         return tuple(f"annotator-{number}" for number in range(1, int(annotators) + 1))
     return tuple(name.strip() for name in annotators.split(","))

@@ -94,7 +94,7 @@ def as_names(value: object, what: str = "names") -> tuple[str, ...]:
 
 
 def as_limit(value: object) -> str | None:
-    """Return a number or a share of items as `--limit` writes it.
+    """Return a number or a share of items as the command line writes it.
 
     Raises:
         RunError: it is no number.
@@ -112,7 +112,7 @@ def as_limit(value: object) -> str | None:
 def locations(
     data: PathGiven | None = None, images: PathGiven | None = None, outside_images: bool = False
 ) -> Locations:
-    """Return where the user keeps benchmarks' files, as `--data`, `--images` and `--outside-images` say it.
+    """Return where the user keeps benchmarks' files, as `Locations`.
 
     Raises:
         DataError: one of them is no folder.

@@ -93,7 +93,7 @@ def cache_prune(
 
 def _existing(store: Path) -> EmbeddingStore:
     if not store.exists():
-        raise StoreError(f"{store.parent} holds no embedding store; name the folder: --cache")
+        raise StoreError(f"{store.parent} holds no embedding store; name the folder: cache=")
     return EmbeddingStore(store)
 
 

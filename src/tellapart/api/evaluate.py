@@ -204,7 +204,7 @@ def score(
     1.0
     """
     if kind is not None and kind not in get_args(ScoreKind):
-        raise ScoreError(f"--kind {kind}: use one of {', '.join(get_args(ScoreKind))}")
+        raise ScoreError(f"kind={kind}: use one of {', '.join(get_args(ScoreKind))}")
     place = locations(data, images, outside_images)
     with _run_folder(out) as folder:
         if benchmark is None:

@@ -68,7 +68,7 @@ def load_plugin(name: str | Path) -> list[str]:
         added += [open_benchmark(f"{path}:{key}") for key in held]
     _LOADED.append(("load_plugin", text))
     if not added:
-        raise PluginError(f"--plugin {text} holds none of the tables {', '.join(TABLES)}; see docs/plugins.md")
+        raise PluginError(f"plugin={text} holds none of the tables {', '.join(TABLES)}; see docs/plugins.md")
     return added
 
 
@@ -182,7 +182,7 @@ def _run_file(path: Path) -> ModuleType:
 
 def _import(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise PluginError(f"--plugin {name}: no such package, and it is no file (NAME.py)")
+        raise PluginError(f"plugin={name}: no such package, and it is no file (NAME.py)")
     try:
         found = importlib.util.find_spec(name)
         if found is not None and found.origin is not None:
@@ -191,7 +191,7 @@ def _import(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             _raise(error, name)
-        raise PluginError(f"--plugin {name}: no such package, and it is no file (NAME.py); install it first") from error
+        raise PluginError(f"plugin={name}: no such package, and it is no file (NAME.py); install it first") from error
     except BaseException as error:
         _raise(error, name)
 

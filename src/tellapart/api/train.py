@@ -58,7 +58,7 @@ def train(
         folder = as_path(data, "data").absolute()
         chosen = chosen.model_copy(update={"data": chosen.data.model_copy(update={"folder": str(folder)})})
     if against is not None and seeds is None:
-        raise DataError("--against compares seeds; give --seeds N too")
+        raise DataError("against= compares seeds; give seeds=N too")
     others = None if against is None else read_seeds(as_path(against, "against"))
     folder = default_folder(path, out)
     with reporting(progress) as report:

@@ -188,9 +188,9 @@ class Benchmark:
     def needs(self) -> str:
         """Say which files are missing, where they were looked for, and where to get them."""
         missing, folder = self.missing(), self.place.folder(self.name)
-        where = "no --data was given" if folder is None else f"{folder} lacks {'them' if len(missing) > 1 else 'it'}"
+        where = "no data= was given" if folder is None else f"{folder} lacks {'them' if len(missing) > 1 else 'it'}"
         hub = "" if self.hub is None else f"; or fetch it once: tellapart run -b {self.name} (from {self.hub.page})"
         return (
             f"{self.name} needs {join_names(missing, limit=3)}, and {where}: get the files from {self.source} and name "
-            f"their folder with --data{hub}"
+            f"their folder with data={hub}"
         )

@@ -153,7 +153,7 @@ def _code_again(name: str, own: Path, place: Locations) -> Benchmark:
     typed = f"{own.resolve()}:{name.partition(CODE)[2].partition('#')[0]}"
     if not has("benchmark", typed):
         raise DataError(
-            f"{name} is code, in {own}, and runs only where you name it: add --plugin {own} if you trust that file"
+            f"{name} is code, in {own}, and runs only where you name it: add plugin={own} if you trust that file"
         )
     return find_benchmark(typed, place)
 

@@ -80,7 +80,7 @@ class Hub:
             raise DataError(
                 f"{self.repo} at {self.revision[:12]} is not in the hub's cache, and "
                 f"{why or f'cannot be fetched ({first_line(error):.200});'} fetch it where there is a network, set "
-                f"HF_HOME to a cache that has it, or get its files from {self.page} and name their folder with --data"
+                f"HF_HOME to a cache that has it, or get its files from {self.page} and name their folder with data="
             ) from error
 
     def _gate(self, why: str) -> str:

@@ -23,7 +23,7 @@ _MAX_BYTES = 64_000_000
 
 
 _ALLOW = (
-    "copy the image into it, or, if you trust whoever wrote the set, allow other places with --outside-images "
+    "copy the image into it, or, if you trust whoever wrote the set, allow other places with outside_images=True "
     "(outside_images of a training file)"
 )
 
@@ -80,7 +80,7 @@ class FolderImages:
         except OSError as error:  # no permission, too long a name...
             raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
         where = " or ".join(map(str, self._roots))
-        raise DataError(f"no image {quote(reference, 200)} in {where}; name the folder that holds it with --images")
+        raise DataError(f"no image {quote(reference, 200)} in {where}; name the folder that holds it with images=")
 
     def _allowed(self, folder: Path, name: str) -> Path:
         path = resolve(folder, name, outside=True)

@@ -38,9 +38,9 @@ class Locations:
     outside: bool = False
 
     def __post_init__(self) -> None:
-        for option, folder in (("--data", self.data), ("--images", self.images)):
+        for name, folder in (("data", self.data), ("images", self.images)):
             if folder is not None and not folder.is_dir():
-                raise DataError(f"{option} {folder}: there is no such folder")
+                raise DataError(f"{name}={folder}: there is no such folder")
 
     def folder(self, benchmark: str) -> Path | None:
         """Return the folder with a benchmark's annotations: `DATA/benchmark` if that is there, else `DATA`."""

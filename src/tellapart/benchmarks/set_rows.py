@@ -38,7 +38,7 @@ def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path
     for pattern in patterns:
         files = find_files(folder, pattern)
         if not files:
-            raise DataError(f"{benchmark} needs {pattern}, and {folder} has no such file; name its folder with --data")
+            raise DataError(f"{benchmark} needs {pattern}, and {folder} has no such file; name its folder with data=")
         found += files
     return found
 

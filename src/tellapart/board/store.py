@@ -92,7 +92,7 @@ class Store:
                 raise
         except (SQLAlchemyError, ImportError, ValueError) as error:  # ValueError: the port is not a number
             cause = first_line(getattr(error, "orig", None) or error)
-            raise StoreError(f"the board's database cannot be opened: {cause}; look at --database") from error
+            raise StoreError(f"the board's database cannot be opened: {cause}; look at database=") from error
 
     def __enter__(self) -> Store:
         return self
@@ -212,6 +212,6 @@ def _read_schema(connection: Connection) -> tuple[int, list[str]]:
     if foreign := sorted(present if connection.dialect.name == "sqlite" else present & own):
         raise StoreError(
             "the board's database cannot be opened: it holds tables that are not the board's "
-            f"({', '.join(foreign[:3])}); name another with --database"
+            f"({', '.join(foreign[:3])}); name another with database="
         )
     return 0, []

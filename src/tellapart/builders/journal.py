@@ -71,7 +71,7 @@ class Journal:
             self._file.close()
             raise RunError(
                 f"{path} was begun with another recipe, other inputs or another version ({owner}, now {fingerprint}); "
-                "name another --out, or delete it to begin anew"
+                "name another out=, or delete it to begin anew"
             )
         self._committed = time.monotonic()
         self._closed = False
@@ -242,7 +242,7 @@ def _open(path: Path) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("ab").close()  # says why it cannot be written, which SQLite does not
     except OSError as error:
-        raise RunError(f"{path} cannot be written ({error.strerror}); name another --out") from error
+        raise RunError(f"{path} cannot be written ({error.strerror}); name another out=") from error
     return sqlite3.connect(path, timeout=0.2, isolation_level=None)
 
 
@@ -283,5 +283,5 @@ def _damage(path: Path, what: str) -> RunError:
 
 def _refusal(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> str:
     if "locked" in str(error):
-        return f"{path} is held by another build that is at work; wait for it, or name another --out"
-    return f"{path} is no journal of a build ({error}); name another --out, or delete it"
+        return f"{path} is held by another build that is at work; wait for it, or name another out="
+    return f"{path} is no journal of a build ({error}); name another out=, or delete it"

@@ -35,7 +35,7 @@ def options_of(command: _Command) -> dict[str, str]:
     >>> table["labels"], table["runs"], table["with_tiers=False"]
     ('--label', 'RUNS', '--no-tiers')
     """
-    table: dict[str, str] = {}
+    table = {"plugin": "--plugin"}  # which any command takes
     for parameter in command.params:
         if parameter.name is None:
             continue

@@ -187,7 +187,7 @@ def _folder(store: Path) -> Path:
 def _make_folder(store: EmbeddingStore) -> Path:
     if store.path is None:
         raise StoreError(
-            "--no-cache keeps embeddings in one process's memory, and several ranks must merge theirs; leave it out, "
+            "cache=False keeps embeddings in one process's memory, and several ranks must merge theirs; leave it out, "
             "or start one process"
         )
     folder = _folder(store.path)
@@ -239,7 +239,7 @@ def _hold(group: _Group, folder: Path) -> Iterator[None]:
 def _lock(folder: Path) -> IO[bytes]:
     lock = take_lock(folder / "lock")
     if lock is None:
-        raise RunError(f"another run in several ranks fills {folder}; wait until it has ended, or name another --cache")
+        raise RunError(f"another run in several ranks fills {folder}; wait until it has ended, or name another cache=")
     return lock
 
 

@@ -58,7 +58,7 @@ def chosen(items: int, limit: str | None) -> Sequence[int]:
     elif re.fullmatch(r"[01]?\.\d{1,9}", limit, re.ASCII) and 0 < float(limit) <= 1:
         count = max(1, round(float(limit) * items))
     else:
-        raise RunError(f"--limit {limit}: give a number of items (20) or a share of them between 0 and 1 (0.1)")
+        raise RunError(f"limit={limit}: give a number of items (20) or a share of them between 0 and 1 (0.1)")
     count = min(count, items)
     return [position * items // count for position in range(count)]
 
@@ -272,7 +272,7 @@ def _compare_with_published(benchmark: Benchmark, task: Task, records: Any, stri
     elif benchmark.rows and getattr(records, "items", ()) is not None and task.digest(records) != benchmark.rows:
         unlike = f"these files hold {size:,} records, as many as {benchmark.name} as published, but other ones"
     if strict and unlike:
-        raise DataError(f"{unlike}; fetch them anew, or leave out --strict")
+        raise DataError(f"{unlike}; fetch them anew, or leave out strict=True")
     return unlike
 
 

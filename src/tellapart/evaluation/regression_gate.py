@@ -128,7 +128,7 @@ def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, see
     (False, 'regression', 'no difference seen (could have seen 21.8 points)')
     """
     if max_drop is not None and not 0 < max_drop < 100:
-        raise RunError(f"--max-drop {max_drop:g}: expected points between 0 and 100; a point is 0.01 of a score")
+        raise RunError(f"max_drop={max_drop:g}: expected points between 0 and 100; a point is 0.01 of a score")
     systems = [_only_model(base), _only_model(new)]
     matched = match_benchmarks([system.result for system in systems])
     shared: list[SharedBenchmark] = []

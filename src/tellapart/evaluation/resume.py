@@ -39,7 +39,7 @@ def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunError(f"cannot write to {folder}: {error.strerror}; name another --out") from error
+        raise RunError(f"cannot write to {folder}: {error.strerror}; name another out=") from error
     try:
         with _hold(folder):
             yield _read_or_begin(folder, model, run)
@@ -59,8 +59,7 @@ def _hold(folder: Path) -> Iterator[None]:
         return
     if lock is None:
         raise RunError(
-            f"process {holder_of(path)} is writing its run into {folder}; wait until it has ended, or name another "
-            "--out"
+            f"process {holder_of(path)} is writing its run into {folder}; wait until it has ended, or name another out="
         )
     try:
         yield
@@ -74,9 +73,9 @@ def _read_or_begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
     old = read_result(folder)
     now, then = _identity(model, run), _identity(old.model, old.run)
     if differing := [f"{key} was {then[key]}, now {now[key]}" for key in now if now[key] != then[key]]:
-        hint = "name another --out, or delete it"
+        hint = "name another out=, or delete it"
         if not model.fingerprint and not old.model.fingerprint and len(differing) == 1:
-            hint = f"if this is the same model, say --name {old.model.name!r}; else name another --out"
+            hint = f"if this is the same model, add names={old.model.name!r}; else name another out="
         raise RunError(f"{folder} holds another run ({'; '.join(differing)}); {hint}")
     return old
 
@@ -104,9 +103,9 @@ def _expect_writable(folder: Path) -> None:
         return
     nearest = next(each for each in (folder, *folder.parents) if each.exists())
     if not nearest.is_dir():
-        raise RunError(f"cannot write to {folder}: {nearest} is no folder; name another --out")
+        raise RunError(f"cannot write to {folder}: {nearest} is no folder; name another out=")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise RunError(f"cannot write to {folder}: {nearest} may not be written; name another --out")
+        raise RunError(f"cannot write to {folder}: {nearest} may not be written; name another out=")
 
 
 def _identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:

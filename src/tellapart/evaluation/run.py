@@ -149,12 +149,12 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         TellapartError: a name is unknown or repeated, there are more or fewer names than models, a benchmark's files
             are missing, the limit is none, or a model cannot do a benchmark.
     """
-    if settings.names and len(expect_distinct(settings.names, "--name")) != len(settings.models):
-        raise RunError(f"{len(settings.names)} --name for {len(settings.models)} models; name each -m, in its order")
+    if settings.names and len(expect_distinct(settings.names, "names=")) != len(settings.models):
+        raise RunError(f"{len(settings.names)} names= for {len(settings.models)} models; name each -m, in its order")
     benchmarks = tell_apart(
         [
             find_benchmark(each, settings.place) if isinstance(each, str) else as_benchmark(each, settings.place)
-            for each in expect_distinct(settings.benchmarks, "-b")
+            for each in expect_distinct(settings.benchmarks, "benchmarks=")
         ],
         lambda benchmark: prepare(benchmark, store=store).fingerprint,
     )
@@ -173,7 +173,7 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
     )
     models = [
         find_deferred(each, options, store) if isinstance(each, str) else as_model(each)
-        for each in expect_distinct(settings.models, "-m")
+        for each in expect_distinct(settings.models, "models=")
     ]
     chosen(1, settings.limit)
     for model in models:
@@ -247,15 +247,15 @@ def _version(distribution: str) -> str:
         return _ABSENT
 
 
-def expect_distinct(names: Sequence[T], option: str) -> Sequence[T]:
-    """Return the names that an option was given; objects among them are distinct by what they are called.
+def expect_distinct(names: Sequence[T], parameter: str) -> Sequence[T]:
+    """Return the names that a parameter (`models=`) was given; objects among them are distinct by what they are called.
 
     Raises:
         RunError: one of them is repeated.
     """
     typed = [name for name in names if isinstance(name, str)]
     if repeated := {name for name in typed if typed.count(name) > 1}:
-        raise RunError(f"{option} {min(repeated)} is named twice; name each once")
+        raise RunError(f"{parameter}{min(repeated)} is named twice; name each once")
     return names
 
 
@@ -267,5 +267,5 @@ def _advance(result: Result, model: Model, ready: Prepared, folder: Path, progre
         evaluation = evaluate(model, ready, batch_size=run.batch_size, seed=run.seed, progress=progress)
         return keep(folder, result, ready.benchmark, evaluation)
     if finished.fingerprint != ready.fingerprint:
-        raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another --out, or delete it")
+        raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")
     return result

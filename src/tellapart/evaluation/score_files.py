@@ -63,7 +63,7 @@ def run_scores(
             model, or the folder holds another run.
     """
     if name is None and len(files) != 1:
-        raise RunError(f"--scores of {', '.join(files) or 'no benchmark'}: say whose they are with --name")
+        raise RunError(f"scores= of {', '.join(files) or 'no benchmark'}: say whose they are with name=")
     model = ModelRecord(name=name or next(iter(files.values())).stem)
     read = [_read(find_benchmark(benchmark, place), path, out, kind, strict) for benchmark, path in files.items()]
     with take_up(out, model, run_record(out, seed=seed, command=command, place=place)) as held:
@@ -87,9 +87,9 @@ def _read(benchmark: Benchmark, path: Path, out: Path, kind: ScoreKind | None, s
 
 def _expect_same(out: Path, name: str, known: BenchmarkResult, each: _ScoreFile) -> None:
     if known.fingerprint != each.ready.fingerprint:
-        raise RunError(f"{out} holds {name} with other content; name another --out, or delete it")
+        raise RunError(f"{out} holds {name} with other content; name another out=, or delete it")
     before = known.file.sha256 if known.file else ""
     if (before, known.kind) != (each.located.sha256, each.ready.task.kind_of(each.predictions)):
         raise RunError(
-            f"{out} holds {name} measured from another file ({known.origin}); name another --out, or delete it"
+            f"{out} holds {name} measured from another file ({known.origin}); name another out=, or delete it"
         )

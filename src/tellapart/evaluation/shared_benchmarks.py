@@ -128,7 +128,7 @@ def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Ben
     if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
         raise RunError(
             f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
-            f"{b.fingerprint[:12]} (other items, captions, pixels or --limit); measure both on the same pairs"
+            f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
         )
 
 

@@ -191,7 +191,7 @@ def time_models(
         TellapartError: a name is unknown, a model's process dies, or as `time_model`.
     """
     settings = settings or TimingSettings()
-    expect_distinct(names, "-m")
+    expect_distinct(names, "models=")
     started = datetime.now(UTC).isoformat(timespec="seconds")
     timings = []
     for done, name in enumerate(names):
@@ -215,7 +215,7 @@ def _time_apart(name: str, settings: TimingSettings, prepare: Callable[[], objec
         except BrokenProcessPool as error:
             raise RunError(
                 f"{name}: the process that timed it was killed, as a rule because memory ran out; free some, or lower "
-                "--batch-size"
+                "batch_size="
             ) from error
 
 
@@ -245,7 +245,7 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
     stages = _stages(model)
     pairs = _pairs(pairset, max(settings.repeats, settings.batch_size), stages.reads_images)
     if settings.batch_size > len(pairs):
-        raise DataError(f"{pairset.name} has {len(pairs)} different images; give --batch-size {len(pairs)} or less")
+        raise DataError(f"{pairset.name} has {len(pairs)} different images; give batch_size={len(pairs)} or less")
     bench = _Bench(stages, pairset, pairs, _waiter(settings.device))
     with exact_batches(1):
         laps = [bench.one(number) for number in range(settings.warm_up + settings.repeats)][settings.warm_up :]
@@ -329,7 +329,7 @@ def _throughput(bench: _Bench, size: int) -> Throughput:
         if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported for this
             raise
         raise ModelError(
-            f"a batch of {size} is too much for the device's memory; give a smaller --batch-size"
+            f"a batch of {size} is too much for the device's memory; give a smaller batch_size="
         ) from error
 
     def rate(*parts: str) -> float | None:

@@ -99,7 +99,7 @@ def _system_names(systems: Sequence[System]) -> list[str]:
 
 def _apply_labels(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:
     if unknown := [name for name in labels if name not in names]:
-        raise RunError(f"--label {unknown[0]}=...: no model has that name; these runs hold {', '.join(names)}")
+        raise RunError(f"labels={unknown[0]!r}: no model has that name; these runs hold {', '.join(names)}")
     return [labels.get(name, name) for name in names]
 
 

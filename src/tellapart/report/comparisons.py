@@ -66,7 +66,7 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None) -> Chose
     if len(chosen) < 2:
         hint = ""
         if left_out:
-            hint = f" beside the reference models {', '.join(left_out)}; name one with --baseline, or by its folder"
+            hint = f" beside the reference models {', '.join(left_out)}; name one with baseline=, or by its folder"
         raise RunError(
             f"{' and '.join(map(str, folders))}: one model, {', '.join(run.label for run in chosen)},"
             f"{hint or ' and two are needed'}"
@@ -80,9 +80,9 @@ def _find(runs: Sequence[System], name: str) -> str:
     if len(own) != 1:
         known = ", ".join(run.label for run in runs)
         raise RunError(
-            f"--baseline {name}: {len(own)} runs are of that model; say one of {', '.join(own)}"
+            f"baseline={name}: {len(own)} runs are of that model; say one of {', '.join(own)}"
             if own
-            else f"--baseline {name}: no run is of that model; the models are {known}"
+            else f"baseline={name}: no run is of that model; the models are {known}"
         )
     return own[0]
 

@@ -98,7 +98,7 @@ def _check_tag(records: Mapping[str, BenchmarkResult], benchmark: str, tag: str 
         raise RunError(f"the items of {benchmark} have no tags to break it down by")
     chosen = breakdown_tag(records, benchmark) if tag is None else tag
     if chosen is None:
-        raise RunError(f"{benchmark} can be broken down by {', '.join(known)}; choose one with --tag")
+        raise RunError(f"{benchmark} can be broken down by {', '.join(known)}; choose one with tag=")
     if chosen not in known:
         hint = nearest(chosen, known) or ";"
         raise RunError(f"{benchmark} is not broken down by {chosen!r}{hint} its tags are {', '.join(known)}")

@@ -57,7 +57,7 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
     """
     known = list(dict.fromkeys(each for run in runs for each in run.result.benchmarks))
     if name is None and len(known) > 1:
-        raise RunError(f"these runs measured {', '.join(known)}; choose one with --benchmark")
+        raise RunError(f"these runs measured {', '.join(known)}; choose one with benchmarks=")
     chosen = set_name(name) if name else next(iter(known), None)
     own = [run for run in runs if chosen in run.result.benchmarks]
     if chosen is None or not own:
@@ -68,7 +68,7 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
             f"{run.folders[chosen]} has {items_text(run.record(chosen))}, content {fingerprint[:8]}"
             for fingerprint, run in contents.items()
         )
-        limited = ", without --limit" if any(run.record(chosen).limited_from for run in contents.values()) else ""
+        limited = ", without limit=" if any(run.record(chosen).limited_from for run in contents.values()) else ""
         raise RunError(f"{chosen} is not the same in these runs ({what}); measure the same pairs{limited}")
     return chosen, own
 

@@ -94,7 +94,7 @@ PAIRING = Task(
     measure=_measure,
     notes=_notes,
     runners=((Chooser, _ask),),
-    models="a chat model, read by choice (--reading choice)",
+    models="a chat model, read by choice (reading=choice)",
     todo="answer in `prediction`, such as 1;2",
     images=lambda records: (image for item in records.items for image in item.images),
 )

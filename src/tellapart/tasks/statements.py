@@ -69,7 +69,7 @@ def _read(path: Path, records: StatementSet) -> list[bool]:
             raise
         raise ScoreError(
             f"{error}; identifiers are those of the authors' own test1.json and dev.json: get them from "
-            "https://github.com/lil-lab/nlvr/tree/master/nlvr2/data and name their folder with --data"
+            "https://github.com/lil-lab/nlvr/tree/master/nlvr2/data and name their folder with data="
         ) from error
 
 

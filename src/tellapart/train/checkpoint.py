@@ -146,7 +146,9 @@ def replace_folder(folder: Path) -> Iterator[Path]:
             draft.rename(folder)
             sync_folder(folder.parent)
     except (OSError, broken) as error:
-        raise RunError(f"{folder}: cannot be written ({error}); make room for it, and go on with --resume") from error
+        raise RunError(
+            f"{folder}: cannot be written ({error}); make room for it, and go on with resume=True"
+        ) from error
 
 
 def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, state: TrainingState, *, keep: int) -> None:

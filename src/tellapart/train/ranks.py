@@ -113,7 +113,7 @@ class RankGroup:
                 dist.all_gather_object(failures, None if own is None else _describe(own), group=self._group)
         except RuntimeError as lost:  # gloo's, when a connection is gone
             raise own or RunError(
-                "another rank ended, and says why itself; go on with --resume once that is mended"
+                "another rank ended, and says why itself; go on with resume=True once that is mended"
             ) from lost
         return failures
 

@@ -133,4 +133,4 @@ def read_record(folder: Path) -> TrainRecord:
     try:
         return TrainRecord.model_validate_json(text)
     except ValidationError as error:
-        raise RunError(f"{path}: is damaged: {Problem.first(error)}; train again with --resume") from error
+        raise RunError(f"{path}: is damaged: {Problem.first(error)}; train again with resume=True") from error

@@ -66,19 +66,21 @@ class RunFiles:
         try:
             owner = read_object(path)["fingerprint"] if path.exists() else None
         except (DataError, KeyError) as error:
-            raise RunError(f"{path}: is damaged ({first_line(error)}); train to a new folder with --out") from error
+            raise RunError(f"{path}: is damaged ({first_line(error)}); train to a new folder with out=") from error
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-                raise RunError(f"{self.folder} holds something already; train to a new folder with --out")
+                raise RunError(f"{self.folder} holds something already; train to a new folder with out=")
             write_text_file(path, json.dumps({"fingerprint": fingerprint}) + "\n")
             return False
         if owner != fingerprint:
             raise RunError(
                 f"{self.folder} holds another run: its configuration, data or start differ from these; train to a new "
-                "folder with --out"
+                "folder with out="
             )
         if not resume:
-            raise RunError(f"{self.folder} holds this run already; add --resume to go on with it, or name a new --out")
+            raise RunError(
+                f"{self.folder} holds this run already; add resume=True to go on with it, or name a new out="
+            )
         return True
 
     def describe_kept(self) -> str | None:

@@ -176,7 +176,7 @@ def resize_bias_tables(tensors: dict[str, Tensor], size: int, *, stride: int = 3
         ModelError: the size is not a multiple of the stride.
     """
     if size < stride or size % stride:
-        raise ModelError(f"--image-size {size}: a Swin tower reads multiples of {stride} pixels")
+        raise ModelError(f"image_size={size}: a Swin tower reads multiples of {stride} pixels")
     new = 2 * (size // stride) - 1
     resized = dict(tensors)
     for name, table in tensors.items():

@@ -88,7 +88,7 @@ class Ofa(NativeHalves):
             if len(ids) != 1:
                 raise ModelError(
                     f"OFA answers with one token, and its tokenizer has {len(ids)} for {word!r}; name BART's with "
-                    "--tokenizer FOLDER"
+                    "tokenizer=FOLDER"
                 )
             self.answers += ids
 
@@ -163,7 +163,7 @@ def add_codes(tokenizer: PreTrainedTokenizerBase, config: NativeConfig) -> None:
     if len(tokenizer) != config.vocab_size:
         raise ModelError(
             f"OFA's tokenizer has {len(tokenizer)} tokens, {len(codes)} of images and coordinates among them, and the "
-            f"model {config.vocab_size}; name BART's tokenizer with --tokenizer FOLDER"
+            f"model {config.vocab_size}; name BART's tokenizer with tokenizer=FOLDER"
         )
 
 

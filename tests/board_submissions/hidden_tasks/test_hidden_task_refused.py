@@ -156,7 +156,7 @@ def test_questions_of_several_answers_are_refused_where_one_is_expected(tmp_path
 def test_files_that_are_not_there_are_named_and_nothing_is_fetched(tmp_path: Path) -> None:
     with raises(DataError, "benchmark", "'mine'", "vlue-nlvr2", "nlvr2_vlue_test.json"):
         prepare(HiddenBenchmark(name="mine", benchmark="vlue-nlvr2", data=tmp_path), tmp_path / "hidden", b"key")
-    with raises(DataError, "benchmark", "'mine'", "--data"):
+    with raises(DataError, "benchmark", "'mine'", "data="):
         prepare(HiddenBenchmark(name="mine", benchmark="vlue-nlvr2", data=tmp_path / "gone"), tmp_path, b"key")
 
 

@@ -155,7 +155,7 @@ def test_what_is_no_address_is_refused_in_one_line(address: str) -> None:
 )
 def test_another_machine_is_not_asked_over_plain_http(host: str) -> None:
     for scheme in ("http", "HTTP"):
-        with raises(ModelError, host, "https://", "--insecure"):
+        with raises(ModelError, host, "https://", "insecure=True"):
             open_chat(ChatOptions(source=f"{scheme}://{host}/v1", name="small"))
     for source in (f"https://{host}/v1", f"HTTPS://{host}:8443/v1"):
         assert open_chat(ChatOptions(source=source, name="small")).models == {"small": f"as served by {source}"}

@@ -177,7 +177,7 @@ def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_f
     assert answers.get(b"key") is None
     path = tmp_path / "other.sqlite"
     path.write_bytes(b"no database" * 100)
-    with raises(StoreError, "other.sqlite", "--cache"):
+    with raises(StoreError, "other.sqlite", "cache="):
         Answers(path)
 
 
@@ -219,7 +219,7 @@ def test_a_server_without_probabilities_is_read_in_words(pairs: PairSet) -> None
     with ThreadingHTTPServer(("127.0.0.1", 0), OtherServer) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         model: Any = find_model(f"api:http://127.0.0.1:{running.server_port}/v1")
-        with raises(ModelError, "'new'", "--reading", "choice"):
+        with raises(ModelError, "'new'", "reading=", "choice"):
             measure(model, pairs)
         model.take_notes()
         assert model.answer([[pairs.pixels("0.png")]] * 2, ["what?", "who?"], max_new_tokens=7) == ["7 tokens"] * 2

@@ -132,7 +132,7 @@ def test_a_batch_that_fails_leaves_nothing_and_the_next_one_works(path: Path) ->
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("the only copy of a thesis")
-    with raises(StoreError, "store.sqlite", "tellapart store", "--cache"):
+    with raises(StoreError, "store.sqlite", "tellapart store", "cache="):
         EmbeddingStore(path)
     assert path.read_text() == "the only copy of a thesis"
 
@@ -143,7 +143,7 @@ def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None
         other.execute("CREATE TABLE thesis (chapter TEXT)")
         other.commit()
     before = path.read_bytes()
-    with raises(StoreError, "tellapart store", "SQLite", "--cache"):
+    with raises(StoreError, "tellapart store", "SQLite", "cache="):
         EmbeddingStore(path)
     assert path.read_bytes() == before
 
@@ -231,7 +231,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(place: str) -> None:
 
 def test_a_folder_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with raises(StoreError, "file/store.sqlite", "--cache"):
+    with raises(StoreError, "file/store.sqlite", "cache="):
         EmbeddingStore(tmp_path / "file" / "store.sqlite")
 
 

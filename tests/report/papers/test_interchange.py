@@ -259,7 +259,7 @@ def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, messa
 def test_a_broken_model_meta_is_said(tmp_path) -> None:
     path = mteb_file(tmp_path, "Winoground", {"text_acc": 1})
     (tmp_path / "model_meta.json").write_text("{")
-    with raises(RunError, "model_meta.json", "JSON", "--model", "NAME"):
+    with raises(RunError, "model_meta.json", "JSON", "model=", "NAME"):
         read_foreign(path)
 
 

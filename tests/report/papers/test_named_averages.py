@@ -113,9 +113,9 @@ def test_a_model_without_all_parts_has_no_average(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, [*map(str, folders), *options])
     rows = {row["label"]: row["cells"][-1]["value"] for row in json.loads(shown.output)["rows"]}
     assert rows == {"all": 50.0, "part": None, "chance": 50.0}
-    with raises(RunError, "--average-as", "all", "whatsup-a", "whatsup-b"):
+    with raises(RunError, "average_as=", "all", "whatsup-a", "whatsup-b"):
         lay_out(folders[1:], settings=TableSettings(average_as=("whatsup-six",)))
     with raises(UnknownNameError, "'whatsup'", "average"):
         lay_out(folders, settings=TableSettings(average_as=("whatsup",)))
-    with raises(RunError, "--average-as", "column"):
+    with raises(RunError, "average_as=", "column"):
         lay_out(folders, "vlue", TableSettings(average_as=("whatsup-six",)))

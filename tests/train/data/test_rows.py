@@ -283,7 +283,7 @@ def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(
     write_rows(tmp_path / "out.jsonl", outside, mine, outside=True)
     assert json.loads((tmp_path / "out.jsonl").read_text())["image"] == f"{photos}/images/0_0.png"
     (mine / "pairs.jsonl").write_text(listing.replace('"images/', f'"{photos}/images/'))
-    with raises(DataError, "pairs.jsonl:1", "--outside-images"):
+    with raises(DataError, "pairs.jsonl:1", "outside_images=True"):
         read_rows(["mine"], tmp_path)
     assert read_rows(["mine"], tmp_path, outside=True).rows[0].image == inside.rows[0].image
 

@@ -76,4 +76,4 @@ class Answers:
             raise self._explain(error) from error
 
     def _explain(self, error: Exception) -> StoreError:
-        return StoreError(f"{self._where} cannot be used ({error}); delete it, or name another --cache")
+        return StoreError(f"{self._where} cannot be used ({error}); delete it, or name another cache=")

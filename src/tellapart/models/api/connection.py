@@ -142,7 +142,7 @@ def _read_host(base: str, insecure: bool) -> str:
     if address.scheme != "https" and not _is_here(host) and not insecure:
         raise ModelError(
             f"{base}: {host} is another machine, and over http all on the way can read the captions and the key; write "
-            "https://, or allow http with --insecure"
+            "https://, or allow http with insecure=True"
         )
     return host
 

@@ -157,7 +157,7 @@ class Server:
         if question.listed and reply.first is None:
             raise ModelError(
                 f"{self.base} gives no log-probabilities (`logprobs`) of {self.model!r}, and its scores are made of "
-                "them; start the server with them, or read the model's words alone: --reading choice"
+                "them; start the server with them, or read the model's words alone: reading=choice"
             )
         self._answers.put(key, reply)
         return reply

@@ -89,8 +89,8 @@ def scale_pixels(pixels: Tensor, config: CompactConfig) -> Tensor:
 def _load(name: str, options: ModelOptions) -> CompactEncoder:
     if options.dtype != "float32" or options.reading not in {None, "itc"}:
         raise ModelError(
-            f"{name}: a compact dual encoder computes in float32 and has one reading, 'itc'; leave out --dtype and "
-            "--reading"
+            f"{name}: a compact dual encoder computes in float32 and has one reading, 'itc'; leave out dtype= and "
+            "reading="
         )
     where = runtime(options)
     return CompactEncoder(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), where)

@@ -154,7 +154,7 @@ def find_regions(folder: Path, named: Path | None) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise ModelError(
-        f"{folder} reads region features of a detector, and none are given: name their file with --regions, or put "
+        f"{folder} reads region features of a detector, and none are given: name their file with regions=, or put "
         f"{' or '.join(_NAMES)} into the model's folder, with KEY/features (regions, dimensions) and KEY/boxes "
         "(regions, 4) of every image"
     )

@@ -33,8 +33,8 @@ _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 def _load(name: str, options: ModelOptions) -> OnnxDualEncoder:
     if options.dtype != "float32" or options.reading not in {None, "itc"}:
         raise ModelError(
-            f"{name}: an ONNX model computes in the types of its graphs and has one reading, 'itc'; leave out --dtype "
-            "and --reading"
+            f"{name}: an ONNX model computes in the types of its graphs and has one reading, 'itc'; leave out dtype= "
+            "and reading="
         )
     return OnnxDualEncoder.load(Path(name.removeprefix("onnx:")).expanduser(), device=options.device)
 

@@ -177,7 +177,7 @@ def stack_vectors(store: EmbeddingStore, model: Model, contents: Sequence[str]) 
     if len(sizes) > 1:
         raise StoreError(
             f"{store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model {model.name!r}: it "
-            "changed and its fingerprint did not; delete the store, or name another --cache"
+            "changed and its fingerprint did not; delete the store, or name another cache="
         )
     return np.array([stored[key] for key in contents], np.float32)
 

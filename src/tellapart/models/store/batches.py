@@ -59,7 +59,7 @@ class Batches:
             elif len(part) == 1:
                 raise ModelError(
                     f"model {self._name!r} runs out of its device's memory with one sample; free memory there, "
-                    "or use --device cpu"
+                    "or use device=cpu"
                 )
             else:
                 self.size, self._grows = len(part) // 2, False

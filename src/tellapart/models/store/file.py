@@ -50,7 +50,7 @@ MERGE = (
     "INSERT OR IGNORE INTO main.source SELECT key, facts, checksum FROM other.source",
 )
 
-REMEDY = "delete it, or name another --cache"
+REMEDY = "delete it, or name another cache="
 
 _FACTS = """
 SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
@@ -94,7 +94,7 @@ def _check_file(path: Path) -> None:
             if head not in {b"", b"SQLite format 3\0"}:
                 raise StoreError(f"{path} is not a tellapart store; {REMEDY}")
     except OSError as error:
-        raise StoreError(f"{path} cannot be opened: {error.strerror or error}; name another --cache") from error
+        raise StoreError(f"{path} cannot be opened: {error.strerror or error}; name another cache=") from error
 
 
 def _prepare(connection: sqlite3.Connection, where: str) -> None:
@@ -142,7 +142,7 @@ def _version(connection: sqlite3.Connection, where: str) -> int:
     if (application, version, tables) == (0, 0, 0):
         return 0
     if application != _APPLICATION:
-        raise StoreError(f"{where} is not a tellapart store but another SQLite database; name another --cache")
+        raise StoreError(f"{where} is not a tellapart store but another SQLite database; name another cache=")
     if version not in {1, _SCHEMA}:
         age = "a newer" if version > _SCHEMA else "an older"
         raise StoreError(
@@ -157,10 +157,10 @@ def explain(error: sqlite3.Error) -> str:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return f"is damaged ({error}); {REMEDY}"
         case sqlite3.SQLITE_FULL:
-            return f"cannot grow: the disk is full ({error}); free space, or name another --cache"
+            return f"cannot grow: the disk is full ({error}); free space, or name another cache="
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return f"cannot be written ({error}); name another --cache, or run with --no-cache"
+            return f"cannot be written ({error}); name another cache=, or run with cache=False"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return f"was locked by another process for {_PATIENCE:g} s; end that process, or name another --cache"
+            return f"was locked by another process for {_PATIENCE:g} s; end that process, or name another cache="
         case _:
-            return f"failed ({error}); run with --no-cache, or name another --cache"
+            return f"failed ({error}); run with cache=False, or name another cache="

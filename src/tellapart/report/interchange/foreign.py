@@ -263,13 +263,13 @@ def _mteb_model(path: Path) -> str:
         try:
             name = read_object(meta).get("name")
         except DataError as error:
-            raise RunError(f"{error}; say --model NAME") from error
+            raise RunError(f"{error}; say model=NAME") from error
         if name:
             return str(name)
     folder = path.absolute().parent.parent.name
     if "__" not in folder:
         raise RunError(
-            f"{path} does not say of which model it is, and no model_meta.json lies beside it; say --model NAME"
+            f"{path} does not say of which model it is, and no model_meta.json lies beside it; say model=NAME"
         )
     return folder.replace("__", "/", 1)
 

@@ -48,5 +48,5 @@ def convert(result: Result, to: str, card: Path | None = None) -> str:
     if card is None:
         return writers[to](result)
     if to != "model-index":
-        raise RunError(f"a card holds a model-index, no {to}; leave --card out")
+        raise RunError(f"a card holds a model-index, no {to}; leave card= out")
     return update_card(card, result)

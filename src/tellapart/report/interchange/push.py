@@ -73,7 +73,7 @@ class HubRepository:
         if not os.environ.get(TOKEN):
             raise RunError(
                 f"{TOKEN} is not set, and a pull request to {self.page} needs a token that may write discussions: make "
-                f"one on {self._constants.ENDPOINT}/settings/tokens and set {TOKEN}, or see the files: --dry-run"
+                f"one on {self._constants.ENDPOINT}/settings/tokens and set {TOKEN}, or see the files: dry_run=True"
             )
         operations = [
             self._hub.CommitOperationAdd(path_in_repo=path, path_or_fileobj=text.encode())

@@ -90,20 +90,20 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
             hint = nearest(name, AVERAGES) or ";"
             raise UnknownNameError(f"no average {name!r}{hint} the averages are {', '.join(AVERAGES)}")
     if settings.average_as and layout is not None:
-        raise RunError(f"--average-as adds a column to benchmarks; {layout} has its paper's columns")
+        raise RunError(f"average_as= adds a column to benchmarks; {layout} has its paper's columns")
     if settings.costs is not None and layout != "vlue-cost":
-        raise RunError("--costs is shown by one layout; add --layout vlue-cost, or leave it out")
+        raise RunError("costs= is shown by one layout; add layout=vlue-cost, or leave it out")
     runs = gather(folders, settings.labels)
     if layout is None:
         return _own_table(runs, settings)
     if settings.sort is not None:
-        raise RunError(f"--sort orders the models of benchmarks; {layout} has its paper's order")
+        raise RunError(f"sort= orders the models of benchmarks; {layout} has its paper's order")
     if layout == "vlue":
         return tasks_table(runs)
     if layout == "vlue-captions":
         return captions_table(runs)
     if settings.costs is None:
-        raise RunError("vlue-cost needs what models cost; say --costs FILE (`tellapart time --out FILE`, or CSV)")
+        raise RunError("vlue-cost needs what models cost; give costs=FILE (`tellapart time --out FILE`, or CSV)")
     return cost_table(runs, read_costs(settings.costs))
 
 
@@ -126,7 +126,7 @@ def _own_table(runs: Sequence[System], settings: TableSettings) -> PaperTable:
         named = {name: AVERAGES[name] for name in settings.average_as}
         return with_named_averages(table, runs, named) if named else table
     if settings.average:
-        raise RunError(f"--average is the mean over several benchmarks; got {', '.join(benchmarks) or 'none'}")
+        raise RunError(f"average=True is the mean over several benchmarks; got {', '.join(benchmarks) or 'none'}")
     benchmark = next(iter(benchmarks), None)
     runs = runs if sort is None else sort_runs(runs, benchmark, sort)
     return benchmark_table(runs, benchmark, with_tiers=with_tiers, seed=seed)

@@ -66,7 +66,7 @@ def many_benchmarks_table(
 
 def _sorted(rows: Sequence[TableRow], columns: Sequence[str], sort: str) -> list[TableRow]:
     if sort not in columns:
-        raise RunError(f"--sort {sort}: this table has the columns {', '.join(columns)}; sort by one of them")
+        raise RunError(f"sort={sort}: this table has the columns {', '.join(columns)}; sort by one of them")
     number = columns.index(sort)
     return sorted(rows, key=lambda row: -(row.cells[number].value or 0))
 

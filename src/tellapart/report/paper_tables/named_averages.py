@@ -85,7 +85,7 @@ def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mappin
         found = {label: _mean(groups, run) for label, run in of.items()}
         if all(value is None for value, _ in found.values()):
             needed = ", ".join(dict.fromkeys(part.benchmark for group in groups for part in group))
-            raise RunError(f"--average-as {name} is over all parts of {needed}; no run has them all")
+            raise RunError(f"average_as={name} is over all parts of {needed}; no run has them all")
         # Chance is the same of every model that has one.
         chance = next((chance for _, chance in found.values() if chance is not None), None)
         cells = [found[row.label][0] if row.label in found else chance for row in table.rows]

@@ -107,7 +107,7 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
     if kind not in KINDS:
         raise UnknownNameError(f"no picture {kind!r}{nearest(kind, KINDS) or ';'} the kinds are {', '.join(KINDS)}")
     if settings.costs is not None and kind != "pareto":
-        raise RunError(f"--costs is of pareto; {kind} shows no costs of models: leave it out")
+        raise RunError(f"costs= is of pareto; {kind} shows no costs of models: leave it out")
     if kind == "cost":
         costs = read_batch_costs(paths)
         return lambda: draw_batches(costs)
@@ -136,7 +136,7 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
     if kind == "matrix":
         item = settings.item
         if item is None:
-            raise RunError("matrix shows one item; say which with --item ID")
+            raise RunError("matrix shows one item; say which with item=ID")
         return lambda: draw_matrix(runs, item, benchmark)
     if kind == "heatmap":
         shown = _only_metric(settings, "heatmap shows")
@@ -156,7 +156,7 @@ def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[
 
     if settings.costs is None:
         raise RunError(
-            "pareto needs what models cost; say --costs FILE (`tellapart time --out FILE`, or CSV: model,cost)"
+            "pareto needs what models cost; give costs=FILE (`tellapart time --out FILE`, or CSV: model,cost)"
         )
     metric = _only_metric(settings, "pareto shows")
     runs = gather(paths, settings.labels)

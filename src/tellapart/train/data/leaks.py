@@ -103,7 +103,7 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
         if parts:
             raise DataError(
                 f"{leak.benchmark}: {', '.join(parts)}; a number measured on what was trained on means nothing: leave "
-                f"them out of data.train or {leak.benchmark} out of report.benchmarks, or allow it with --allow-leak"
+                f"them out of data.train or {leak.benchmark} out of report.benchmarks, or allow it with allow_leak=True"
             )
 
 

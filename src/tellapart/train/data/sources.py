@@ -30,7 +30,7 @@ def data_folder(config: DataConfig, home: Path) -> Path | None:
         return None
     folder = home / Path(config.folder).expanduser()
     if not folder.is_dir():
-        raise DataError(f"--data, or data.folder: there is no folder {folder}")
+        raise DataError(f"data=, or data.folder: there is no folder {folder}")
     return folder
 
 
