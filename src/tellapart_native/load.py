@@ -170,10 +170,10 @@ def prepare(
     """
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
-        raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out texts= cleaned")
+        raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out texts=cleaned")
     if options.texts == "library":
         raise ModelError(
-            f"{opened.path}: it is read as its authors do, and no library does it otherwise; leave out texts= library"
+            f"{opened.path}: it is read as its authors do, and no library does it otherwise; leave out texts=library"
         )
     tokenizer = load_vocabulary(opened, options.tokenizer)
     ends, prompt = family.ends, family.prompt

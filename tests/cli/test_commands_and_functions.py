@@ -90,9 +90,8 @@ def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_
         assert restate(f"x: leave {said} out", table) == f"x: leave {option} out"
     assert len(set(table.values())) == len(table)
     parameters = {word.partition("=")[0] for word in table}
-    assert parameters - {"plugin"} - set(inspect.signature(function_of(name)).parameters) <= PRINTED | ALONE.get(
-        name, set()
-    )
+    known = {*inspect.signature(function_of(name)).parameters, "plugin"} | PRINTED | ALONE.get(name, set())
+    assert parameters <= known
 
 
 def test_an_error_of_the_python_interface_names_the_option_on_the_command_line(tmp_path: Path) -> None:

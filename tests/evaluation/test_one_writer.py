@@ -55,7 +55,7 @@ def measure(folder: Path, *models: str) -> None:
 @pytest.mark.slow
 def test_a_folder_that_another_process_writes_is_refused_with_its_id(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    with another_process(out) as process, raises(RunError, process.pid, out, "--out"):
+    with another_process(out) as process, raises(RunError, process.pid, out, "out="):
         measure(out, "oracle")
     measure(out, "oracle")
     assert read_result(out).model.name == "oracle"

@@ -126,5 +126,5 @@ def test_training_reads_captions_as_measuring_does(tmp_path: Path) -> None:
 
 def test_cleaned_is_for_authors_files(form: tuple[str, bool, bool]) -> None:
     if not form[0].startswith("local-dir:"):
-        with pytest.raises(ModelError, match="--texts"):
+        with pytest.raises(ModelError, match="texts="):
             find_model(form[0], ModelOptions(texts="cleaned"))

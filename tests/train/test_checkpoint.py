@@ -90,7 +90,7 @@ def little_room() -> Iterator[None]:
 @pytest.mark.parametrize("content", [{"w": torch.zeros(4096)}, {"text": "x" * 8192}])
 def test_a_folder_that_does_not_fit_on_the_disk_is_said_and_nothing_is_left(tmp_path: Path, content: Any) -> None:
     name = "state.json" if "text" in content else "weights.safetensors"
-    with little_room(), raises(RunError, "best", "too large", "--resume"):
+    with little_room(), raises(RunError, "best", "too large", "resume=True"):
         write_folder(tmp_path / "best", {name: content})
     assert list(tmp_path.iterdir()) == []
 

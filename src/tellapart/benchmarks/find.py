@@ -57,7 +57,7 @@ def _hint_for_folder(path: Path, name: str) -> str:
     return (
         f"{name} is a folder, and no benchmark; write folder:PATH of a folder with {' or '.join(LISTINGS)}, "
         "classes:PATH of one with a folder of images for each class, or a listed benchmark (`tellapart ls benchmarks`) "
-        f"and where its files are: --data {name}"
+        f"and where its files are: data={name}"
     )
 
 

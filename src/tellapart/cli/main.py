@@ -26,8 +26,7 @@ from tellapart.cli.import_results import import_command
 from tellapart.cli.ls import ls_command
 from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
-from tellapart.cli.once import OnceCommand, load_plugins
-from tellapart.cli.parameters import options_of, restate
+from tellapart.cli.once import OnceCommand, load_plugins, name_options
 from tellapart.cli.plot import plot_command
 from tellapart.cli.push import push_command
 from tellapart.cli.regions import regions_command
@@ -120,8 +119,7 @@ def main() -> NoReturn:
 def _fail(message: str, error: BaseException) -> NoReturn:
     if OnceCommand.debug:
         traceback.print_exception(error)
-    running = OnceCommand.running
-    print(f"error: {message if running is None else restate(message, options_of(running))}", file=sys.stderr)
+    print(f"error: {name_options(message)}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -135,7 +133,7 @@ def _blame_plugin(error: BaseException) -> str | None:
 def _warn(other: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:
     """Print a warning of ours in one line."""
     if issubclass(category, TellapartWarning):
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {name_options(message)}", file=sys.stderr)
     else:
         other(message, category, *args)
 

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 from typer.core import TyperCommand
 
-__all__ = ["OnceCommand", "load_plugins"]
+from tellapart.cli.parameters import options_of, restate
+
+__all__ = ["OnceCommand", "load_plugins", "name_options"]
 
 
 class OnceCommand(TyperCommand):
@@ -67,3 +69,9 @@ def load_plugins(names: Sequence[str] | None) -> None:
 
         for name in names:
             load_plugin(name)
+
+
+def name_options(message: object) -> str:
+    """Return a message with the options of the running command in place of the parameters that it names."""
+    running = OnceCommand.running
+    return str(message) if running is None else restate(str(message), options_of(running))

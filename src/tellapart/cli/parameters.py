@@ -17,8 +17,10 @@ __all__ = ["options_of", "restate"]
 class _Parameter(Protocol):
     """An option or an argument, as typer and click have it."""
 
-    name: str | None
-    opts: list[str]
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def opts(self) -> list[str]: ...
 
 
 class _Command(Protocol):

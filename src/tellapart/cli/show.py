@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tellapart.cli.once import name_options
 from tellapart.cli.options import Bundle, Json, Outside, print_json
 
 if TYPE_CHECKING:
@@ -41,4 +42,4 @@ def show_run(run: Run, *, bundle: bool = False, outside_images: bool = False, as
     write = cache(partial(run.write_report, bundle=bundle, outside_images=outside_images))
     print_json(run.to_json(write())) if as_json else run.show(write)
     for warning in write().warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"warning: {name_options(warning)}", file=sys.stderr)

@@ -117,5 +117,5 @@ def check_ends(name: str, texts: TokenReader) -> None:
     if found < 2:
         raise ModelError(
             f"{name}: its tokenizer gives an empty text {found} tokens, not a beginning and an end, without which no "
-            "caption has a likelihood; name the captioner's tokenizer with tokenizer= FOLDER"
+            "caption has a likelihood; name the captioner's tokenizer with tokenizer=FOLDER"
         )

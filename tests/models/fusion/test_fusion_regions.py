@@ -194,7 +194,7 @@ def test_the_fingerprint_follows_the_region_file(folder: Path, tmp_path: Path) -
 
 def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> None:
     save(tmp_path / "bare", lxmert)
-    with raises(ModelError, "bare", "--regions", "regions.safetensors", "regions.npz"):
+    with raises(ModelError, "bare", "regions=", "regions.safetensors", "regions.npz"):
         scorer(tmp_path / "bare")
     with raises(ModelError, "gone.npz", "region"):
         scorer(tmp_path / "bare", regions=tmp_path / "gone.npz")

@@ -168,7 +168,7 @@ def test_a_truncated_file_is_an_error_that_names_it(path: Path, share: float) ->
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
     with (
-        raises(StoreError, "store.sqlite", "--cache", "damaged"),
+        raises(StoreError, "store.sqlite", "cache=", "damaged"),
         EmbeddingStore(path) as store,
     ):
         store.vectors("m", [f"{k:064x}" for k in range(200)])
@@ -223,7 +223,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(place: str) -> None:
         Path(folder).chmod(0o555)
         with (
             an_ordinary_user(),
-            raises(StoreError, f"{place}", "--cache"),
+            raises(StoreError, f"{place}", "cache="),
         ):
             EmbeddingStore(Path(folder) / place)
         Path(folder).chmod(0o755)

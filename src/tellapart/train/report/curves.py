@@ -111,7 +111,7 @@ def log_charts(path: Path) -> list[TrainingChart]:
                     raise TypeError(f"its step or {quote(name)} is no number")
                 curves.setdefault(name.removeprefix("validation_"), []).append((record["step"], factor * record[name]))
     except (DataError, KeyError, TypeError, OverflowError) as error:
-        raise RunError(f"{path}: is damaged ({first_line(error)}); go on with --resume, which mends it") from error
+        raise RunError(f"{path}: is damaged ({first_line(error)}); go on with resume=True, which mends it") from error
     # The total first, then its parts by name: sets have no order.
     ordered = {name: _thin(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
     last = max((line[-1][0] for line in [*losses.values(), *values.values()]), default=0.0)
