@@ -363,7 +363,7 @@ def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save) -> Non
     assert [row.label for row in named.rows if not row.plain] == ["weak", "Ours, 12 layers"]
     by_group = lay_out(folders, settings=TableSettings(sort="group_score"))
     assert [row.label for row in by_group.rows if not row.plain] == ["strong", "weak"]
-    with raises(RunError, "labels=", "string=", "model"):
+    with raises(RunError, "labels=", "string", "model"):
         lay_out(folders, settings=TableSettings(labels={"string": "x"}))
     with raises(RunError, "'grup_score'", "shapes"):
         lay_out(folders, settings=TableSettings(sort="grup_score"))
