@@ -198,7 +198,8 @@ def test_an_adapter_s_folder_is_merged_as_peft_merges_it(
         [each.encode_images(pictures()) for each in (ours, theirs, plain)],
         [each.encode_texts(TEXTS) for each in (ours, theirs, plain)],
     ):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+        # The products are summed in another order, and random updates make weights large: 4e-6 on some processors.
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-5)
         assert np.abs(one - bare).max() > 0.05
     config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": "an/id"}))
     with raises(ModelError, "'an/id'", "open_clip:tiny-gelu/TAG@"):
