@@ -5,18 +5,18 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from aro_rule import original_choice
 
 from facts import raises
-from tellapart.benchmarks import aro
-from tellapart.benchmarks.aro import original_choice
+from tellapart.benchmarks import set_file
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.errors import DataError, ScoreError
+from tellapart.data.annotations import expect_count
+from tellapart.errors import DataError
 from tellapart.metrics.choice import choice_score
 
 At = Callable[..., Benchmark]
@@ -38,8 +38,7 @@ def boxed(k: int) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let three items be all that a benchmark has."""
-    for name in ("RELATION", "ATTRIBUTION", "COCO_ORDER", "FLICKR_ORDER"):
-        monkeypatch.setattr(aro, name, replace(getattr(aro, name), items=3))
+    monkeypatch.setattr(set_file, "expect_count", lambda path, count, _published: expect_count(path, count, 3))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_a_caption_stands_among_four_permutations(at: At, tmp_path: Path, name: 
 @pytest.mark.parametrize(
     ("file", "rows", "said"),
     [
-        ("visual_genome_relation", [boxed(0) | {"bbox_w": 2.5}], ("0", "bbox_x")),
+        ("visual_genome_relation", [boxed(0) | {"bbox_w": 2.5}], ("0", "'bbox_w'")),
         ("visual_genome_relation", [boxed(0) | {"relation_name": None}], ("'relation_name'", "expected")),
         ("visual_genome_relation", [boxed(0)], ("1", "benchmark", "3")),
         ("visual_genome_relation", ["a"], ("0", "object", "row")),
@@ -101,27 +100,20 @@ def test_a_wrong_row_is_named(at: At, tmp_path: Path, file: str, rows: list[Any]
 
 
 def test_an_item_without_four_permutations_is_refused(at: At, tmp_path: Path) -> None:
-    (tmp_path / "coco_order.json").write_text(json.dumps([{"image": "7.jpg", "caption_options": ["a", "b"]}]))
-    with raises(DataError, "0", "'caption_options'"):
+    rows = [{"image": "7.jpg", "caption_options": ["a", "b"]}] * 3
+    (tmp_path / "coco_order.json").write_text(json.dumps(rows))
+    with raises(DataError, "0", "(1, 5)", "(1, 2)"):
         at("aro-coco-order", tmp_path).records()
 
 
-@pytest.mark.parametrize(("name", "texts", "tied"), [("aro-relation", 2, 0.0), ("aro-coco-order", 5, 1.0)])
-def test_the_original_decides_ties_in_two_ways_and_this_project_in_one(name: str, texts: int, tied: float) -> None:
+@pytest.mark.parametrize(("texts", "tied"), [(2, 0.0), (5, 1.0)])
+def test_the_original_decides_ties_in_two_ways_and_this_project_in_one(texts: int, tied: float) -> None:
     constant = np.full((4, 1, texts), 0.25)
-    assert original_choice(name, constant).tolist() == [tied] * 4
+    assert original_choice(constant).tolist() == [tied] * 4
     assert choice_score(constant).tolist() == [0.0] * 4
 
 
-@pytest.mark.parametrize(("name", "texts"), [("aro-attribution", 2), ("aro-flickr-order", 5)])
-def test_without_ties_both_rules_agree(name: str, texts: int) -> None:
+@pytest.mark.parametrize("texts", [2, 5])
+def test_without_ties_both_rules_agree(texts: int) -> None:
     scores = np.random.default_rng(0).permuted(np.tile(np.arange(texts), (50, 1)), axis=1)[:, None, :]
-    assert (original_choice(name, scores) == choice_score(scores)).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "shape"), [("aro-relation", (1, 1, 5)), ("aro-coco-order", (1, 5)), ("demo", (1, 1, 2))]
-)
-def test_scores_of_another_shape_are_refused(name: str, shape: tuple[int, ...]) -> None:
-    with raises(ScoreError, "ARO", "benchmark", "scores"):
-        original_choice(name, np.zeros(shape))
+    assert (original_choice(scores) == choice_score(scores)).all()

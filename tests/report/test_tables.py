@@ -6,11 +6,11 @@ import io
 
 import numpy as np
 import pytest
+from aro_rule import original_choice
 from rich.console import Console
 from rich.table import Table
 
 from facts import raises
-from tellapart.benchmarks.aro import original_choice
 from tellapart.errors import RunError
 from tellapart.metrics.choice import choice_score
 from tellapart.report.numbers import deviation, plain, score
@@ -81,7 +81,7 @@ def orders(n: int = 50, equal: int = 2) -> np.ndarray:
 
 def test_aros_own_rule_stands_under_the_strict_one(make_run) -> None:
     scores = orders()
-    original = 100 * original_choice("aro-coco-order", scores).mean()
+    original = 100 * original_choice(scores).mean()
     strict = 100 * choice_score(scores).mean()
     assert original == strict + 4
     run = make_run(benchmark="aro-coco-order", shape=(1, 5), n=50, tags=(), scores=scores)

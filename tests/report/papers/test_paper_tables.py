@@ -9,12 +9,12 @@ import re
 import numpy as np
 import pytest
 import typer
+from aro_rule import original_choice
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.benchmarks.aro import original_choice
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.table import table_command
@@ -130,7 +130,7 @@ def test_aros_orders_have_a_column_of_their_authors_rule(save, tmp_path) -> None
         scores = rng.permuted(np.tile(np.float32(range(5)), (50, 1)), axis=1)[:, None, :]
         scores[:equal] = 9
         folders.append(save(model, benchmark="aro-flickr-order", shape=(1, 5), n=50, tags=(), scores=scores))
-        expected[model] = [100 * choice_score(scores).mean(), 100 * original_choice("aro-flickr-order", scores).mean()]
+        expected[model] = [100 * choice_score(scores).mean(), 100 * original_choice(scores).mean()]
     table = lay_out(folders)
     assert [column.name for column in table.columns] == ["choice score", "choice score (authors)"]
     assert {row.label: [cell.value for cell in row.cells] for row in table.rows} == {
