@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
@@ -40,6 +40,10 @@ from tellapart.train.run_files import RunFiles
 from tellapart.train.steps.numerics import measure_moves
 from tellapart.train.steps.step import TrainingStep
 
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
 __all__ = ["Training", "rate", "train"]
 
 #: Threads that read and prepare a step's images while another step is computed.
@@ -59,7 +63,7 @@ class Training:
     config: TrainConfig
     trainable: Trainable
     rows: TrainingRows
-    step: type[TrainingStep]
+    step: type[TrainingStep[Any]]
     files: RunFiles
     validation: PairSet | None
     ranks: RankGroup
@@ -136,7 +140,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     return state
 
 
-def _make_steps(training: Training) -> tuple[TrainingStep, TrainingStep | None]:
+def _make_steps(training: Training) -> tuple[TrainingStep[Any], TrainingStep[Any] | None]:
     """Make the run's steps, and if they are not in plain float32, steps that are."""
     config, accelerator = training.config, training.ranks.accelerator
     module = accelerator.prepare(training.trainable.module)
@@ -148,7 +152,9 @@ def _make_steps(training: Training) -> tuple[TrainingStep, TrainingStep | None]:
     return steps, training.step(as_it_is, training.trainable, training.rows, accelerator, module)
 
 
-def _measure_moves(steps: TrainingStep, plain: TrainingStep, part: _Part, ranks: RankGroup) -> dict[str, float]:
+def _measure_moves(
+    steps: TrainingStep[Any], plain: TrainingStep[Any], part: _Part, ranks: RankGroup
+) -> dict[str, float]:
     with ranks.together():
         images = [image.result() for image in part[1]]
     return measure_moves(steps, plain, part[0], images)
@@ -164,7 +170,7 @@ def _read_ahead(read: Callable[[int], _Part], numbers: range) -> Iterator[_Part]
 
 
 def _accumulate(
-    training: Training, steps: TrainingStep, feed: Iterator[_Part], step: int, order: BatchOrder
+    training: Training, steps: TrainingStep[Any], feed: Iterator[_Part], step: int, order: BatchOrder
 ) -> LossParts:
     """Leave the mean gradient of a step's parts in the parameters, and return the mean of their losses.
 
@@ -198,7 +204,7 @@ def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
     return f"rows {named}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
 
 
-def _make_optimiser(module: Any, settings: OptimiserConfig) -> Any:
+def _make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
     """Return AdamW; biases, norms and the scale, which have one axis or none, are decayed if `decayed` is `all`.
 
     Raises:
@@ -213,13 +219,14 @@ def _make_optimiser(module: Any, settings: OptimiserConfig) -> Any:
         factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
         decay = settings.weight_decay if parameter.ndim >= 2 or settings.decayed == "all" else 0.0
         groups.setdefault((factor, decay), []).append(parameter)
-    return import_torch().optim.AdamW(
+    optimiser: Optimizer = import_torch().optim.AdamW(
         [{"params": p, "weight_decay": decay, "factor": factor} for (factor, decay), p in groups.items() if p],
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,
         foreach=False,  # one order of operations on every machine
     )
+    return optimiser
 
 
 def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
@@ -241,7 +248,7 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
     return 1 - done if decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _begin(training: Training, optimiser: Any) -> TrainingState:
+def _begin(training: Training, optimiser: Optimizer) -> TrainingState:
     """Go on from the last checkpoint, if there is one, on every rank from the same."""
     ranks, files = training.ranks, training.files
     checkpoint = latest_checkpoint(files.checkpoints)
@@ -261,7 +268,7 @@ def _begin(training: Training, optimiser: Any) -> TrainingState:
     return state
 
 
-def _update(training: Training, optimiser: Any, batch: str) -> float:
+def _update(training: Training, optimiser: Optimizer, batch: str) -> float:
     """Take the optimiser's step and keep the scale in bounds; return the gradient's norm.
 
     Raises:
@@ -294,7 +301,7 @@ def _numbers(parts: LossParts, norm: float, learning_rate: float, trainable: Tra
 
 
 def _finish_step(
-    training: Training, optimiser: Any, state: TrainingState, numbers: dict[str, float], total: int
+    training: Training, optimiser: Optimizer, state: TrainingState, numbers: dict[str, float], total: int
 ) -> None:
     """Log a step of `total`; if it is one to validate after, choose weights and write a checkpoint."""
     files, settings = training.files, training.config.validation

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.errors import RunError, TellapartError, require
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 __all__ = ["RankGroup", "open_accelerator"]
 
@@ -31,7 +34,7 @@ class RankGroup:
         number: of this one, from 0.
     """
 
-    def __init__(self, accelerator: Any) -> None:
+    def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
         self.of: int = accelerator.num_processes
         self.number: int = accelerator.process_index
@@ -124,7 +127,7 @@ def _describe(error: Exception) -> tuple[type[TellapartError], str]:
     return RunError, str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
-def open_accelerator(device: str) -> Any:
+def open_accelerator(device: str) -> Accelerator:
     """Return accelerate's view of this process: one of several under torchrun.
 
     Its own mixed precision is off, for accelerate fixes that once a process; `autocast` takes its place.

@@ -307,9 +307,10 @@ def _texts(where: str, fields: dict[str, Any], name: str) -> list[str]:
     return texts
 
 
-def _is_unit(unit: Any) -> bool:
-    texts = isinstance(unit, list) and len(unit) in {2, 3} and all(isinstance(one, str) and one.strip() for one in unit)
-    return texts and unit[2:] in ([], ["relation"])
+def _is_unit(unit: object) -> bool:
+    if not isinstance(unit, list) or len(unit) not in {2, 3}:
+        return False
+    return all(isinstance(text, str) and text.strip() for text in unit) and unit[2:] in ([], ["relation"])
 
 
 def images_root(source: str, images: Path | None) -> Path:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import DataError
 from tellapart.models.torch.backend import import_torch
 
+if TYPE_CHECKING:
+    from torch import nn
+
 __all__ = ["add_dropout"]
 
 
-def add_dropout(module: Any, patterns: Mapping[str, float]) -> None:
+def add_dropout(module: nn.Module, patterns: Mapping[str, float]) -> None:
     """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts.
 
     Args:

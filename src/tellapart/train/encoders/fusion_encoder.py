@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -132,7 +132,7 @@ class TrainableFusion:
         self._parts, self._where, self._reading = parts, where, reading or "itm"
         parts.halves.module.requires_grad_(True)
         self.module: nn.Module = _matcher()(parts.halves, parts.contrast, parts.others)
-        self.module.heads = heads or (self._reading,)
+        cast("Any", self.module).heads = heads or (self._reading,)
 
     @property
     def log_scale(self) -> Tensor | None:
@@ -166,7 +166,7 @@ class TrainableFusion:
 
 
 @cache
-def _matcher() -> Any:
+def _matcher() -> type[nn.Module]:
     # Made on first use, because its base class is torch's.
     torch = import_torch()
 
@@ -179,13 +179,14 @@ def _matcher() -> Any:
             self._others = tuple(others)
 
         @property
-        def scale(self) -> Any:
+        def scale(self) -> Tensor | float | None:
             """What multiplies cosines, a parameter's or a number; None where there is no contrast."""
             if self._contrast is None:
                 return None
             # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration holds where that began.
             logarithm = self._contrast.log_scale(self.model)
-            return logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
+            scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
+            return scale
 
         def forward(self, compute: Callable[[Any], Any]) -> Any:
             return compute(self)
@@ -215,19 +216,20 @@ def _matcher() -> Any:
             image, text = self._contrast.vectors(self.model, images, texts)
             return unit(image.float()), unit(text.float())
 
-        def join(self, images: Tensors, texts: Tensors) -> Any:
+        def join(self, images: Tensors, texts: Tensors) -> Tensor:
             """The logit of a match less that of none, float32 `(n, heads)`."""
             if not self._others:
                 return _of_match(self._halves, self._halves.join(images, texts))[:, None]
             pooled = self._halves.pool(images, texts)  # type: ignore[attr-defined]
-            return torch.stack(
+            logits: Tensor = torch.stack(
                 [_of_match(halves, halves.head(pooled)) for halves in (self._halves, *self._others)],  # type: ignore[attr-defined]
                 dim=1,
             )
+            return logits
 
     return Matcher
 
 
-def _of_match(halves: Halves, logits: Any) -> Any:
+def _of_match(halves: Halves, logits: Tensor) -> Tensor:
     logits, match = logits.float(), halves.match
     return logits[:, 0] if match is None else logits[:, match] - logits[:, 1 - match]

@@ -45,7 +45,7 @@ class LocalFeatures:
     def _keep(self, side: int, states: Tensor) -> None:
         self._states[side] = states
 
-    def read(self, ids: Any) -> tuple[Any, Any, Any]:
+    def read(self, ids: Tensor) -> tuple[Any, Any, Any]:
         """Return what the towers have just said: patches, words, and which words there are.
 
         Args:

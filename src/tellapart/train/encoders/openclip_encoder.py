@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import import_torch, runtime
 from tellapart.train.encoders.local_features import LocalFeatures, LocalTower
 from tellapart.train.encoders.trainable import Inputs, TrainableDual
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["TrainableOpenClip", "open_openclip"]
 
@@ -51,9 +54,10 @@ class TrainableOpenClip(TrainableDual):
         self._tokens = Tokens(parts.tokenizer)
         self._tower = TextTower(parts.model)
 
-        def encode_images(images: Inputs) -> Any:
+        def encode_images(images: Inputs) -> Tensor:
             pixels = images["pixels"].permute(0, 3, 1, 2).contiguous()  # (n, 3, height, width)
-            return parts.model.encode_image(scale(pixels.float().div(255)))
+            features: Tensor = parts.model.encode_image(scale(pixels.float().div(255)))
+            return features
 
         super().__init__(parts.model, encode_images, lambda texts: self._tower.encode(texts["ids"]))
 
@@ -76,7 +80,7 @@ class TrainableOpenClip(TrainableDual):
         if read_attribute(vision, "attn_pool") is not None:
             return None
 
-        def project(states: Any) -> Any:
+        def project(states: Tensor) -> Tensor:
             matrix = read_attribute(vision, "proj")
             return states if matrix is None else states @ matrix
 

@@ -146,7 +146,7 @@ def picture_side(trainable: Trainable) -> int:
 
 
 @cache
-def _dual_module() -> Any:
+def _dual_module() -> type[nn.Module]:
     # Made on first use, because its base class is torch's.
     torch = import_torch()
 
@@ -158,7 +158,7 @@ def _dual_module() -> Any:
             self.frozen: list[Any] = []
             self.local: LocalFeatures | None = None
 
-        def train(self, mode: bool = True) -> Any:
+        def train(self, mode: bool = True) -> DualModule:
             super().train(mode)
             for part in self.frozen:
                 part.eval()
@@ -181,6 +181,7 @@ def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
     return context
 
 
-def unit(vectors: Any) -> Any:
+def unit(vectors: Tensor) -> Tensor:
     """Scale rows to length one, in their own precision."""
-    return vectors / vectors.norm(dim=-1, keepdim=True)
+    scaled: Tensor = vectors / vectors.norm(dim=-1, keepdim=True)
+    return scaled

@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tellapart.catalog import load, nearest
 from tellapart.errors import DataError
 from tellapart.train.losses.batch import LossParts
 from tellapart.train.losses.preset import Preset
+
+if TYPE_CHECKING:
+    from tellapart.train.losses.batch import Batch
+    from tellapart.train.losses.matches import Matches
 
 __all__ = ["DualLoss", "FusionLoss", "Loss", "declare", "find_loss"]
 
@@ -35,7 +39,7 @@ class Loss:
     presets: Mapping[str, Preset] = field(default_factory=dict, kw_only=True, compare=False)
     revision: int = field(default=1, kw_only=True)
 
-    def __call__(self, inputs: Any, options: Any = None) -> LossParts:
+    def __call__(self, inputs: Batch | Matches, options: object = None) -> LossParts:
         """Return the parts of the loss of a `Batch` or of `Matches`, with options or the defaults."""
         return self.function(inputs) if options is None else self.function(inputs, options)
 
@@ -118,7 +122,7 @@ def find_loss(name: str) -> Loss:
     return loss if isinstance(loss, Loss) else declare(name, loss)
 
 
-def declare(name: str, function: Any) -> Loss:
+def declare(name: str, function: Callable[..., LossParts]) -> Loss:
     """Declare a plain function: `batch` as its first parameter makes a `DualLoss`, `matches` a `FusionLoss`.
 
     A second parameter, `options`, must have a dataclass as its default. Of negatives, a dual encoder's loss then gets

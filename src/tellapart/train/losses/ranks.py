@@ -7,12 +7,13 @@ over its own rows, and DDP's average over ranks is the gradient of the mean over
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.autograd import Function
 
 __all__ = ["count_rows", "gather", "mean_over_ranks", "own_rank", "rank_count", "share"]
 
@@ -83,20 +84,20 @@ def gather(rows: Tensor) -> Tensor:
 
 
 @cache
-def _gather() -> Any:
+def _gather() -> type[Function]:
     # Made on first use, because its base class is torch's.
     import torch
     import torch.distributed as dist
 
     class Gather(torch.autograd.Function):
         @staticmethod
-        def forward(_context: Any, rows: Tensor) -> Tensor:
+        def forward(_context: object, rows: Tensor) -> Tensor:
             everyone = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(rank_count())]
             dist.all_gather(everyone, rows.contiguous())
             return torch.cat(everyone)
 
         @staticmethod
-        def backward(_context: Any, gradient: Tensor) -> Tensor:
+        def backward(_context: object, gradient: Tensor) -> Tensor:
             # Every rank's loss depends on these rows; gloo has no reduce_scatter, so all is summed and cut.
             gradient = gradient.clone(memory_format=torch.contiguous_format)
             dist.all_reduce(gradient)

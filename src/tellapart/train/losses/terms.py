@@ -70,7 +70,7 @@ def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTer
     return tuple(terms)
 
 
-def _check(first: LossTerm, name: str, loss: Loss, reading: Any, place: str) -> None:
+def _check(first: LossTerm, name: str, loss: Loss, reading: object, place: str) -> None:
     matching = isinstance(first.loss, FusionLoss)
     if isinstance(loss, FusionLoss) and not matching:
         raise DataError(f"{place}.{name}: matches pairs, and {first.name!r} is contrastive; let [loss] name {name!r}")

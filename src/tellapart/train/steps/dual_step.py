@@ -57,7 +57,7 @@ class DrawnRows:
         return len(self.joined[0].captions) - 1 if self.joined else 0
 
 
-class DualStep(TrainingStep):
+class DualStep(TrainingStep[DrawnRows]):
     """Training steps of a dual encoder."""
 
     def __post_init__(self) -> None:

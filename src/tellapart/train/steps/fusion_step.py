@@ -87,7 +87,7 @@ def _matching_losses(terms: Sequence[LossTerm]) -> list[FusionLoss]:
     return [term.loss for term in terms if isinstance(term.loss, FusionLoss)]
 
 
-class FusionStep(TrainingStep):
+class FusionStep(TrainingStep[DrawnPairs]):
     """Training steps of a fusion encoder.
 
     Raises:

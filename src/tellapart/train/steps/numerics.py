@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tellapart.models.torch.backend import import_torch
 from tellapart.train.encoders.trainable import Inputs
-from tellapart.train.steps.step import TrainingStep
+from tellapart.train.steps.step import Drawn, TrainingStep
 
 __all__ = ["measure_moves"]
 
 
-def measure_moves(steps: TrainingStep, plain: TrainingStep, drawn: Any, images: Sequence[Inputs]) -> dict[str, float]:
+def measure_moves(
+    steps: TrainingStep[Drawn], plain: TrainingStep[Drawn], drawn: Drawn, images: Sequence[Inputs]
+) -> dict[str, float]:
     """Return what a step moves from a plain one on the same rows: `moved_loss` and `moved_gradient`, both relative.
 
     The gradient's is the length of the difference over the plain one's. No gradient is left behind.

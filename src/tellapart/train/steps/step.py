@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tellapart.models.torch.backend import import_torch
 from tellapart.train.config import TrainConfig
@@ -14,11 +14,14 @@ from tellapart.train.encoders.trainable import Inputs, Trainable
 from tellapart.train.losses.batch import LossParts
 from tellapart.train.losses.terms import LossTerm, sum_terms
 
-__all__ = ["TrainingStep"]
+__all__ = ["Drawn", "TrainingStep"]
+
+#: The rows that one family draws for a step.
+Drawn = TypeVar("Drawn")
 
 
 @dataclass
-class TrainingStep(ABC):
+class TrainingStep(ABC, Generic[Drawn]):
     """Steps of one family of encoders.
 
     Attributes:
@@ -36,19 +39,19 @@ class TrainingStep(ABC):
         self._terms: tuple[LossTerm, ...] = self.config.loss_terms()
 
     @abstractmethod
-    def draw(self, numbers: Sequence[int], step: int) -> Any:
+    def draw(self, numbers: Sequence[int], step: int) -> Drawn:
         """Return what is computed of this rank's rows of one part, by the seed, its number and each row alone.
 
         Parts are numbered through all steps: part `p` of step `s` is `s * accumulate + p`. Its `rows` are the numbers
         of the rows whose images it needs.
         """
 
-    def backward(self, drawn: Any, images: Sequence[Inputs], step: int) -> LossParts:
+    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
         return {name: part.detach() for name, part in self._backward(drawn, images, step).items()}
 
     @abstractmethod
-    def _backward(self, drawn: Any, images: Sequence[Inputs], step: int) -> LossParts: ...
+    def _backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts: ...
 
     def _sum(self, inputs: Sequence[Any]) -> LossParts:
         """Add up the losses, each of its own `Batch` or `Matches`."""
