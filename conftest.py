@@ -22,7 +22,10 @@ NEEDS = [
     (
         "train",
         ("torch",),
-        ["api/probe.py", *(f"train/{name}*.py" for name in ("", "data/", "encoders/", "losses/", "mining/", "steps/"))],
+        [
+            "api/probe.py",
+            *(f"training/{name}*.py" for name in ("", "data/", "encoders/", "losses/", "mining/", "steps/")),
+        ],
     ),
     ("video", ("av", "cv2"), ["builders/video/*.py"]),
     ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),

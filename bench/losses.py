@@ -29,9 +29,9 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from tellapart.catalog import load
-from tellapart.train.losses.batch import Batch
-from tellapart.train.losses.equations import EqSim
-from tellapart.train.losses.matches import Matches, counterparts, hard_negatives
+from tellapart.training.losses.batch import Batch
+from tellapart.training.losses.equations import EqSim
+from tellapart.training.losses.matches import Matches, counterparts, hard_negatives
 
 __all__ = ["main"]
 

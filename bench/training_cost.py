@@ -23,15 +23,15 @@ from PIL import Image
 
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.torch.backend import import_torch
-from tellapart.train.config import TrainConfig
-from tellapart.train.data.image_loader import ImageLoader
-from tellapart.train.data.rows import TrainingRows, read_rows
-from tellapart.train.encoders.fusion_encoder import open_fusion
-from tellapart.train.encoders.load_start import open_dual
-from tellapart.train.encoders.new_model import write_new_model
-from tellapart.train.ranks import open_accelerator
-from tellapart.train.steps.dual_step import DualStep
-from tellapart.train.steps.fusion_step import FusionStep
+from tellapart.training.config import TrainConfig
+from tellapart.training.data.image_loader import ImageLoader
+from tellapart.training.data.rows import TrainingRows, read_rows
+from tellapart.training.encoders.fusion_encoder import open_fusion
+from tellapart.training.encoders.load_start import open_dual
+from tellapart.training.encoders.new_model import write_new_model
+from tellapart.training.ranks import open_accelerator
+from tellapart.training.steps.dual_step import DualStep
+from tellapart.training.steps.fusion_step import FusionStep
 
 #: Loss -> what it is compared with; `@3` takes three negatives a pair. NegCLIP and TROHN-Img are as published: both
 #: encode each pair's hard counterpart too, and NegCLIP a false caption of all.

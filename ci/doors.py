@@ -32,7 +32,7 @@ from tellapart.records.result import ModelRecord, Result, Sample
 from tellapart.records.run_folder import read_result, read_samples, write_result, write_samples
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.tasks.predictions import box, read_predictions, text
-from tellapart.train.data.released_rows import tsv_rows
+from tellapart.training.data.released_rows import tsv_rows
 
 __all__ = ["Door", "door_of", "open_doors"]
 

@@ -43,9 +43,9 @@ from tellapart.data.item import Item
 from tellapart.errors import require
 from tellapart.models.openclip import building, dual_encoder  # noqa: F401  (once, for all forks)
 from tellapart.models.torch.backend import import_torch
-from tellapart.train import training_run  # noqa: F401
-from tellapart.train.encoders import openclip_encoder  # noqa: F401
-from tellapart.train.report import page as report_page  # noqa: F401
+from tellapart.training import training_run  # noqa: F401
+from tellapart.training.encoders import openclip_encoder  # noqa: F401
+from tellapart.training.report import page as report_page  # noqa: F401
 
 __all__ = ["JOBS", "kill_job"]
 

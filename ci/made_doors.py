@@ -29,11 +29,11 @@ from tellapart.models.memory.external import read_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
-from tellapart.train.checkpoint import TrainingState, read_checkpoint, write_checkpoint
-from tellapart.train.config import read_config
-from tellapart.train.encoders.new_model import write_new_model
-from tellapart.train.report.curves import log_charts
-from tellapart.train.run_files import RunFiles
+from tellapart.training.checkpoint import TrainingState, read_checkpoint, write_checkpoint
+from tellapart.training.config import read_config
+from tellapart.training.encoders.new_model import write_new_model
+from tellapart.training.report.curves import log_charts
+from tellapart.training.run_files import RunFiles
 
 __all__ = ["open_made_doors"]
 

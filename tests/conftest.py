@@ -48,14 +48,14 @@ LONGEST = (
     "test_mutants.py",
     "test_documents.py",
     "evaluation/test_distributed.py",
-    "train/test_loop.py",
+    "training/test_loop.py",
     "test_damage.py",
     "examples/test_eqsim_ablation.py",
     "benchmarks/test_fuzz.py",
     "board_submissions/test_board_attack.py",
     "test_task_baselines.py",
     "cli/test_low_memory.py",
-    "train/test_several_ranks.py",
+    "training/test_several_ranks.py",
     "test_baselines.py",
 )
 

@@ -45,7 +45,7 @@ LEVELS = [
     "tasks",
     "evaluation",
     "report",
-    "train",
+    "training",
     "auditing",
     "annotate",
     "board",
@@ -224,7 +224,7 @@ def importable() -> list[str]:
 
 
 #: Rooms whose public names are learned by example; the names of the package root are, too.
-TAUGHT = ("tellapart.data.", "tellapart.metrics.", "tellapart.stats.", "tellapart.tasks.", "tellapart.train.losses.")
+TAUGHT = ("tellapart.data.", "tellapart.metrics.", "tellapart.stats.", "tellapart.tasks.", "tellapart.training.losses.")
 
 
 def public_things(name: str) -> list[tuple[str, Any]]:

@@ -87,8 +87,8 @@ def test_the_loss_is_found_and_computed(package: Path) -> None:
     pytest.importorskip("torch", reason="losses need the train extra")
     program = """
 import torch
-from tellapart.train.losses.batch import Batch
-from tellapart.train.losses.loss import find_loss
+from tellapart.training.losses.batch import Batch
+from tellapart.training.losses.loss import find_loss
 batch = Batch(torch.eye(3), torch.eye(3), torch.tensor(0.0), torch.arange(3))
 print(find_loss("hinge")(batch)["total"].item())
 """
@@ -105,7 +105,7 @@ def test_the_loss_brings_its_preset_and_the_bounds_of_its_options(package: Path)
     path.write_text("\n".join((*values, "[optimiser]\nsteps = 1")))
     program = f"""
 from pathlib import Path
-from tellapart.train.config import loss_options, read_config
+from tellapart.training.config import loss_options, read_config
 config = read_config(Path({str(path)!r}))
 print(loss_options(config.loss).margin, config.optimiser.learning_rate)
 try:

@@ -23,7 +23,7 @@ from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.onnx.folder import CONFIG, FILES
 from tellapart.records.result import Value
 from tellapart.records.run_folder import read_result, write_text_file
-from tellapart.train.record import TrainRecord, read_record
+from tellapart.training.record import TrainRecord, read_record
 from tellapart_render.training_rows import write_training_rows
 
 __all__ = ["HERE", "main", "remake"]

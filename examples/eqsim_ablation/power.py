@@ -34,7 +34,7 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.embeddings import embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
-from tellapart.train.training_run import run_training
+from tellapart.training.training_run import run_training
 from tellapart_render.demo import make_item
 from tellapart_render.recipe import Recipe
 from tellapart_render.training_rows import write_training_rows

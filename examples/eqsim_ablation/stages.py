@@ -25,11 +25,11 @@ from tellapart.models.compact.config import CONFIG, TOKENIZER, WEIGHTS
 from tellapart.models.find import find_model
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.machine import this_machine, versions
-from tellapart.train.checkpoint import replace_folder
-from tellapart.train.config import TrainConfig
-from tellapart.train.data.leaks import find_leaks, refuse_leaks
-from tellapart.train.data.rows import read_rows
-from tellapart.train.training_run import run_training
+from tellapart.training.checkpoint import replace_folder
+from tellapart.training.config import TrainConfig
+from tellapart.training.data.leaks import find_leaks, refuse_leaks
+from tellapart.training.data.rows import read_rows
+from tellapart.training.training_run import run_training
 from tellapart_render.training_rows import write_training_rows
 
 __all__ = ["Stage", "add_units", "chosen", "facts", "stage_environment", "stages"]

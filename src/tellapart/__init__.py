@@ -9,8 +9,6 @@ array([1., 0.])
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tellapart.moved import open_former_rooms
@@ -154,23 +152,9 @@ open_former_rooms()
 
 if not TYPE_CHECKING:  # for which any name would be one of Any
 
-    class _TrainRoom(ModuleType):
-        """The room `train`, which is a function, too, until it has another name."""
-
-        def __call__(self, *args: object, **kwargs: object) -> object:
-            return importlib.import_module("tellapart.api.train").train(*args, **kwargs)
-
-    class _Root(ModuleType):
-        def __setattr__(self, name: str, value: object) -> None:
-            if isinstance(value, ModuleType) and name == "train":
-                value.__class__ = _TrainRoom
-            super().__setattr__(name, value)
-
-    sys.modules[__name__].__class__ = _Root
-
     def __getattr__(name: str) -> object:
-        if name in {"metrics", "train"}:
-            return importlib.import_module(f"tellapart.{name}")
+        if name == "metrics":
+            return importlib.import_module("tellapart.metrics")
         if name not in _WHERE:
             raise AttributeError(f"module 'tellapart' has no attribute {name!r}")
         value = getattr(importlib.import_module(f"tellapart.{_WHERE[name]}"), name)

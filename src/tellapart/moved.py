@@ -15,7 +15,7 @@ from types import ModuleType
 __all__ = ["ROOMS", "open_former_rooms"]
 
 #: Former name -> name.
-ROOMS = {"audit": "auditing"}
+ROOMS = {"audit": "auditing", "train": "training"}
 
 
 class _FormerModule(MetaPathFinder, Loader):

@@ -333,7 +333,7 @@ def test_a_module_of_torch_is_refused_with_what_to_do() -> None:
 
 def test_functions_stay_functions_whichever_modules_are_imported() -> None:
     code = (
-        "import tellapart.train.config, tellapart.auditing.card, tellapart as ta, sys; "
+        "import tellapart.training.config, tellapart.auditing.card, tellapart as ta, sys; "
         "assert callable(ta.train) and callable(ta.audit); assert ta.metrics.GroupScore().metric.name; "
         "assert 'torch' not in sys.modules"
     )

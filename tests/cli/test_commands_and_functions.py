@@ -47,10 +47,6 @@ def commands() -> dict[str, Any]:
 
 
 def function_of(name: str) -> Any:
-    if name == "train":
-        from tellapart.api.train import train
-
-        return train
     return getattr(tellapart, NAMES.get(name, name.replace(" ", "_")))
 
 

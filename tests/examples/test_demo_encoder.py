@@ -19,7 +19,7 @@ from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.models.bundled import DEMO_ENCODER_FOLDER
 from tellapart.models.compact.config import read_compact_config, read_tokenizer
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
-from tellapart.train.config import read_config
+from tellapart.training.config import read_config
 
 SETS = sorted(HERE.glob("*_scenes.toml")) + sorted(HERE.glob("scenes_*.toml"))
 SMOKE = HERE.parent / "eqsim_ablation" / "smoke_scenes"

@@ -34,8 +34,8 @@ from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
 from tellapart.models.scoring.embeddings import Embeddings
-from tellapart.train.config import ReportConfig, read_config
-from tellapart.train.training_run import run_training
+from tellapart.training.config import ReportConfig, read_config
+from tellapart.training.training_run import run_training
 
 ROOT = Path(__file__).parents[2]
 SMOKE = HERE / "smoke.toml"

@@ -14,7 +14,7 @@ from tellapart.catalog import DEFAULT_MODEL, REFERENCES, load, names, nearest
 from tellapart.errors import TellapartError, UnknownNameError
 from tellapart.models.find import find_model
 from tellapart.tasks.registry import find_task
-from tellapart.train.losses.loss import find_loss
+from tellapart.training.losses.loss import find_loss
 
 __all__ = ["ls"]
 

@@ -16,8 +16,8 @@ from tellapart.auditing.detectors import detect as fit_and_measure
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.deferred import find_deferred
 from tellapart.records.run_folder import write_text_file
-from tellapart.train.data.rows import images_root, read_rows, write_rows
-from tellapart.train.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
+from tellapart.training.data.rows import images_root, read_rows, write_rows
+from tellapart.training.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
 
 __all__ = ["Mined", "detect", "detection_text", "mine"]
 

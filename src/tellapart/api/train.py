@@ -8,11 +8,11 @@ from tellapart.api.arguments import PathGiven, ProgressGiven, as_path
 from tellapart.api.progress import reporting
 from tellapart.api.training import Trained
 from tellapart.errors import DataError
-from tellapart.train.config import TrainConfig, read_config
-from tellapart.train.report.page import write_training_report
-from tellapart.train.run_files import RunFiles
-from tellapart.train.seeds import read_seeds, train_seeds
-from tellapart.train.training_run import FinishedRun, run_training
+from tellapart.training.config import TrainConfig, read_config
+from tellapart.training.report.page import write_training_report
+from tellapart.training.run_files import RunFiles
+from tellapart.training.seeds import read_seeds, train_seeds
+from tellapart.training.training_run import FinishedRun, run_training
 
 __all__ = ["default_folder", "describe_kept", "train"]
 
@@ -46,11 +46,8 @@ def train(
         TellapartError: the configuration is not valid, the data cannot be read, or the folder holds another run.
 
     >>> import tellapart as ta
-    >>> callable(ta.train), ta.train.__name__.startswith("tellapart")  # the room of that name, called
-    (True, True)
-    >>> ta.train("no-such.toml")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: no-such.toml: cannot be read (No such file or directory)
+    >>> ta.train("examples/smoke.toml", "runs/smoke", limit=2).record.steps  # doctest: +SKIP
+    2
     """
     path = as_path(config, "config")
     chosen = read_config(path)

@@ -10,10 +10,10 @@ from typing import Any
 
 from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.run import Run, open_run
-from tellapart.train.record import RECORD, TrainRecord, read_record
-from tellapart.train.report.page import PAGE, write_training_report
-from tellapart.train.report.results import print_seeds, print_trained, seeds_json, trained_json
-from tellapart.train.seeds import read_seeds
+from tellapart.training.record import RECORD, TrainRecord, read_record
+from tellapart.training.report.page import PAGE, write_training_report
+from tellapart.training.report.results import print_seeds, print_trained, seeds_json, trained_json
+from tellapart.training.seeds import read_seeds
 
 __all__ = ["Trained", "open_training", "show"]
 

@@ -65,10 +65,10 @@ class ModelOptions:
         Raises:
             ModelError: one is set.
         """
-        given = {"texts": self.texts == "cleaned", "image-size": self.image_size, "tokenizer": self.tokenizer}
-        for option, value in given.items():
+        given = {"texts": self.texts == "cleaned", "image_size": self.image_size, "tokenizer": self.tokenizer}
+        for parameter, value in given.items():
             if value:
                 raise ModelError(
-                    f"{name}: --{option} is for models in their authors' files (`tellapart ls models`); this one's "
+                    f"{name}: {parameter}= is for models in their authors' files (`tellapart ls models`); this one's "
                     "preprocessing is its own"
                 )

@@ -21,8 +21,8 @@ from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.torch.backend import Runtime, import_torch
-from tellapart.train.config import TrainConfig
-from tellapart.train.encoders.load_start import open_start
+from tellapart.training.config import TrainConfig
+from tellapart.training.encoders.load_start import open_start
 
 TEXTS = ["the red mug", "the blue mug is left of the bowl", "unheard words"]
 

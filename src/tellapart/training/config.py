@@ -1,0 +1,302 @@
+"""The configuration of a training run: one TOML file, checked before anything is computed.
+
+docs/training.md explains every key; a test holds it to the keys and defaults below.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from tellapart.data.rows import read_toml
+from tellapart.data.validation import validate_table
+from tellapart.errors import DataError
+from tellapart.training.losses.loss import Loss, find_loss
+from tellapart.training.losses.terms import LossTerm, loss_options, read_terms
+from tellapart.training.presets import find_preset, merge_preset
+
+__all__ = [
+    "BatchConfig",
+    "DataConfig",
+    "LogConfig",
+    "LoraConfig",
+    "MatchingConfig",
+    "OptimiserConfig",
+    "ReportConfig",
+    "StartSettings",
+    "TrainConfig",
+    "ValidationConfig",
+    "loss_options",
+    "read_config",
+]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class DataConfig(_Table):
+    """The training data."""
+
+    train: list[str] = Field(min_length=1)
+    folder: str | None = None
+    images: str | None = None
+    outside_images: bool = False
+    validation: str | None = None
+    together: bool = False
+    negative_captions: int | None = Field(default=None, ge=0, le=64)
+    negative_images: Literal["none", "pairs", "mate"] | None = None
+    join: Literal["none", "always", "alternate"] | None = None
+    positive_captions: int | None = Field(default=None, ge=0, le=64)
+    keep_images: bool = False
+    augment: Literal["none", "meter", "fiber", "open-clip"] = "none"
+    share: float = Field(default=1.0, gt=0, le=1)
+    take: list[Annotated[float, Field(gt=0, le=1)]] = []
+
+    @model_validator(mode="after")
+    def _fresh(self) -> DataConfig:
+        if self.keep_images and self.augment != "none":
+            raise ValueError("keep_images keeps what augment draws anew at each step; leave one of them out")
+        return self
+
+
+class OptimiserConfig(_Table):
+    """AdamW, a linear warm-up and a fall to zero."""
+
+    learning_rate: float = Field(gt=0)
+    betas: Annotated[tuple[float, float], Field(strict=False)] = (0.9, 0.98)  # TOML has lists
+    epsilon: float = Field(default=1e-6, gt=0)
+    weight_decay: float = Field(default=0.1, ge=0)
+    warm_up: int = Field(default=0, ge=0)
+    decay: Literal["cosine", "linear"] = "cosine"
+    epochs: int | None = Field(default=None, ge=1)
+    steps: int | None = Field(default=None, ge=1)
+    clip_norm: float | None = Field(default=None, gt=0)
+    max_scale: float | None = Field(default=100.0, gt=1)
+    groups: dict[str, Annotated[float, Field(ge=0)]] = {}
+    tower: Literal["both", "text"] = "both"
+    decayed: Literal["matrices", "all"] = "matrices"
+
+    @model_validator(mode="after")
+    def _length(self) -> OptimiserConfig:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("give either epochs or steps")
+        return self
+
+
+class BatchConfig(_Table):
+    """The pairs of a step, and how many of them are in memory at a time."""
+
+    size: int = Field(ge=2)
+    accumulate: int = Field(default=1, ge=1)
+    micro: int | None = Field(default=None, ge=1)
+    chunk: int | None = Field(default=None, ge=1)
+
+    @property
+    def part(self) -> int:
+        """Pairs of one similarity matrix, over all ranks: a step's gradient is the mean of its parts' gradients."""
+        return self.size // self.accumulate
+
+    @model_validator(mode="after")
+    def _parts(self) -> BatchConfig:
+        if self.size % self.accumulate or self.part < 2:
+            raise ValueError(
+                f"accumulate = {self.accumulate} does not cut {self.size} pairs into equal parts of two or more"
+            )
+        return self
+
+
+class MatchingConfig(_Table):
+    """The negatives that a fusion encoder's pairs are crossed with."""
+
+    negatives: int | None = Field(default=None, ge=1)
+    source: Literal["batch", "rows"] = "batch"
+    close: int | None = Field(default=None, ge=0)
+    hardest: bool = False
+    contrast: bool = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> MatchingConfig:
+        if self.source == "batch" and self.close is not None:
+            raise ValueError('close is of mined negatives: set source = "rows", or leave it out')
+        if self.source == "rows" and self.hardest:
+            raise ValueError("hardest is of the batch's pairs: mined negatives are hard already")
+        return self
+
+
+class LoraConfig(_Table):
+    """Low-rank updates of linear layers (peft): they are trained, and all else is frozen.
+
+    The packed projections of torch's own `MultiheadAttention` (open_clip's attention) are no linear layers, and are not
+    adapted; in open_clip's towers the two layers of each block's MLP are, in transformers' the attention too.
+    """
+
+    rank: int = Field(ge=1)
+    alpha: float = Field(default=16.0, gt=0)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    targets: list[str] = []
+
+
+class ValidationConfig(_Table):
+    """The choice of weights."""
+
+    every: int = Field(default=500, ge=1)
+    metric: str | None = None
+    keep: int = Field(default=1, ge=1)
+    patience: int | None = Field(default=None, ge=1)
+
+
+class ReportConfig(_Table):
+    """The measurements before and after, and the licence on the model card."""
+
+    benchmarks: list[str] = []
+    alphas: list[Annotated[float, Field(ge=0, le=1)]] = []
+    licence: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]*$")
+
+
+class LogConfig(_Table):
+    """Trackers that get the numbers of each step, beside `log.jsonl`."""
+
+    tensorboard: bool = False
+    wandb: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartSettings:
+    """The part of a configuration that the start is opened by.
+
+    Attributes:
+        loss: name of the first loss.
+        terms: all losses, the first one first.
+        device: of the model.
+        seed: that a new model's weights are drawn by.
+        reading: the matching head; None for the family's first.
+        image_size: side of the pictures, of a fusion encoder in its authors' file.
+        compiled: the backend that compiles the model; None if nothing does.
+        matching: negatives of a fusion encoder; None if the configuration leaves them out.
+    """
+
+    loss: str
+    terms: tuple[LossTerm, ...]
+    device: str
+    seed: int
+    reading: str | None
+    image_size: int | None
+    compiled: str | None
+    matching: MatchingConfig | None
+
+
+class TrainConfig(_Table):
+    """A training run.
+
+    Raises:
+        pydantic.ValidationError: an unknown key, or a value out of range.
+
+    >>> TrainConfig(
+    ...     name="few",
+    ...     model="local-dir:start",
+    ...     data={"train": ["a"]},
+    ...     loss={"name": "itc"},
+    ...     optimiser={"learning_rate": 1e-3, "steps": 2},
+    ...     batch={"size": 4},
+    ... ).seed
+    0
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    model: str
+    preset: str | None = None
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    device: Literal["cpu", "cuda", "mps"] = "cpu"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: Literal["inductor", "aot_eager"] | None = None
+    reading: str | None = None
+    image_size: int | None = Field(default=None, ge=1)
+    dropout: dict[str, Annotated[float, Field(ge=0, lt=1)]] = {}
+    data: DataConfig
+    loss: dict[str, JsonValue]
+    optimiser: OptimiserConfig
+    batch: BatchConfig
+    matching: MatchingConfig | None = None
+    lora: LoraConfig | None = None
+    validation: ValidationConfig = ValidationConfig()
+    report: ReportConfig = ReportConfig()
+    log: LogConfig = LogConfig()
+
+    def find_loss(self) -> Loss:
+        """Return the declaration of the loss.
+
+        Raises:
+            UnknownNameError: no such loss.
+        """
+        return find_loss(str(self.loss["name"]))
+
+    def loss_terms(self) -> tuple[LossTerm, ...]:
+        """Return the losses that are added up, the one that `find_loss` returns first.
+
+        Raises:
+            TellapartError: as `read_terms`.
+        """
+        return read_terms(self.loss)
+
+    def start_settings(self) -> StartSettings:
+        """Return the part of the configuration that the start is opened by."""
+        return StartSettings(
+            loss=str(self.loss["name"]),
+            terms=self.loss_terms(),
+            device=self.device,
+            seed=self.seed,
+            reading=self.reading,
+            image_size=self.image_size,
+            compiled=self.compile,
+            matching=self.matching,
+        )
+
+    def fingerprint(self, *facts: str) -> str:
+        """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights.
+
+        Args:
+            facts: of the data and the start, and tellapart's version.
+        """
+        decides_nothing: dict[str, Any] = {
+            "name": True,
+            "report": True,
+            "log": True,
+            "data": {"outside_images", "folder"},
+        }
+        values = self.model_dump(mode="json", exclude=decides_nothing)
+        if self.optimiser.decayed == "matrices":  # the key is younger than runs that may have been stopped
+            del values["optimiser"]["decayed"]
+        revised = [f"{term.name} {term.loss.revision}" for term in self.loss_terms() if term.loss.revision > 1]
+        return hashlib.sha256(json.dumps([values, *facts, *revised], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_config(path: Path) -> TrainConfig:
+    """Read a training run from a TOML file; a preset's values fill in what the file does not set.
+
+    Raises:
+        DataError: the file cannot be read, is not TOML, or holds an unknown key or preset, or a value out of range.
+        UnknownNameError: no such loss.
+        ModelError: an option of the loss is out of range.
+    """
+    values = read_toml(path)
+    preset = values.get("preset")
+    if preset is not None:
+        try:
+            values = merge_preset(find_preset(str(preset)).values, values)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+    for key, field in TrainConfig.model_fields.items():
+        kinds = (field.annotation, *get_args(field.annotation))
+        table = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, _Table)), None)
+        if table is not None and isinstance(values.get(key), Mapping):
+            validate_table(table, values[key], f"{path}: [{key}]")
+    config = validate_table(TrainConfig, values, str(path))
+    read_terms(config.loss, f"{path}: [loss]")
+    return config

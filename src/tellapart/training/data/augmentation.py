@@ -1,0 +1,208 @@
+"""Changes of training pictures, drawn by the seed, the step and the row alone: resuming and ranks change nothing.
+
+They are made in Pillow, before the model's own preparation, as the authors' are. Each picture has a generator of its
+own; torchvision's transforms share torch's with dropout and with all threads that read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
+
+from tellapart.errors import TellapartWarning
+from tellapart.models.protocols import Pixels
+from tellapart.training.data.image_loader import Augment
+from tellapart.training.data.rows import TrainingRows
+from tellapart.training.encoders.trainable import Trainable, picture_side
+
+__all__ = ["find_augmentation", "warn_of_flips"]
+
+_Generator = np.random.Generator
+
+#: A step of an augmentation: a picture, the generator, the side in pixels that the model reads.
+_Change = Callable[[Image.Image, _Generator, int], Image.Image]
+
+
+@dataclass(frozen=True, slots=True)
+class _RandAugment:
+    """Operations drawn with replacement, each done by its chance, all with one magnitude.
+
+    Attributes:
+        names: of the operations.
+        magnitude: as a share of each operation's range.
+        chance: that a drawn operation is done.
+        farthest: the greatest move, in pixels.
+        fill: grey of what a rotation, a shear or a move leaves empty.
+        resample: of those.
+        count: how many are drawn.
+    """
+
+    names: tuple[str, ...]
+    magnitude: float
+    chance: float
+    farthest: float
+    fill: int
+    resample: Image.Resampling
+    count: int = 2
+
+    def __call__(self, picture: Image.Image, generator: _Generator, _side: int) -> Image.Image:
+        for name in generator.choice(self.names, self.count):
+            done, sign = generator.random() < self.chance, generator.choice([-1.0, 1.0])
+            if done:
+                picture = self._change(picture, str(name), sign)
+        return picture
+
+    def _change(self, picture: Image.Image, name: str, sign: float) -> Image.Image:
+        share = self.magnitude
+        if name in _GEOMETRY:
+            return self._move(picture, name, sign * share)
+        if name in _ENHANCERS:
+            enhanced: Image.Image = _ENHANCERS[name](picture).enhance(0.1 + 1.8 * share)
+            return enhanced
+        return picture if name == "identity" else _COLOURS[name](picture, share)
+
+    def _move(self, picture: Image.Image, name: str, share: float) -> Image.Image:
+        fill = (self.fill,) * 3
+        if name == "rotate":
+            return picture.rotate(30 * share, self.resample, fillcolor=fill)
+        tilt, move = 0.3 * share, self.farthest * share
+        matrix = {
+            "shear-x": (1, tilt, 0, 0, 1, 0),
+            "shear-y": (1, 0, 0, tilt, 1, 0),
+            "move-x": (1, 0, move, 0, 1, 0),
+            "move-y": (1, 0, 0, 0, 1, move),
+        }[name]
+        return picture.transform(picture.size, Image.Transform.AFFINE, matrix, self.resample, fillcolor=fill)
+
+
+def _lighten_and_solarise(picture: Image.Image, share: float) -> Image.Image:
+    lighter = np.clip(np.asarray(picture, np.int16) + int(110 * share), 0, 255)
+    return ImageOps.solarize(Image.fromarray(lighter.astype(np.uint8)), 128)
+
+
+#: What takes a picture and the magnitude, as a share of the range.
+_COLOURS: Mapping[str, Callable[[Image.Image, float], Image.Image]] = MappingProxyType(
+    {
+        "auto-contrast": lambda picture, _: ImageOps.autocontrast(picture),
+        "equalise": lambda picture, _: ImageOps.equalize(picture),
+        "posterise": lambda picture, share: ImageOps.posterize(picture, max(1, int(4 * share))),
+        "solarise": lambda picture, share: ImageOps.solarize(picture, int(256 * share)),
+        "solarise-add": _lighten_and_solarise,
+    }
+)
+
+#: Each mixes the picture with a plain one, at 0.1 to 1.9.
+_ENHANCERS: Mapping[str, Callable[[Image.Image], Any]] = MappingProxyType(
+    {
+        "colour": ImageEnhance.Color,
+        "contrast": ImageEnhance.Contrast,
+        "brightness": ImageEnhance.Brightness,
+        "sharpness": ImageEnhance.Sharpness,
+    }
+)
+
+_GEOMETRY = ("rotate", "shear-x", "shear-y", "move-x", "move-y")
+
+#: METER's RandAugment(2, 9), of 30. Its list of operations is taken to be that of ViLT, on whose code METER's is built:
+#: the usual ones without inversion and cut-out. METER's own file was not at hand.
+_METER = _RandAugment(
+    (*_COLOURS, *_ENHANCERS, *_GEOMETRY),
+    magnitude=9 / 30,
+    chance=1.0,
+    farthest=100.0,
+    fill=0,
+    resample=Image.Resampling.NEAREST,
+)
+
+#: FIBER's RandomAugment(2, 7), of 10, with ten operations; ALBEF's code does each of the two by a chance of a half.
+_FIBER = _RandAugment(
+    ("identity", "auto-contrast", "equalise", "brightness", "sharpness", *_GEOMETRY),
+    magnitude=7 / 10,
+    chance=0.5,
+    farthest=10.0,
+    fill=128,
+    resample=Image.Resampling.BILINEAR,
+)
+
+
+def _crop(smallest: float) -> _Change:
+    """Cut out between a share of the area and all of it, at a shape between 3:4 and 4:3, and stretch that to a square.
+
+    As torchvision's RandomResizedCrop: ten tries, and then the middle.
+    """
+
+    def cut(picture: Image.Image, generator: _Generator, side: int) -> Image.Image:
+        width, height = picture.size
+        for _ in range(10):
+            area = width * height * generator.uniform(smallest, 1.0)
+            shape = math.exp(generator.uniform(math.log(3 / 4), math.log(4 / 3)))
+            w, h = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
+            if 0 < w <= width and 0 < h <= height:
+                left, top = int(generator.integers(width - w + 1)), int(generator.integers(height - h + 1))
+                break
+        else:
+            w, h = min(width, round(height * 4 / 3)), min(height, round(width * 4 / 3))
+            left, top = (width - w) // 2, (height - h) // 2
+        return picture.crop((left, top, left + w, top + h)).resize((side, side), Image.Resampling.BICUBIC)
+
+    return cut
+
+
+def _flip(picture: Image.Image, generator: _Generator, _side: int) -> Image.Image:
+    """Swap left and right in half of all draws."""
+    return ImageOps.mirror(picture) if generator.random() < 0.5 else picture
+
+
+#: `data.augment` -> what is done to a picture, in order.
+_AUGMENTATIONS: Mapping[str, tuple[_Change, ...]] = MappingProxyType(
+    {
+        "none": (),
+        "meter": (_METER,),
+        "fiber": (_crop(0.5), _flip, _FIBER),
+        "open-clip": (_crop(0.9),),
+    }
+)
+
+
+def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | None:
+    """Return the function that changes a picture, given a part's number and the row's; None if nothing is changed.
+
+    Args:
+        name: a value of `data.augment`.
+        seed: of the run.
+        trainable: the model, which says what side its images have.
+    """
+    changes = _AUGMENTATIONS[name]
+    if not changes:
+        return None
+    side = picture_side(trainable)
+
+    def augment(pixels: Pixels, number: int, row: int) -> Pixels:
+        generator = np.random.default_rng([seed, number, row, 2])  # the 2 keeps these draws apart from all others
+        picture = Image.fromarray(pixels)
+        for change in changes:
+            picture = change(picture, generator, side)
+        return np.asarray(picture)
+
+    return augment
+
+
+def warn_of_flips(name: str, rows: TrainingRows) -> None:
+    """Warn if pictures are flipped whose captions say left or right: half of those then are false."""
+    told = [row for row in rows.rows if re.search(r"\b(left|right)\b", row.caption, re.IGNORECASE)]
+    if _flip in _AUGMENTATIONS[name] and told:
+        warnings.warn(
+            f'data.augment = "{name}" flips half of the pictures, and {len(told)} of {len(rows)} captions say left or '
+            f'right (row of {told[0].image.name}: "{told[0].caption[:60]}"): flipped, they are false; take "open-clip" '
+            'or "meter", which flip nothing',
+            TellapartWarning,
+            stacklevel=2,
+        )

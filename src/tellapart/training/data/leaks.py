@@ -1,0 +1,135 @@
+"""Training images that are pictures of a reported benchmark: what was trained on must not be measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
+from tellapart.data.images import decode, pixel_hash
+from tellapart.data.perceptual import ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
+from tellapart.data.progress import Progress
+from tellapart.errors import DataError
+from tellapart.tasks.registry import find_task
+from tellapart.training.data.rows import TrainingRows
+
+__all__ = ["Leak", "find_leaks", "refuse_leaks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """The training images that a benchmark shares.
+
+    Attributes:
+        benchmark: its name.
+        same: training images that are one of its pictures, to the pixel.
+        alike: training images that look like one of its pictures, and are none.
+        images: how many pictures it has.
+    """
+
+    benchmark: str
+    same: tuple[str, ...]
+    alike: tuple[str, ...]
+    images: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Hashed:
+    names: tuple[str, ...]
+    pixels: tuple[str, ...]
+    prints: ImageHashes
+
+
+def find_leaks(
+    rows: TrainingRows, benchmarks: Sequence[str], progress: Progress | None = None, place: Locations | None = None
+) -> list[Leak]:
+    """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash.
+
+    Args:
+        rows: what is trained on.
+        benchmarks: names of sets and tasks.
+        progress: called with how far it is.
+        place: where files are, and whether images may lie outside of their set's folder.
+
+    Raises:
+        DataError: an image cannot be read.
+
+    >>> from tellapart.training.data.rows import TrainingRow
+    >>> demo = find_benchmark("demo").records()
+    >>> rows = TrainingRows((TrainingRow(demo.root / demo.items[0].images[0], "a"),))
+    >>> [(leak.same, leak.alike) for leak in find_leaks(rows, ["demo"])]
+    [(('attribute-000_0.webp',), ())]
+    """
+    if not benchmarks:
+        return []
+    paths = list(dict.fromkeys(row.image for row in rows.rows))
+    ours = _hash([str(path) for path in paths], lambda name: Path(name).read_bytes(), "training images", progress)
+    leaks = []
+    for name in benchmarks:
+        benchmark = find_benchmark(name, place)
+        records = benchmark.records()
+        references, read = find_task(benchmark.task, name).images_of(records), benchmark.read_image(records)
+        assert read is not None  # noqa: S101  (the records were loaded)
+        theirs = _hash(references, read, f"images of {name}", progress)
+        pixels = set(theirs.pixels)
+        same = np.array([value in pixels for value in ours.pixels])
+        alike = np.zeros(len(ours.names), dtype=bool)
+        for i, _ in near_duplicates(ours.prints, theirs.prints):
+            alike[i] = True
+        leaks.append(Leak(name, _names(ours, same), _names(ours, alike & ~same), len(references)))
+    return leaks
+
+
+def refuse_leaks(leaks: Sequence[Leak]) -> None:
+    """Refuse to train on a benchmark's pictures.
+
+    Raises:
+        DataError: a benchmark shares a picture, or what looks like one, with the training images.
+    """
+    for leak in leaks:
+        parts = []
+        if leak.same:
+            verb = "image is one of its pictures" if len(leak.same) == 1 else "images are its pictures"
+            parts.append(f"{len(leak.same)} training {verb} to the pixel ({_list(leak.same)})")
+        if leak.alike:
+            noun = "looks like one" if len(leak.alike) == 1 else "look like one"
+            parts.append(f"{len(leak.alike)} {noun} ({_list(leak.alike)})")
+        if parts:
+            raise DataError(
+                f"{leak.benchmark}: {', '.join(parts)}; a number measured on what was trained on means nothing: leave "
+                f"them out of data.train or {leak.benchmark} out of report.benchmarks, or allow it with allow_leak=True"
+            )
+
+
+def _hash(
+    names: Sequence[str], read: Callable[[str], bytes], stage: str, progress: Progress | None, threads: int = 4
+) -> _Hashed:
+    def hash_one(name: str) -> tuple[str, int, NDArray[np.uint8]]:
+        try:
+            pixels = decode(read(name), name)
+        except OSError as error:
+            raise DataError(f"{name}: cannot be read ({error.strerror})") from error
+        return pixel_hash(pixels), perceptual_hash(pixels), thumbnail(pixels)
+
+    hashes = []
+    with ThreadPoolExecutor(threads) as pool:
+        for done, hashed in enumerate(pool.map(hash_one, names), start=1):
+            hashes.append(hashed)
+            if progress is not None:
+                progress(stage, done, len(names))
+    looks = gather_hashes([(value, small) for _, value, small in hashes])
+    return _Hashed(tuple(names), tuple(value for value, _, _ in hashes), looks)
+
+
+def _names(hashed: _Hashed, hit: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(Path(name).name for name, yes in zip(hashed.names, hit, strict=True) if yes)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

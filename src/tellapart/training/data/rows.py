@@ -1,0 +1,363 @@
+"""Training rows: images with their captions, false captions, and hard counterparts.
+
+A source is a JSONL file, a pair set folder, or a file that a paper released (`released_rows`). A JSONL row holds
+`image` (a path), `caption`, and if it has them `negative_captions` (texts that are false of the image),
+`negative_images` (numbers of rows of the same file, from 0, whose images are hard to tell from this one), `units`
+(pairs of texts: a part of the caption, and a foil that is false of the image; a third entry "relation" marks a relation
+of two things), `positive_captions` (further texts that are true of it) and `cluster`.
+Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
+counterpart. Of a 1xn item the first text is the caption, the others are false.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tellapart.benchmarks.image_sources import FolderImages, own_images
+from tellapart.benchmarks.locations import Locations
+from tellapart.data.folder import read_pair_set
+from tellapart.data.images import decode
+from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_jsonl
+from tellapart.errors import DataError, quote
+from tellapart.records.run_folder import write_text_file
+from tellapart.training.data.released_rows import csv_rows, tsv_rows
+
+__all__ = ["TrainingRow", "TrainingRows", "images_root", "read_rows", "write_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """One image and its caption.
+
+    Attributes:
+        image: the file's path.
+        caption: what is true of it.
+        negatives: captions that are false of it.
+        counterparts: numbers of rows whose images are hard to tell from this one.
+        units: parts of the caption, each with a foil.
+        relations: numbers of the units that are relations of two things.
+        positives: further captions that are true of it.
+        item: number of what the row is a part of: rows of one item may be kept in one batch.
+        cluster: what must not be split between training and validation.
+    """
+
+    image: Path
+    caption: str
+    negatives: tuple[str, ...] = ()
+    counterparts: tuple[int, ...] = ()
+    units: tuple[tuple[str, str], ...] = ()
+    relations: tuple[int, ...] = ()
+    positives: tuple[str, ...] = ()
+    item: int = 0
+    cluster: str = ""
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """All rows of a run, in the order of the sources.
+
+    >>> row = TrainingRow(Path("a.png"), "a cat")
+    >>> rows = TrainingRows((row, replace(row, caption="a pet", item=1), TrainingRow(Path("b.png"), "a dog", item=2)))
+    >>> len(rows), rows.image_ids.tolist()
+    (3, [0, 0, 1])
+    """
+
+    rows: tuple[TrainingRow, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def image_ids(self) -> NDArray[np.int64]:
+        """One number for each image file, int64 `(rows,)`: rows of one file share it."""
+        numbers: dict[Path, int] = {}
+        return np.array([numbers.setdefault(row.image, len(numbers)) for row in self.rows], np.int64)
+
+    @cached_property
+    def items(self) -> tuple[tuple[int, ...], ...]:
+        """The rows of each item, in order."""
+        items: dict[int, list[int]] = {}
+        for number, row in enumerate(self.rows):
+            items.setdefault(row.item, []).append(number)
+        return tuple(tuple(numbers) for numbers in items.values())
+
+    def pixels(self, number: int) -> NDArray[np.uint8]:
+        """Decode a row's image to RGB, uint8 `(height, width, 3)`.
+
+        Raises:
+            DataError: it cannot be read or decoded.
+        """
+        path = self.rows[number].image
+        try:
+            return decode(path.read_bytes(), str(path))
+        except OSError as error:
+            raise DataError(f"training row {number}: {path}: cannot be read ({error.strerror})") from error
+
+    def is_wide(self, number: int) -> bool:
+        """Return whether a row's image is at least as wide as high; its head alone is read, once.
+
+        Raises:
+            DataError: it cannot be read or is no image.
+        """
+        path = self.rows[number].image
+        if path not in self._wide:
+            try:
+                with Image.open(path) as picture:
+                    self._wide[path] = picture.width >= picture.height
+            except OSError as error:
+                raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
+        return self._wide[path]
+
+    @cached_property
+    def _wide(self) -> dict[Path, bool]:
+        return {}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all rows: texts, counterparts, and the bytes of every image."""
+        digest = hashlib.sha256()
+        hashes = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in {row.image for row in self.rows}}
+        for row in self.rows:
+            facts = [hashes[row.image], row.caption, row.negatives, row.counterparts, row.item]
+            facts += [row.units] if row.units else []
+            facts += [{"relations": row.relations}] if row.relations else []
+            facts += [{"positives": row.positives}] if row.positives else []
+            digest.update(json.dumps(facts).encode() + b"\n")
+        return digest.hexdigest()
+
+    def split(self, share: float, salt: str = "") -> tuple[TrainingRows, TrainingRows]:
+        """Split by cluster: each cluster's own hash decides where it goes, so more data move no cluster.
+
+        Args:
+            share: of the clusters, in expectation, that the first part gets.
+            salt: another salt is another split.
+
+        Source: COCO-Counterfactuals trains on 80 % of its pairs; its released split is by row, and breaks pairs.
+        """
+        parts: tuple[list[int], list[int]] = ([], [])
+        for number, row in enumerate(self.rows):
+            parts[_unit(salt + row.cluster) >= share].append(number)
+        return self.select(parts[0]), self.select(parts[1])
+
+    def select(self, numbers: Sequence[int]) -> TrainingRows:
+        """Return some rows; counterparts that are not among them are left out."""
+        position = {number: k for k, number in enumerate(numbers)}
+        return TrainingRows(
+            tuple(
+                replace(row, counterparts=tuple(position[c] for c in row.counterparts if c in position))
+                for row in (self.rows[number] for number in numbers)
+            )
+        )
+
+
+def _unit(cluster: str) -> float:
+    return int.from_bytes(hashlib.sha256(cluster.encode()).digest()[:8], "big") / 2**64
+
+
+def read_rows(
+    sources: Sequence[str],
+    home: Path,
+    images: str | None = None,
+    *,
+    take: Sequence[float] = (),
+    limit: int | None = None,
+    outside: bool = False,
+) -> TrainingRows:
+    """Read all sources; every image must exist.
+
+    Args:
+        sources: files and folders, relative to `home`, a folder with or without `folder:` before it.
+        home: the configuration's folder.
+        images: the folder that the files' image paths are relative to; each file's own if None. A pair set's images
+            are looked for there first, then in the set's own folder.
+        take: for each source the share of its clusters that is used; everything if empty.
+        limit: only the first so many items.
+        outside: images may lie outside of these folders.
+
+    Raises:
+        DataError: a source is missing or holds something else; the message names file, line and field.
+    """
+    if take and len(take) != len(sources):
+        raise DataError(
+            f"data.take: gives {len(take)} shares of {len(sources)} sources; give one for each of data.train"
+        )
+    folder = None if images is None else home / Path(images).expanduser()
+    if folder is not None and not folder.is_dir():
+        raise DataError(f"the training images' folder {folder} is not there")
+    place = Locations(images=folder, outside=outside)
+    rows: list[TrainingRow] = []
+    items = 0
+    for source, share in zip(sources, take or [1.0] * len(sources), strict=True):
+        path = home / Path(source.removeprefix("folder:")).expanduser()
+        first = len(rows)
+        own = TrainingRows(
+            tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in _read_text(path, place))
+        )
+        # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
+        own = own if share == 1 else own.split(share, salt="take:")[0]
+        rows += [
+            replace(row, item=items + row.item, counterparts=tuple(first + other for other in row.counterparts))
+            for row in own.rows
+        ]
+        items += 1 + max((row.item for row in own.rows), default=-1)
+    if not rows:
+        raise DataError(f"{', '.join(sources)}: no rows to train on")
+    every = TrainingRows(tuple(rows))
+    return every if limit is None else every.select([n for numbers in every.items[:limit] for n in numbers])
+
+
+_RELEASED = {".tsv": tsv_rows, ".csv": csv_rows}
+
+
+def _read_text(path: Path, place: Locations) -> Iterable[TrainingRow]:
+    if path.is_dir():
+        find = own_images(path, place).find
+        return _pair_set_rows(read_pair_set(path, find=find), find)
+    # Several rows show one image: its path is resolved once.
+    find = cache(FolderImages(place.images or path.parent, deeper=False, outside=place.outside).find)
+    listed = list(_RELEASED.get(path.suffix, _jsonl_rows)(path))
+    return [_row(where, fields, find, number, len(listed)) for number, (where, fields) in enumerate(listed)]
+
+
+def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[TrainingRow]:
+    images, texts = pairs.shape
+    if images > 1 and images != texts:
+        raise DataError(
+            f"{pairs.root}: its items have {images} images and {texts} texts; training takes one image, or as many as "
+            "texts"
+        )
+    for number, item in enumerate(pairs.one_truth().items):
+        for k, reference in enumerate(item.images):
+            yield TrainingRow(
+                image=find(reference),
+                caption=item.texts[k],
+                negatives=item.texts[:k] + item.texts[k + 1 :],
+                counterparts=tuple(number * images + other for other in range(images) if other != k),
+                item=number,
+                cluster=item.cluster,
+            )
+
+
+_FIELDS = ("image", "caption", "negative_captions", "negative_images", "units", "positive_captions", "cluster", "id")
+
+
+def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for line, fields in read_jsonl(path):
+        if unknown := set(fields) - set(_FIELDS):
+            raise DataError(f"{path}:{line}: unknown field {sorted(unknown)[0]!r}; rows hold {', '.join(_FIELDS)}")
+        yield f"{path}:{line}", fields
+
+
+def _letters(text: str) -> str:
+    """Return a text without case, spaces and punctuation, in any script."""
+    return "".join(letter for letter in text.casefold() if unicodedata.category(letter)[0] not in "PZC")
+
+
+def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number: int, count: int) -> TrainingRow:
+    for name in ("image", "caption"):
+        if not isinstance(fields.get(name), str) or not fields[name].strip():
+            raise DataError(f"{where}: field {name!r} must be a text, got {quote(fields.get(name))}")
+    try:
+        image = find(fields["image"])
+    except DataError as error:
+        raise DataError(f"{where}: field 'image': {error}") from error
+    negatives, positives = (_texts(where, fields, name) for name in ("negative_captions", "positive_captions"))
+    others = fields.get("negative_images", [])
+    if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
+        raise DataError(
+            f"{where}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
+        )
+    units = fields.get("units", [])
+    if not isinstance(units, list) or not all(_is_unit(unit) for unit in units):
+        raise DataError(
+            f"{where}: field 'units' must be a list of pairs of texts, each alone or with a third entry "
+            f'"relation", got {quote(units)}'
+        )
+    own = _letters(fields["caption"])
+    return TrainingRow(
+        image=image,
+        caption=fields["caption"],
+        # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
+        negatives=tuple(text for text in negatives if _letters(text) != own),
+        counterparts=tuple(other for other in others if other != number),
+        units=tuple((unit, foil) for unit, foil, *_ in units),
+        relations=tuple(number for number, unit in enumerate(units) if len(unit) == 3),
+        positives=tuple(positives),
+        item=fields.get("item", number),  # no field of JSONL: released pairs alone have it
+        cluster=str(fields.get("cluster", "") or fields["image"]),
+    )
+
+
+def _texts(where: str, fields: dict[str, Any], name: str) -> list[str]:
+    texts = fields.get(name, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise DataError(f"{where}: field {name!r} must be a list of texts, got {quote(texts)}")
+    return texts
+
+
+def _is_unit(unit: object) -> bool:
+    if not isinstance(unit, list) or len(unit) not in {2, 3}:
+        return False
+    return all(isinstance(text, str) and text.strip() for text in unit) and unit[2:] in ([], ["relation"])
+
+
+def images_root(source: str, images: Path | None) -> Path:
+    """Return the folder that the image paths of a source are relative to, as `read_rows` takes it.
+
+    >>> images_root("sets/rows.jsonl", None).as_posix(), images_root("sets/rows.jsonl", Path("photos")).as_posix()
+    ('sets', 'photos')
+    """
+    path = Path(source.removeprefix("folder:")).expanduser()
+    if images is not None:
+        return images.expanduser()
+    return path if path.is_dir() else path.parent
+
+
+def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = False) -> None:
+    """Write one JSON object a row: `image`, `caption`, `cluster`, `negative_captions`, `negative_images` (row numbers).
+
+    Args:
+        path: the file, which is written atomically.
+        rows: in this order; `counterparts` are numbers among them.
+        root: the folder that image paths are written relative to.
+        outside: images may lie elsewhere; their paths are written in full.
+
+    Raises:
+        DataError: an image lies elsewhere.
+        RunError: the file cannot be written.
+    """
+    home = root.resolve()
+    lines = []
+    for number, row in enumerate(rows.rows):
+        inside = row.image.is_relative_to(home)
+        if not inside and not outside:
+            raise DataError(
+                f"training row {number}: {row.image} lies outside of {home}, which paths are to be relative to"
+            )
+        fields = {
+            "image": (row.image.relative_to(home) if inside else row.image).as_posix(),
+            "caption": row.caption,
+            "cluster": row.cluster,
+            "negative_captions": row.negatives,
+            "negative_images": row.counterparts,
+            **({"units": [[*unit, *_kind(row, k)] for k, unit in enumerate(row.units)]} if row.units else {}),
+            **({"positive_captions": row.positives} if row.positives else {}),
+        }
+        lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
+    write_text_file(path, "".join(lines))
+
+
+def _kind(row: TrainingRow, unit: int) -> list[str]:
+    return ["relation"] if unit in row.relations else []

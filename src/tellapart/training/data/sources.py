@@ -1,0 +1,72 @@
+"""Where a run's training rows come from: files and sets, in the configuration's folder or the data's, and recipes.
+
+A recipe among the sources is built first, as `tellapart build` builds it: into `sets/NAME` of the working folder, where
+it stays for the next run. The paths in its options are relative to the folder of the data, where one is named.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tellapart.builders.pipeline import build
+from tellapart.builders.recipe_file import read_recipe_file
+from tellapart.data.progress import Progress
+from tellapart.errors import DataError
+from tellapart.training.config import DataConfig
+
+__all__ = ["RECIPE", "build_recipes", "data_folder", "find_sources"]
+
+RECIPE = "recipe:"
+
+
+def data_folder(config: DataConfig, home: Path) -> Path | None:
+    """Return the folder of the data that `data.folder` or `--data` names, or None.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+    if config.folder is None:
+        return None
+    folder = home / Path(config.folder).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"data=, or data.folder: there is no folder {folder}")
+    return folder
+
+
+def build_recipes(config: DataConfig, home: Path, progress: Progress | None = None) -> None:
+    """Build the set of every recipe among the sources; one that is built is left as it is.
+
+    Raises:
+        TellapartError: as `tellapart.builders.pipeline.build`.
+    """
+    for source in config.train:
+        if source.startswith(RECIPE):
+            recipe = _recipe(source, home)
+            folder, workers = data_folder(config, home), os.cpu_count() or 1
+            build(recipe, _set_of(recipe), workers=workers, progress=progress, paths=folder)
+
+
+def find_sources(config: DataConfig, home: Path) -> list[str]:
+    """Return the sources as `read_rows` takes them: a recipe as its set, a path where it is.
+
+    A path is that in the configuration's folder; where there is nothing, that in the folder of the data.
+    """
+    data = data_folder(config, home)
+    found = []
+    for source in config.train:
+        if source.startswith(RECIPE):
+            found.append(f"folder:{_set_of(_recipe(source, home)).absolute()}")
+            continue
+        path = source.removeprefix("folder:")
+        elsewhere = data is not None and not (home / Path(path).expanduser()).exists()
+        found.append(f"{source.removesuffix(path)}{(data / path).absolute()}" if elsewhere and data else source)
+    return found
+
+
+def _recipe(source: str, home: Path) -> Path:
+    return home / Path(source.removeprefix(RECIPE)).expanduser()
+
+
+def _set_of(recipe: Path) -> Path:
+    return Path("sets") / read_recipe_file(recipe).name

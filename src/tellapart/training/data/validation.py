@@ -1,0 +1,117 @@
+"""The set that weights are chosen by: never one that is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.benchmarks.find import load_pairs
+from tellapart.benchmarks.locations import Locations
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet, describe
+from tellapart.errors import DataError
+from tellapart.metrics.registry import METRICS, defined_for
+from tellapart.models.protocols import Model
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.stats.paired import paired_difference
+from tellapart.training.data.rows import TrainingRows
+
+__all__ = ["better_beyond_doubt", "items_right", "left_over", "metric_of", "validation_set"]
+
+
+def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
+    """Return the metric that chooses: the configured one, or the strictest that the set's shape has.
+
+    Raises:
+        DataError: the metric is not defined for that shape.
+    """
+    defined = [one.name for one in defined_for(shape) if one.binary]
+    name = metric or ("group_score" if "group_score" in defined else defined[0])
+    if name not in defined:
+        raise DataError(
+            f"validation.metric: {name!r} is not defined for items of {describe(shape)}; use one of "
+            f"{', '.join(defined)}"
+        )
+    return name
+
+
+def validation_set(name: str, reported: Sequence[str] = (), place: Locations | None = None) -> PairSet:
+    """Load the validation set.
+
+    Args:
+        name: a benchmark's name, or `folder:PATH`.
+        reported: names of what is reported in the end.
+        place: where files are, and whether images may lie outside of their set's folder.
+
+    Raises:
+        DataError: the set is reported, too: weights would be chosen on the test.
+        UnknownNameError: no such set.
+    """
+    if name in reported:
+        raise DataError(
+            f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say nothing "
+            "about it; name another set"
+        )
+    return load_pairs(name, place).one_truth()
+
+
+def left_over(rows: TrainingRows) -> PairSet:
+    """Make a validation set of rows that are not trained on: each item's images with its captions.
+
+    Rows that have no false caption are left out: nothing can be chosen by them.
+
+    Raises:
+        DataError: no row has a false caption, or items are of several shapes.
+
+    >>> from tellapart.training.data.rows import TrainingRow
+    >>> left_over(TrainingRows((TrainingRow(Path("a.png"), "two clocks", ("three clocks",)),))).shape
+    (1, 2)
+    """
+    items = []
+    for numbers in rows.items:
+        own = [rows.rows[number] for number in numbers]
+        texts = [row.caption for row in own] if len(own) > 1 else [own[0].caption, *own[0].negatives]
+        if len(texts) < 2:
+            continue
+        images = tuple(str(row.image.resolve()).lstrip("/") for row in own)
+        items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=own[0].cluster))
+    if not items:
+        raise DataError(
+            f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by "
+            "them; lower it, or name a pair set in data.validation"
+        )
+    return PairSet("validation", tuple(items), Path("/"))
+
+
+def items_right(metric: str, model: Model, pairs: PairSet) -> NDArray[np.float64]:
+    """Return a metric of each item of a pair set, 0 or 1, ties counted as wrong."""
+    scores = score(model, pairs, store=EmbeddingStore(None)).scores
+    return np.asarray(METRICS[metric].per_item(scores.values), np.float64)
+
+
+def better_beyond_doubt(now: Sequence[float], before: Sequence[float], pairs: PairSet, looks: int = 1) -> bool:
+    """Return whether the paired interval of the difference, over clusters of items, lies above 0.
+
+    Its level is 95 % for one look. Of several each gets an equal part of the 5 % (Bonferroni), so that in a run that
+    gets no better at all of them together, one in twenty at most mistakes noise for progress.
+
+    Args:
+        now: 0 or 1 for each item.
+        before: of the same items, at an earlier look.
+        pairs: the items.
+        looks: how many times a run will ask this, the earlier and later times included.
+
+    >>> from tellapart.training.data.rows import TrainingRow
+    >>> rows = (TrainingRow(Path("a.png"), "one", ("two",), item=k, cluster=str(k)) for k in range(40))
+    >>> pairs = left_over(TrainingRows(tuple(rows)))
+    >>> [better_beyond_doubt([1] * right + [0] * (40 - right), [1] * 8 + [0] * 32, pairs) for right in (10, 24)]
+    [False, True]
+    >>> [better_beyond_doubt([1] * 14 + [0] * 26, [1] * 8 + [0] * 32, pairs, looks) for looks in (1, 20)]
+    [True, False]
+    """
+    low = paired_difference(now, before, pairs.outline.clusters, binary=True, level=1 - 0.05 / looks).low
+    return low is not None and low > 0

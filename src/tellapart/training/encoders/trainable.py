@@ -1,0 +1,187 @@
+"""The protocol of models in training: towers with gradients, their own preprocessing, and a folder to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+
+from tellapart.errors import ModelError
+from tellapart.models.protocols import Model, Pixels
+from tellapart.models.torch.backend import import_torch
+from tellapart.training.encoders.local_features import LocalFeatures
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["Encoded", "Inputs", "Trainable", "TrainableDual", "autocast", "freeze_images", "picture_side", "unit"]
+
+#: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
+Inputs = Mapping[str, "Tensor"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """The vectors of a few images and texts.
+
+    Attributes:
+        images: `(n, d)`, unit vectors.
+        texts: `(m, d)`, unit vectors.
+        scale: scalar that cosines are multiplied by.
+        bias: scalar that is added to logits, or None.
+        patches: `(n, p, d)`, unit vectors of parts of the images, if the loss reads them.
+        words: `(m, w, d)`, unit vectors of the texts' tokens, if the loss reads them.
+        real_words: bool `(m, w)`, which tokens there are.
+    """
+
+    images: Tensor
+    texts: Tensor
+    scale: Tensor
+    bias: Tensor | None
+    patches: Tensor | None = None
+    words: Tensor | None = None
+    real_words: Tensor | None = None
+
+
+class Trainable(Protocol):
+    """A model of any family with gradients."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The weights; a dual encoder's, called with inputs of images and of texts, returns `Encoded` as a tuple."""
+
+    @property
+    def log_scale(self) -> Tensor | None:
+        """The parameter whose exponential is a contrastive scale, or None."""
+
+    def image(self, pixels: Pixels) -> Inputs:
+        """Prepare one image, uint8 `(height, width, 3)`, as the model's own preprocessing does."""
+
+    def tokens(self, texts: Sequence[str]) -> Inputs:
+        """Tokenise texts; `(m, length)`, cut to the context, as long as the longest needs."""
+
+    def model(self) -> Model:
+        """Return a model that measures with the weights as they are; it shares them."""
+
+    def save(self, folder: Path) -> str:
+        """Write the model to a new folder and return the name that `tellapart run -m` takes."""
+
+
+class TrainableDual:
+    """The gradients of a dual encoder: the module in its wrapper, and CLIP's `logit_scale`.
+
+    Args:
+        model: of its library.
+        encode_images: takes inputs to features `(n, d)`, of any length.
+        encode_texts: the same for texts.
+    """
+
+    def __init__(
+        self, model: Any, encode_images: Callable[[Inputs], Any], encode_texts: Callable[[Inputs], Any]
+    ) -> None:
+        self._model = model
+        model.requires_grad_(True)
+        self.module: nn.Module = _dual_module()(model, encode_images, encode_texts)
+
+    @property
+    def log_scale(self) -> Tensor:
+        """CLIP's `logit_scale`."""
+        scale: Tensor = self._model.logit_scale
+        return scale
+
+    def add_bias(self) -> None:
+        """Add SigLIP's bias, -10 at first, where the model has none; it is trained, and not saved with the model."""
+        if getattr(self._model, "logit_bias", None) is None:
+            torch = import_torch()
+            value = torch.full((), -10.0, device=self.log_scale.device)
+            self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
+
+    def add_local(self) -> None:
+        """Let the module return vectors of patches and of words, too.
+
+        Raises:
+            ModelError: the model has none in the space of its images and texts.
+        """
+        local = self._local_features()
+        if local is None:
+            raise ModelError(
+                "fsc-clip reads patches and words, and the model has none in the space of its images and texts; take "
+                "a ViT of open_clip that pools by its first token (ViT-B-32), or the loss fsc-global, which reads none"
+            )
+        cast("Any", self.module).local = local
+
+    def _local_features(self) -> LocalFeatures | None:
+        return None
+
+
+def freeze_images(trainable: Trainable) -> None:
+    """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means.
+
+    Raises:
+        ModelError: the model has no image tower of its own.
+    """
+    module = cast("Any", trainable.module)
+    towers = {"visual", "vision_model", "visual_projection"}
+    model: Any = getattr(module, "model", None)
+    found = [part for name, part in model.named_children() if name in towers] if hasattr(module, "frozen") else []
+    if not found:
+        raise ModelError(
+            'optimiser.tower = "text": the model has no image tower of its own to be left as it is; take a dual '
+            "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
+        )
+    for part in found:
+        part.requires_grad_(False)
+    module.frozen = found
+
+
+def picture_side(trainable: Trainable) -> int:
+    """Return the side, in pixels, of the images that the model reads."""
+    prepared = trainable.image(np.zeros((8, 8, 3), np.uint8))
+    return max(max(tensor.shape) for tensor in prepared.values())
+
+
+@cache
+def _dual_module() -> type[nn.Module]:
+    # Made on first use, because its base class is torch's.
+    torch = import_torch()
+
+    class DualModule(torch.nn.Module):  # type: ignore[name-defined,misc]
+        def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
+            super().__init__()
+            self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
+            self.register_parameter("logit_bias", None)
+            self.frozen: list[Any] = []
+            self.local: LocalFeatures | None = None
+
+        def train(self, mode: bool = True) -> DualModule:
+            super().train(mode)
+            for part in self.frozen:
+                part.eval()
+            return self
+
+        def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, ...]:
+            image, text = self._encode_images(images), self._encode_texts(texts)
+            bias = getattr(self.model, "logit_bias", None)
+            bias = self.logit_bias if bias is None else bias
+            local = () if self.local is None else self.local.read(texts["ids"])
+            return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias, *local
+
+    return DualModule
+
+
+def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
+    """Return the context in which encoders compute: torch's autocast for `bfloat16`, nothing for `float32`."""
+    torch = import_torch()
+    context: AbstractContextManager[Any] = torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16")
+    return context
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Scale rows to length one, in their own precision."""
+    scaled: Tensor = vectors / vectors.norm(dim=-1, keepdim=True)
+    return scaled

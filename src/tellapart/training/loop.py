@@ -1,0 +1,339 @@
+"""The training loop: steps, a log, checkpoints, and the weights that did best on the validation set.
+
+A run is a folder. Killed anywhere, it goes on from its last checkpoint with the numbers that it would have had.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from tellapart.data.pairset import PairSet
+from tellapart.data.progress import NotedProgress
+from tellapart.errors import DataError, RunError
+from tellapart.models.torch.backend import import_torch
+from tellapart.stats.intervals import wilson_in_clusters
+from tellapart.training.checkpoint import (
+    TrainingState,
+    latest_checkpoint,
+    read_checkpoint,
+    read_weights,
+    weights_of,
+    write_checkpoint,
+    write_folder,
+)
+from tellapart.training.config import OptimiserConfig, TrainConfig
+from tellapart.training.data.augmentation import find_augmentation
+from tellapart.training.data.batch_order import BatchOrder
+from tellapart.training.data.image_loader import ImageLoader
+from tellapart.training.data.rows import TrainingRows
+from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of
+from tellapart.training.encoders.trainable import Trainable, picture_side
+from tellapart.training.losses.batch import LossParts
+from tellapart.training.ranks import RankGroup
+from tellapart.training.run_files import RunFiles
+from tellapart.training.steps.numerics import measure_moves
+from tellapart.training.steps.step import TrainingStep
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+__all__ = ["Training", "rate", "train"]
+
+#: Threads that read and prepare a step's images while another step is computed.
+_READERS = 2
+
+#: Rows of a batch that an error names.
+_NAMED = 8
+
+#: What one rank encodes of a part of a step, and the images that are being read for it.
+_Part = tuple[Any, list[Any]]
+
+
+@dataclass(frozen=True)
+class Training:
+    """The inputs of a training loop."""
+
+    config: TrainConfig
+    trainable: Trainable
+    rows: TrainingRows
+    step: type[TrainingStep[Any]]
+    files: RunFiles
+    validation: PairSet | None
+    ranks: RankGroup
+
+
+def train(training: Training, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
+    """Train, from the last checkpoint if there is one; leave the chosen weights in rank 0's model and in `best/`.
+
+    Args:
+        training: the model, the data, and the folder.
+        limit: stop after so many steps, as the schedule's last would: a smoke run.
+        progress: called after each step, with its loss.
+
+    Raises:
+        DataError: the batch does not fit the rows or the ranks, or an image cannot be read.
+        RunError: a loss is not finite, a checkpoint is damaged, or the folder cannot be written.
+    """
+    config, trainable, ranks = training.config, training.trainable, training.ranks
+    order = BatchOrder(training.rows, config.batch.size, config.seed, config.data.together)
+    settings, count = config.optimiser, config.batch.accumulate
+    if config.batch.part % ranks.of:
+        raise DataError(
+            f"batch.size: {config.batch.part} pairs {'' if count == 1 else 'of a part '}cannot be shared by "
+            f"{ranks.of} ranks"
+        )
+    total = settings.steps or (settings.epochs or 0) * order.steps_per_epoch
+    total = min(total, limit) if limit else total
+    optimiser = _make_optimiser(trainable.module, settings)
+    state = _begin(training, optimiser)
+    total = state.step if state.stopped else total
+    trainable.module.train()
+    steps, plain = _make_steps(training)
+    augment = find_augmentation(config.data.augment, config.seed, trainable)
+    loader = ImageLoader(
+        training.rows,
+        trainable.image,
+        keep=config.data.keep_images,
+        threads=_READERS,
+        side=picture_side(trainable),
+        augment=augment,
+    )
+
+    def read(number: int) -> _Part:
+        drawn = steps.draw(order.batch(number, ranks.number, ranks.of, parts=count), number)
+        return drawn, loader.read(drawn.rows, number, drawn.joined)
+
+    try:
+        moved = _measure_moves(steps, plain, read(0), ranks) if plain is not None and state.step == 0 < total else {}
+        feed = _read_ahead(read, range(state.step * count, total * count))
+        for step in range(state.step, total):
+            now = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
+            for group in optimiser.param_groups:
+                group["lr"] = group["factor"] * now
+            optimiser.zero_grad(set_to_none=True)
+            parts = _accumulate(training, steps, feed, step, order)
+            batch = _name_rows(training.rows, order.batch(step))
+            norm = _update(training, optimiser, batch)
+            numbers = _numbers(parts, norm, now, trainable) | (moved if step == 0 else {})
+            state.step = step + 1
+            with ranks.together():
+                if ranks.leads:
+                    _finish_step(training, optimiser, state, numbers, total)
+                    if progress is not None:
+                        progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
+            measured = state.step % config.validation.every == 0
+            if config.validation.patience and measured and ranks.first(lambda: state.stopped):
+                break
+    finally:
+        loader.close()
+    with ranks.together():
+        if ranks.leads:
+            read_weights(training.files.best, trainable.module)
+            trainable.module.eval()
+    return state
+
+
+def _make_steps(training: Training) -> tuple[TrainingStep[Any], TrainingStep[Any] | None]:
+    """Make the run's steps, and if they are not in plain float32, steps that are."""
+    config, accelerator = training.config, training.ranks.accelerator
+    module = accelerator.prepare(training.trainable.module)
+    wrapped = module if config.compile is None else import_torch().compile(module, backend=config.compile)
+    steps = training.step(config, training.trainable, training.rows, accelerator, wrapped)
+    if config.compile is None and config.precision == "float32":
+        return steps, None
+    as_it_is = config.model_copy(update={"precision": "float32", "compile": None})
+    return steps, training.step(as_it_is, training.trainable, training.rows, accelerator, module)
+
+
+def _measure_moves(
+    steps: TrainingStep[Any], plain: TrainingStep[Any], part: _Part, ranks: RankGroup
+) -> dict[str, float]:
+    with ranks.together():
+        images = [image.result() for image in part[1]]
+    return measure_moves(steps, plain, part[0], images)
+
+
+def _read_ahead(read: Callable[[int], _Part], numbers: range) -> Iterator[_Part]:
+    """Give a part of a step when the next one's images are being read."""
+    ahead = read(numbers[0]) if numbers else None
+    for number in numbers:
+        part, ahead = ahead, read(number + 1) if number + 1 in numbers else None
+        assert part is not None  # noqa: S101  (for the type checker)
+        yield part
+
+
+def _accumulate(
+    training: Training, steps: TrainingStep[Any], feed: Iterator[_Part], step: int, order: BatchOrder
+) -> LossParts:
+    """Leave the mean gradient of a step's parts in the parameters, and return the mean of their losses.
+
+    Each part has its own similarity matrix, of the pairs of all ranks, which add up their gradients with the last.
+    """
+    ranks, count, means = training.ranks, training.config.batch.accumulate, dict[str, Any]()
+    for part, (drawn, futures) in enumerate(islice(feed, count)):
+        with ranks.together():
+            images = [image.result() for image in futures]
+        number = step * count + part
+        with nullcontext() if part == count - 1 else ranks.accelerator.no_sync(steps.module):
+            found = steps.backward(drawn, images, number)
+        bad = next((name for name, value in found.items() if not abs(float(value)) < float("inf")), None)
+        if bad is not None:
+            raise RunError(
+                f"the loss's part {bad!r} is {float(found[bad])} in step {step + 1}: training has diverged; lower "
+                "optimiser.learning_rate, or look at what the batch holds: "
+                f"{_name_rows(training.rows, order.batch(number, parts=count))}. Nothing was written after the last "
+                "checkpoint"
+            )
+        means = {name: means.get(name, 0.0) + value / count for name, value in found.items()}
+    for parameter in training.trainable.module.parameters() if count > 1 else ():
+        if parameter.grad is not None:
+            parameter.grad.div_(count)
+    return means
+
+
+def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
+    """Name rows by number and image, the first few of many."""
+    named = ", ".join(f"{number} ({rows.rows[number].image.name})" for number in numbers[:_NAMED])
+    return f"rows {named}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
+
+
+def _make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
+    """Return AdamW; biases, norms and the scale, which have one axis or none, are decayed if `decayed` is `all`.
+
+    Raises:
+        DataError: no trained weight's name matches a pattern of `optimiser.groups`.
+    """
+    named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+    for pattern in settings.groups:
+        if not any(fnmatchcase(name, pattern) for name, _ in named):
+            raise DataError(f"optimiser.groups: no trained weight's name matches {pattern!r}; {named[0][0]} is one")
+    groups: dict[tuple[float, float], list[Any]] = {(1.0, settings.weight_decay): [], (1.0, 0.0): []}
+    for name, parameter in named:
+        factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
+        decay = settings.weight_decay if parameter.ndim >= 2 or settings.decayed == "all" else 0.0
+        groups.setdefault((factor, decay), []).append(parameter)
+    optimiser: Optimizer = import_torch().optim.AdamW(
+        [{"params": p, "weight_decay": decay, "factor": factor} for (factor, decay), p in groups.items() if p],
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        eps=settings.epsilon,
+        foreach=False,  # one order of operations on every machine
+    )
+    return optimiser
+
+
+def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
+    """Return the share of the highest learning rate that step `step` of `steps` has, the first being 0.
+
+    It rises by equal parts over the warm-up and falls on half a cosine, or on a line, to 0, which the step after the
+    last would have.
+
+    >>> [round(rate(step, 6, 2), 3) for step in range(7)]
+    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
+    >>> [rate(step, 6, 2, "linear") for step in range(7)]
+    [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]
+    """
+    if step < warm_up:
+        return (step + 1) / warm_up
+    if steps <= warm_up:
+        return 1.0
+    done = (step - warm_up) / (steps - warm_up)
+    return 1 - done if decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _begin(training: Training, optimiser: Optimizer) -> TrainingState:
+    """Go on from the last checkpoint, if there is one, on every rank from the same."""
+    ranks, files = training.ranks, training.files
+    checkpoint = latest_checkpoint(files.checkpoints)
+    name = checkpoint and checkpoint.name
+    first = ranks.first(lambda: name)
+    with ranks.together():
+        if name != first:
+            raise RunError(
+                f"{files.checkpoints}: the last checkpoint is {name} here and {first} for rank 0; all machines must "
+                "see one folder"
+            )
+        state = (
+            TrainingState() if checkpoint is None else read_checkpoint(checkpoint, training.trainable.module, optimiser)
+        )
+        if ranks.leads:
+            files.cut_log(state.step)
+    return state
+
+
+def _update(training: Training, optimiser: Optimizer, batch: str) -> float:
+    """Take the optimiser's step and keep the scale in bounds; return the gradient's norm.
+
+    Raises:
+        RunError: the norm is not finite; `batch` names the rows.
+    """
+    torch, config, trainable = import_torch(), training.config, training.trainable
+    limit = config.optimiser.clip_norm or float("inf")
+    parameters = [parameter for parameter in trainable.module.parameters() if parameter.requires_grad]
+    norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=False))
+    if not norm < float("inf"):
+        raise RunError(
+            f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set "
+            f"optimiser.clip_norm, or train in float32 (precision is {config.precision!r}). The batch is {batch}. "
+            "Nothing was written after the last checkpoint"
+        )
+    optimiser.step()
+    scale, highest = trainable.log_scale, config.optimiser.max_scale
+    if scale is not None and highest is not None:
+        with torch.no_grad():
+            scale.clamp_(max=float(torch.tensor(highest).log()))
+    return norm
+
+
+def _numbers(parts: LossParts, norm: float, learning_rate: float, trainable: Trainable) -> dict[str, float]:
+    numbers = {name: float(part) for name, part in parts.items()}
+    numbers |= {"gradient_norm": norm, "learning_rate": learning_rate}
+    if trainable.log_scale is not None:
+        numbers["scale"] = float(trainable.log_scale.detach().exp())
+    return numbers
+
+
+def _finish_step(
+    training: Training, optimiser: Optimizer, state: TrainingState, numbers: dict[str, float], total: int
+) -> None:
+    """Log a step of `total`; if it is one to validate after, choose weights and write a checkpoint."""
+    files, settings = training.files, training.config.validation
+    files.log(state.step, numbers)
+    if state.step % settings.every == 0 or state.step == total:
+        # The first measurement is what the second is compared with.
+        _validate(training, state, max(1, math.ceil(total / settings.every) - 1))
+        files.sync_log()
+        write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
+
+
+def _validate(training: Training, state: TrainingState, looks: int) -> None:
+    """Measure the validation set, which is compared `looks` times, and keep the weights if they are the best so far."""
+    trainable, pairs, best = training.trainable, training.validation, training.files.best
+    if pairs is None:
+        state.best_step = state.step  # without such a set, the last weights are as good as any
+    else:
+        trainable.module.eval()
+        metric = metric_of(training.config.validation.metric, pairs.shape)
+        right = items_right(metric, trainable.model(), pairs)
+        trainable.module.train()
+        value, interval = float(right.mean()), wilson_in_clusters(right, pairs.outline.clusters)
+        state.history.append((state.step, value))
+        ends = {"validation_low": interval.low, "validation_high": interval.high}
+        known = {name: end for name, end in ends.items() if end is not None}
+        training.files.log(state.step, {f"validation_{metric}": value} | known)
+        if (patience := training.config.validation.patience) is not None:
+            if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs, looks):
+                state.right, state.unmoved = right.tolist(), -1
+            state.unmoved += 1
+            state.stopped = state.unmoved >= patience
+        if state.best is None or value > state.best:
+            state.best, state.best_step = value, state.step
+    if state.best_step == state.step:
+        write_folder(best.parent, {best.name: weights_of(trainable.module)})

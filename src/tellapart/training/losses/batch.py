@@ -1,0 +1,126 @@
+"""The input of dual encoders' losses, and the output of every loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tellapart.errors import ModelError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Batch", "LossParts", "sum_parts", "wide"]
+
+#: Scalars that are summed, by name, and their sum under `total`. Weights are in the parts already.
+LossParts = dict[str, "Tensor"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """One rank's encoded pairs: image `i` and text `i` belong together. Every rank holds the same number of them.
+
+    Attributes:
+        images: float `(b, d)`, unit vectors.
+        texts: float `(b, d)`, unit vectors.
+        scale: scalar that cosines are multiplied by (the exponential of CLIP's `logit_scale`).
+        image_ids: int64 `(b,)`, equal where two pairs show the same image, on any rank: the caption of an image is
+            never a negative of that image.
+        bias: scalar that SigLIP adds to its logits.
+        negative_texts: float `(b, f, d)`, unit vectors of captions that are false of image `i`.
+        has_negative: bool `(b, f)`, False where an image has fewer; all True if None.
+        positive_texts: float `(b, p, d)`, unit vectors of further captions that are true of image `i`; the first says
+            what the pair's own text says.
+        units: float `(b, u, 2, d)`, unit vectors of parts of each caption, each with its foil, which is false of the
+            image.
+        patches: float `(b, p, d)`, vectors of the parts of each image, of any length.
+        words: float `(b, 1 + f, w, d)`, unit vectors of the tokens of each text and its false captions.
+        real_words: bool `(b, 1 + f, w)`, False where a token begins a text or fills it up.
+        mates: the hard counterpart of each pair (another image and its own caption), as many pairs as these.
+        chunk: rows of the similarity matrix in memory at a time; all of them if None. Changes no number.
+        step: seed of a loss that draws negatives; another number, other draws.
+
+    Raises:
+        ModelError: a shape is none of the above, or chunk is below 1.
+
+    >>> import torch
+    >>> from tellapart.training.losses.itc import itc
+    >>> batch = Batch(torch.eye(2), torch.eye(2), scale=torch.tensor(10.0), image_ids=torch.arange(2))
+    >>> sorted(itc(batch))
+    ['image_to_text', 'text_to_image', 'total']
+    """
+
+    images: Tensor
+    texts: Tensor
+    scale: Tensor
+    image_ids: Tensor
+    bias: Tensor | None = None
+    negative_texts: Tensor | None = None
+    has_negative: Tensor | None = None
+    positive_texts: Tensor | None = None
+    units: Tensor | None = None
+    patches: Tensor | None = None
+    words: Tensor | None = None
+    real_words: Tensor | None = None
+    mates: Batch | None = None
+    chunk: int | None = None
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 2 or len(self.images) == 0:
+            raise ModelError(f"Batch(images=...) has shape {tuple(self.images.shape)}; expected (pairs, dimensions)")
+        b, d = self.images.shape
+        _expect("texts", self.texts, (b, d), "one unit vector for each image")
+        _expect("scale", self.scale, (), "one number for all pairs")
+        _expect("image_ids", self.image_ids, (b,), "the number of each pair's image")
+        if self.negative_texts is not None:
+            f = self.negative_texts.shape[1] if self.negative_texts.ndim == 3 else 1
+            _expect("negative_texts", self.negative_texts, (b, f, d), "the false captions of each image")
+            if self.has_negative is not None:
+                _expect("has_negative", self.has_negative, (b, f), "which of negative_texts there are")
+        if self.positive_texts is not None:
+            p = self.positive_texts.shape[1] if self.positive_texts.ndim == 3 else 1
+            _expect("positive_texts", self.positive_texts, (b, max(p, 1), d), "further true captions of each image")
+        if self.units is not None:
+            u = self.units.shape[1] if self.units.ndim == 4 else 1
+            _expect("units", self.units, (b, max(u, 1), 2, d), "units of each caption, each with its foil")
+        if self.patches is not None:
+            p = self.patches.shape[1] if self.patches.ndim == 3 else 1
+            _expect("patches", self.patches, (b, max(p, 1), d), "the parts of each image")
+        if self.words is not None:
+            c, w = self.words.shape[1:3] if self.words.ndim == 4 else (1, 1)
+            _expect("words", self.words, (b, c, w, d), "the tokens of each text and its false captions")
+            real = self.words[..., 0] if self.real_words is None else self.real_words
+            _expect("real_words", real, (b, c, w), "which tokens there are")
+        if self.mates is not None:
+            _expect("mates.images", self.mates.images, (b, d), "one counterpart for each pair")
+        if self.chunk is not None and self.chunk < 1:
+            raise ModelError(f"Batch(chunk={self.chunk}): a chunk has at least one row; None takes all rows at once")
+
+
+def _expect(name: str, tensor: Tensor, shape: tuple[int, ...], what: str) -> None:
+    if tuple(tensor.shape) != shape:
+        raise ModelError(f"Batch({name}=...) has shape {tuple(tensor.shape)}; expected {shape}: {what}")
+
+
+def sum_parts(**parts: Tensor) -> LossParts:
+    """Return scalar parts by name, and their sum under `total`.
+
+    >>> import torch
+    >>> {name: part.item() for name, part in sum_parts(itc=torch.tensor(1.0), v1=torch.tensor(0.5)).items()}
+    {'itc': 1.0, 'v1': 0.5, 'total': 1.5}
+    """
+    values = list(parts.values())
+    return {**parts, "total": sum(values[1:], start=values[0])}
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """Return float32 for half precision, and any other tensor unchanged: losses compare in float32 at least.
+
+    >>> import torch
+    >>> wide(torch.zeros(1, dtype=torch.bfloat16)).dtype, wide(torch.zeros(1, dtype=torch.float64)).dtype
+    (torch.float32, torch.float64)
+    """
+    import torch
+
+    return tensor.float() if tensor.dtype in {torch.float16, torch.bfloat16} else tensor

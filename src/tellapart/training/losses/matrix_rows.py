@@ -1,0 +1,157 @@
+"""The similarity matrix of all ranks' pairs, a few rows at a time.
+
+A contrastive loss is a function of rows: of image `i` with all texts, and of text `i` with all images. `by_rows` calls
+it for chunks of this rank's rows and forgets each chunk's matrix until the backward pass computes it again, so memory
+grows with the chunk times the batch and not with the square of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tellapart.training.losses.batch import wide
+from tellapart.training.losses.ranks import count_rows, gather, own_rank
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tellapart.training.losses.batch import Batch
+
+__all__ = ["AllPairs", "MatrixRows", "by_rows", "gather_pairs"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllPairs:
+    """The pairs of all ranks, of which this rank computes the rows `start` to `start + count`.
+
+    Attributes:
+        images: float32 or float64 `(n, d)`, unit vectors.
+        texts: the same for texts.
+        scale: scalar.
+        image_ids: int64 `(n,)`.
+        start: number of this rank's first pair.
+        count: how many pairs this rank has.
+        chunk: rows at a time, or None for all.
+
+    >>> import torch
+    >>> second = AllPairs(torch.eye(4), torch.eye(4), torch.tensor(10.0), torch.arange(4), start=2, count=2, chunk=None)
+    >>> MatrixRows(second, second.start, second.start + second.count).index.tolist()  # of the second of two ranks
+    [2, 3]
+    """
+
+    images: Tensor
+    texts: Tensor
+    scale: Tensor
+    image_ids: Tensor
+    start: int
+    count: int
+    chunk: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixRows:
+    """Rows `first` to `last` (exclusive) of the similarity matrix and of its transpose.
+
+    >>> import torch
+    >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([7, 7, 8]), 0, 3, None)
+    >>> MatrixRows(pairs, 0, 2).negative.tolist()
+    [[False, False, True], [False, False, True]]
+    """
+
+    pairs: AllPairs
+    first: int
+    last: int
+
+    @property
+    def index(self) -> Tensor:
+        """The rows' own columns, int64 `(c,)`."""
+        import torch
+
+        return torch.arange(self.first, self.last, device=self.pairs.images.device)
+
+    @property
+    def negative(self) -> Tensor:
+        """Where the column is another image's pair, bool `(c, n)`: neither the row's own nor one of the same image."""
+        ids = self.pairs.image_ids
+        return ids[self.first : self.last, None] != ids[None, :]
+
+    def cosines_of_images(self) -> Tensor:
+        """Cosines of images with all texts, `(c, n)`."""
+        return self.pairs.images[self.first : self.last] @ self.pairs.texts.T
+
+    def cosines_of_texts(self) -> Tensor:
+        """Cosines of texts with all images, `(c, n)`."""
+        return self.pairs.texts[self.first : self.last] @ self.pairs.images.T
+
+    def logits_of_images(self) -> Tensor:
+        """Scaled cosines of images with all texts, `(c, n)`; -inf at other captions of the same image."""
+        return self._mask(self.pairs.scale * self.cosines_of_images())
+
+    def logits_of_texts(self) -> Tensor:
+        """Scaled cosines of texts with all images, `(c, n)`; -inf at the same image in another pair."""
+        return self._mask(self.pairs.scale * self.cosines_of_texts())
+
+    def own(self, matrix: Tensor) -> Tensor:
+        """Each row's entry in its own column, `(c,)`, of a matrix `(c, n)`."""
+        return matrix.gather(1, self.index[:, None])[:, 0]
+
+    def _mask(self, logits: Tensor) -> Tensor:
+        allowed = self.negative
+        allowed.scatter_(1, self.index[:, None], True)
+        return logits.masked_fill(~allowed, float("-inf"))
+
+
+def gather_pairs(batch: Batch) -> AllPairs:
+    """Gather the pairs of all ranks, with gradients; half precision becomes float32.
+
+    Raises:
+        ModelError: ranks hold unequal numbers of pairs.
+
+    >>> import torch
+    >>> from tellapart.training.losses.batch import Batch
+    >>> half = torch.eye(2, dtype=torch.bfloat16)
+    >>> gather_pairs(Batch(half, half, torch.tensor(10.0), torch.arange(2))).images.dtype
+    torch.float32
+    """
+    count = count_rows(batch.images)
+    return AllPairs(
+        images=gather(wide(batch.images)),
+        texts=gather(wide(batch.texts)),
+        scale=wide(batch.scale),
+        image_ids=gather(batch.image_ids),
+        start=own_rank() * count,
+        count=count,
+        chunk=batch.chunk,
+    )
+
+
+def by_rows(pairs: AllPairs, function: Callable[[MatrixRows], Tensor]) -> Tensor:
+    """Return `function` of this rank's rows, `(b, ...)`, computed a chunk at a time and again in the backward pass.
+
+    Args:
+        pairs: the pairs.
+        function: makes `(c, ...)` of `c` rows, the same for a row beside any others.
+
+    >>> import torch
+    >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, 2)
+    >>> by_rows(pairs, lambda rows: rows.logits_of_images().amax(1)).tolist()
+    [10.0, 10.0, 10.0]
+    """
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    end = pairs.start + pairs.count
+    # Similarities are compared in float32 whatever the encoders ran in.
+    with torch.autocast(pairs.images.device.type, enabled=False):
+        if pairs.chunk is None or pairs.chunk >= pairs.count:
+            return function(MatrixRows(pairs, pairs.start, end))
+        calls = [
+            partial(function, MatrixRows(pairs, first, min(first + pairs.chunk, end)))
+            for first in range(pairs.start, end, pairs.chunk)
+        ]
+        if not torch.is_grad_enabled():
+            return torch.cat([call() for call in calls])
+        return torch.cat([checkpoint(call, use_reentrant=False, preserve_rng_state=False) for call in calls])

@@ -1,0 +1,286 @@
+"""Negatives of training rows: coarse to fine, as for EqSim with ITM models, or nearest images, as for NegCLIP.
+
+Coarse to fine: of each image the 128 images nearest by unimodal features; the captions of those are scored with the
+image by a model that reads both together; the best of them are hard negatives, the others are drawn at random. A
+caption of the same picture (the same pixels in any file), or one that reads the same, is never a negative. That another
+image's caption happens to be true of this one, too, no rule here can detect: the nearer the images, the likelier it is.
+
+Sources: EqSim (Wang et al. 2023), appendix C; NegCLIP (Yuksekonul et al. 2023), section 4 (three nearest images).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.annotations import make_item
+from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
+from tellapart.errors import DataError, quote
+from tellapart.models.protocols import Model
+from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.scoring.embeddings import embeddings
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.training.data.rows import TrainingRow, TrainingRows
+from tellapart.training.mining.nearest import nearest
+
+__all__ = ["MiningSettings", "RowPictures", "coarse_to_fine", "encode_pictures", "hard_rows", "nearest_images"]
+
+
+#: Images that are scored together: 640 captions each make 20,480 pairs.
+_IMAGES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class MiningSettings:
+    """The number of negatives, and of images whose captions they come from.
+
+    Attributes:
+        nearest: images whose captions are scored.
+        negatives: captions that each row gets.
+        hard: of those, the ones with the highest scores; the others are drawn at random.
+        seed: of the draws.
+
+    Raises:
+        DataError: a number below 1, or more hard negatives than negatives.
+    """
+
+    nearest: int = 128
+    negatives: int = 15
+    hard: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.nearest < 1 or not 1 <= self.hard <= self.negatives:
+            raise DataError(
+                f"{self.hard} hard of {self.negatives} negatives, from {self.nearest} nearest images: give "
+                "nearest >= 1 and 1 <= hard <= negatives"
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowPictures:
+    """Pictures, one number each: files with the same pixels are one picture.
+
+    Attributes:
+        files: the first file of each picture.
+        rows: numbers of the rows of each picture.
+        of_row: the picture of each row.
+        captions: the texts of each picture's rows.
+        vectors: float32 `(picture, dimensions)`.
+        hashes: file -> hash of its pixels.
+    """
+
+    files: tuple[str, ...]
+    rows: tuple[tuple[int, ...], ...]
+    of_row: tuple[int, ...]
+    captions: tuple[frozenset[str], ...]
+    vectors: NDArray[np.float32]
+    hashes: dict[str, str]
+
+
+def coarse_to_fine(
+    rows: TrainingRows,
+    features: Model | Deferred,
+    scorer: Model | Deferred,
+    *,
+    store: EmbeddingStore,
+    settings: MiningSettings | None = None,
+    progress: Progress | None = None,
+) -> TrainingRows:
+    """Return the rows with mined negatives: hard ones first, the hardest first; `counterparts` are their rows.
+
+    Scores are in the store, so that a run that was killed goes on where it was, to the same rows.
+
+    Args:
+        rows: of training; negatives and counterparts that they have are replaced.
+        features: a dual encoder, whose image vectors say which images are near.
+        scorer: any model that scores images with texts; the higher, the more alike.
+        store: of vectors and scores.
+        settings: numbers.
+        progress: called with what is done.
+
+    Raises:
+        DataError: an image cannot be read, or there are too few captions of other images.
+        ModelError: a model is of the wrong kind, or its output is not what it must be.
+    """
+    settings = settings or MiningSettings()
+    pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
+    # All others where there are not so many.
+    near = nearest(pictures.vectors, min(settings.nearest, len(pictures.files) - 1), progress=progress)
+    hard = hard_rows(rows.rows, pictures, near, scorer, store=store, count=settings.hard, progress=progress)
+    mined = []
+    for number, row in enumerate(rows.rows):
+        chosen = list(hard[pictures.of_row[number]])
+        texts = pictures.captions[pictures.of_row[number]] | {rows.rows[each].caption for each in chosen}
+        for other in _draw_rows(len(rows), settings.seed, number):
+            if len(chosen) == settings.negatives:
+                break
+            if rows.rows[other].caption not in texts:
+                texts |= {rows.rows[other].caption}
+                chosen.append(other)
+        if len(chosen) < settings.negatives:
+            raise DataError(
+                f"training row {number} ({quote(row.caption)}): there are {len(chosen)} different captions of other "
+                f"images, and {settings.negatives} negatives are asked for; ask for fewer"
+            )
+        mined.append(
+            replace(row, negatives=tuple(rows.rows[each].caption for each in chosen), counterparts=tuple(chosen))
+        )
+    return TrainingRows(tuple(mined))
+
+
+def nearest_images(
+    rows: TrainingRows,
+    features: Model | Deferred,
+    *,
+    store: EmbeddingStore,
+    count: int = 3,
+    progress: Progress | None = None,
+) -> TrainingRows:
+    """Return the rows with the nearest images as counterparts, the nearest first; their false captions are unchanged.
+
+    Of an image with several rows, the row of the same rank is taken: the second caption of one beside that of the
+    other.
+
+    Args:
+        rows: of training; counterparts that they have are replaced.
+        features: a dual encoder, whose image vectors say which images are near.
+        store: of vectors.
+        count: images.
+        progress: called with what is done.
+
+    Raises:
+        DataError: an image cannot be read, or there are not more images than `count`.
+        ModelError: the model is no dual encoder, or its output is not what it must be.
+    """
+    pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
+    near = nearest(pictures.vectors, count, progress=progress)
+    rank = {number: k for members in pictures.rows for k, number in enumerate(members)}
+
+    def beside(number: int) -> tuple[int, ...]:
+        members = [pictures.rows[other] for other in near[pictures.of_row[number]]]
+        return tuple(each[rank[number] % len(each)] for each in members)
+
+    return TrainingRows(tuple(replace(row, counterparts=beside(number)) for number, row in enumerate(rows.rows)))
+
+
+def hard_rows(
+    rows: Sequence[TrainingRow],
+    pictures: RowPictures,
+    near: NDArray[np.int64],
+    scorer: Model | Deferred,
+    *,
+    store: EmbeddingStore,
+    count: int,
+    progress: Progress | None = None,
+) -> list[tuple[int, ...]]:
+    """Return the rows of near pictures whose captions score highest with each picture; of equals the nearer first.
+
+    Args:
+        rows: of training.
+        pictures: of the rows.
+        near: numbers of near pictures, int64 `(picture, k)`, the nearest first.
+        scorer: any model that scores images with texts.
+        store: of scores.
+        count: rows for each picture.
+        progress: called with what is done.
+
+    Raises:
+        DataError: near pictures have fewer different captions.
+        ModelError: the scorer's output is not what it must be.
+    """
+    hard: list[tuple[int, ...]] = []
+    for start in range(0, len(pictures.files), _IMAGES):
+        block = range(start, min(start + _IMAGES, len(pictures.files)))
+        candidates = [_candidates(rows, pictures, picture, near[picture]) for picture in block]
+        for picture, numbers in zip(block, candidates, strict=True):
+            if len(numbers) < count:
+                raise DataError(
+                    f"{pictures.files[picture]}: its {near.shape[1]} nearest images have {len(numbers)} captions of "
+                    f"their own, and {count} hard negatives are asked for; look at more images, or ask for fewer"
+                )
+        # One shape for all: the last caption fills a row up, and is scored once.
+        widest = max(map(len, candidates))
+        filled = [numbers + numbers[-1:] * (widest - len(numbers)) for numbers in candidates]
+        pairs = _as_pairs(
+            [
+                (pictures.files[picture], [rows[each].caption for each in numbers])
+                for picture, numbers in zip(block, filled, strict=True)
+            ]
+        )
+        scores = score(scorer, pairs, store=store, hashes=pictures.hashes).scores.values
+        for numbers, values in zip(candidates, scores[:, 0], strict=True):
+            best = np.argsort(-values[: len(numbers)], kind="stable")[:count]
+            hard.append(tuple(numbers[each] for each in best))
+        if progress:
+            progress("images scored", block.stop, len(pictures.files))
+    return hard
+
+
+def _candidates(rows: Sequence[TrainingRow], pictures: RowPictures, picture: int, near: NDArray[np.int64]) -> list[int]:
+    """Return rows of near pictures, nearest first, one for each text that is none of the picture's own."""
+    first: dict[str, int] = {}
+    for other in near:
+        for number in pictures.rows[other]:
+            first.setdefault(rows[number].caption, number)
+    return [number for caption, number in first.items() if caption not in pictures.captions[picture]]
+
+
+def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
+    """Yield numbers below `count` at random, in the end every one, by its row's own seed alone."""
+    rng = np.random.default_rng([seed, number])
+    yield from rng.integers(0, count, 64).tolist()
+    yield from rng.permutation(count).tolist()  # few captions are different
+
+
+def encode_pictures(
+    rows: Sequence[TrainingRow], model: Model | Deferred, *, store: EmbeddingStore, progress: Progress | None = None
+) -> RowPictures:
+    """Encode every distinct picture that the store lacks by a dual encoder, and sort the rows by picture.
+
+    Raises:
+        DataError: an image is missing or cannot be decoded.
+        ModelError: the model is no dual encoder, or its output is not what it must be.
+    """
+    caption = {str(row.image): row.caption for row in rows}
+    files = [*caption]
+    pairs = _as_pairs([(file, (text,)) for file, text in caption.items()])
+    encoded = embeddings(model, pairs, store=store, texts=False, progress=progress)
+    assert encoded.images is not None  # noqa: S101  (they were asked for)
+    number: dict[str, int] = {}
+    firsts: list[int] = []
+    for position, file in enumerate(files):
+        if encoded.hashes[file] not in number:
+            number[encoded.hashes[file]] = len(firsts)
+            firsts.append(position)
+    of_row = tuple(number[encoded.hashes[str(row.image)]] for row in rows)
+    members: list[list[int]] = [[] for _ in firsts]
+    for row, picture in enumerate(of_row):
+        members[picture].append(row)
+    return RowPictures(
+        files=tuple(files[position] for position in firsts),
+        rows=tuple(map(tuple, members)),
+        of_row=of_row,
+        captions=tuple(frozenset(rows[row].caption for row in each) for each in members),
+        vectors=encoded.images[firsts, 0],
+        hashes=dict(encoded.hashes),
+    )
+
+
+def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
+    """Return image files with texts, as many beside each, as a pair set that reads the files where they lie.
+
+    Raises:
+        DataError: a text holds half a character, which no store can file.
+    """
+    items = tuple(
+        make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
+        for number, (file, texts) in enumerate(captions)
+    )
+    return PairSet("training rows", items, Path(), read=lambda file: Path(file).read_bytes())

@@ -1,0 +1,202 @@
+"""The model card of a trained model, `model/README.md`, whose every sentence comes from the run's record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tellapart.evaluation.compare import MetricComparison
+from tellapart.training.losses.loss import FusionLoss, find_loss
+from tellapart.training.record import TrainRecord
+
+__all__ = ["model_card", "settings_of"]
+
+_FEW = 10
+
+
+def model_card(record: TrainRecord) -> str:
+    """Return a card in Markdown, with the hub's front matter.
+
+    The licence is `unknown` unless `report.licence` names one: it is not the start's alone to give.
+
+    Source: Mitchell et al. (2019), Model cards for model reporting; the sections that a record can fill.
+    """
+    sections = (_origin, _validation, _settings, _comparison, _sweep, _leaks, _reproduction)
+    blocks = [block for section in sections for block in section(record)]
+    return "\n\n".join([_front_matter(record), *blocks]) + "\n"
+
+
+def _front_matter(record: TrainRecord) -> str:
+    report, base, loss = _table(record, "report"), str(record.config["model"]), str(_table(record, "loss")["name"])
+    lines = ["---", f"license: {report.get('licence') or 'unknown'}"]
+    if _on_the_hub(base):
+        lines.append(f"base_model: {base.removeprefix('hf-hub:')}")
+    if not isinstance(find_loss(loss), FusionLoss):  # the hub has no name for what a matching head does
+        lines.append("pipeline_tag: zero-shot-image-classification")
+    tags = ("tellapart", "image-text", "minimal-pairs", loss)
+    return "\n".join([*lines, "tags:", *(f"- {tag}" for tag in tags), "---"])
+
+
+def _origin(record: TrainRecord) -> Iterator[str]:
+    table, data, release = _table(record, "data"), record.data, record.versions.get("tellapart", "")
+    loss, sources = _table(record, "loss")["name"], ", ".join(f"`{_code(name)}`" for name in table["train"])
+    start = f"from `{_code(record.config['model'])}`"
+    yield f"# {record.config['name']}"
+    yield (
+        f"Trained by `tellapart train` {release} {start} with the loss `{loss}`, to tell\n"
+        "almost identical pairs of images and texts apart. The fingerprint of the weights that it began with is\n"
+        f"`{_code(record.start)}`."
+    )
+    yield "## What it was trained on"
+    share = table.get("share", 1)
+    yield (
+        f"{data.rows:,} pairs of {data.images:,} images and their captions, in {data.items:,} items, from {sources}\n"
+        f"(SHA-256 `{data.fingerprint[:16]}`)."
+    ) + (
+        f"\nThey are about {100 * share:.0f} % of the clusters; the others were kept to choose weights by."
+        if share < 1
+        else ""
+    )
+
+
+def _validation(record: TrainRecord) -> Iterator[str]:
+    smoke = f" It is a smoke run, stopped by `--limit {record.limit}`." if record.limit else ""
+    value = record.describe_validation()
+    if value is None:
+        yield f"The weights are those after the last of {record.steps:,} steps; there was no validation set.{smoke}"
+    else:
+        yield (
+            f"The weights are those after step {record.best_step:,} of {record.steps:,}: the best of "
+            f"{len(record.history)} measurements on a validation set, with {_cell(value)}, ties counted as "
+            f"wrong.{smoke}"
+        )
+
+
+def _settings(record: TrainRecord) -> Iterator[str]:
+    yield "## Settings"
+    if preset := record.config.get("preset"):
+        yield f"Preset `{preset}`; all values, the preset's among them:"
+    yield _markdown(("key", "value"), [(f"`{key}`", f"`{_code(value)}`") for key, value in settings_of(record)])
+
+
+def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
+    """Yield what decides the weights, in the configuration's own keys; empty values are left out."""
+    for key, value in record.config.items():
+        if key in {"loss", "matching", "optimiser", "batch", "lora", "data"} and isinstance(value, dict):
+            for name, each in value.items():
+                if name not in {"train", "images"} and each not in (None, [], False):
+                    yield f"{key}.{name}", each
+        elif key in {"seed", "precision", "device", "reading"} and value is not None:
+            yield key, value
+
+
+def _comparison(record: TrainRecord) -> Iterator[str]:
+    comparison = record.comparison
+    if comparison is None:
+        yield (
+            "Nothing was measured before and after (`report.benchmarks` is empty): what it lost elsewhere is not known."
+        )
+        return
+    yield "## Before and after"
+    yield "Percent, ties counted as wrong; paired 95 % intervals over the same items; p two-sided, Holm over all rows."
+    headings = ("benchmark", "metric", "items", "before", "after", "difference", "p (Holm)")
+    yield _markdown(headings, [_row(row) for row in comparison.rows], numbers_from=2)
+    yield (
+        f"Better beyond doubt (the interval lies above 0): {_list(record.gained)}.\n"
+        f"Forgotten beyond doubt (the interval lies below 0): {_list(record.lost)}."
+    ) + (
+        f"\nMeasured on one side alone, and so not compared: {', '.join(comparison.unshared)}."
+        if comparison.unshared
+        else ""
+    )
+
+
+def _row(row: MetricComparison) -> tuple[str, ...]:
+    bounds = "" if row.low is None or row.high is None else f" [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
+    change = f"{100 * row.difference:+.2f}{bounds}"
+    numbers = (f"{row.n:,}", f"{100 * row.b:.2f}", f"{100 * row.a:.2f}", change, row.p_holm_text)
+    return _cell(row.benchmark), row.metric, *numbers
+
+
+def _list(rows: Sequence[MetricComparison]) -> str:
+    return ", ".join(f"{_cell(row.benchmark)} {row.metric}" for row in rows) or "nothing"
+
+
+def _sweep(record: TrainRecord) -> Iterator[str]:
+    sweep = record.sweep
+    if sweep is None:
+        return
+    yield "## Between the start and these weights"
+    yield (
+        "Weights interpolated as in WiSE-FT: 0 is the start, 1 are these. "
+        "Means of each benchmark's headline metrics, percent."
+    )
+    rows = [(f"{alpha:.2f}", *(f"{100 * value:.2f}" for value in values)) for alpha, values in sweep.curve.items()]
+    yield _markdown(("alpha", *map(_cell, sweep.benchmarks)), rows, numbers_from=0)
+    yield f"Pareto-best is {sweep.best:.2f}. It was chosen on these very numbers, so they flatter it."
+
+
+def _leaks(record: TrainRecord) -> Iterator[str]:
+    yield "## Images shared with what is reported"
+    leaks = [leak for leak in record.leaks if leak.same or leak.alike]
+    if not _table(record, "report").get("benchmarks"):
+        yield "No benchmark is reported, so none was compared with the training images."
+    elif not leaks:
+        yield (
+            "None: every training image was compared with every picture of the benchmarks, by its pixels and its looks."
+        )
+    else:
+        yield (
+            "**Training images are pictures of what is reported** (`--allow-leak`): "
+            "those numbers say nothing of unseen pairs."
+        )
+        rows = [(_cell(leak.benchmark), f"{leak.images:,}", *map(_names, (leak.same, leak.alike))) for leak in leaks]
+        yield _markdown(("benchmark", "its pictures", "the same to the pixel", "alike"), rows)
+
+
+def _names(names: Sequence[str]) -> str:
+    few = ", ".join(map(_cell, names[:_FEW]))
+    return f"{len(names):,}" + (f": {few}{' ...' if len(names) > _FEW else ''}" if names else "")
+
+
+def _reproduction(record: TrainRecord) -> Iterator[str]:
+    machine, versions = record.machine, ", ".join(f"{name} {number}" for name, number in record.versions.items())
+    on = machine.accelerator or f"{machine.processor}, {machine.cores} cores"
+    ranks = "" if record.ranks == 1 else f", {record.ranks} ranks"
+    yield "## To make it again"
+    yield (
+        f"{record.seconds:,.0f} s{' since it was resumed' if record.resumed else ''} on {on}{ranks}; {versions}.\n"
+        f"The run's fingerprint (configuration, data, start, version) is `{record.fingerprint}`; all of it is in the\n"
+        "run's `record.json`."
+    )
+
+
+def _table(record: TrainRecord, key: str) -> dict[str, Any]:
+    table = record.config[key]
+    return table if isinstance(table, dict) else {}
+
+
+def _on_the_hub(name: str) -> bool:
+    """Whether a start's name is a repository's: `openai/clip-vit-base-patch32` or `hf-hub:org/repo`."""
+    owner, slash, repository = name.removeprefix("hf-hub:").partition("/")
+    return bool(owner and slash and repository) and not set(":/") & set(owner + repository)
+
+
+def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> str:
+    right = len(headings) if numbers_from is None else numbers_from
+    rule = "|" + "|".join("---:" if column >= right else "---" for column in range(len(headings))) + "|"
+    first, *lines = ("| " + " | ".join(row) + " |" for row in (headings, *rows))
+    return "\n".join([first, rule, *lines])
+
+
+def _cell(text: str) -> str:
+    """Keep a name from ending its cell or its line, and from being read as markup."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    return "".join(f"\\{letter}" if letter in "\\|`*_[]<>" else letter for letter in plain)
+
+
+def _code(value: object) -> str:
+    """The same inside backticks, where only these two and a line's end do harm."""
+    return (
+        "".join(letter if letter.isprintable() else " " for letter in str(value)).replace("`", "'").replace("|", "\\|")
+    )

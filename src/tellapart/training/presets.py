@@ -1,0 +1,79 @@
+"""The papers' hyper-parameters, by name: a preset fills in what a configuration does not set.
+
+Each is declared beside its loss, with its source and what is not as released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tellapart.catalog import LOSSES, names, nearest
+from tellapart.errors import DataError
+from tellapart.training.losses.loss import find_loss
+from tellapart.training.losses.preset import Preset
+
+__all__ = ["find_preset", "list_presets", "merge_preset"]
+
+
+def list_presets() -> dict[str, Preset]:
+    """Return the presets of every loss, by name; those of other packages' losses last.
+
+    A loss of another package that cannot be loaded has none.
+
+    >>> list_presets()["trohn-text"].values["loss"]
+    {'name': 'negclip'}
+    """
+    presets: dict[str, Preset] = {}
+    for name in names("loss"):
+        try:
+            found = find_loss(name).presets
+        except Exception:  # `tellapart ls losses` shows why
+            if name in LOSSES:
+                raise
+            continue
+        presets |= {preset: one for preset, one in found.items() if preset not in presets}
+    return presets
+
+
+def find_preset(name: str) -> Preset:
+    """Return a preset by its name.
+
+    Raises:
+        DataError: there is none of that name.
+
+    >>> find_preset("negclip").values["batch"]
+    {'size': 256}
+    """
+    presets = list_presets()
+    if name not in presets:
+        hint = nearest(name, presets) or ";"
+        raise DataError(f"no preset {name!r}{hint} the presets are {', '.join(presets)}")
+    return presets[name]
+
+
+def merge_preset(preset: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` completed by the preset's, table by table.
+
+    A loss of another name takes none of the preset's options, and steps take the place of epochs. Losses of
+    `[loss.also]` are completed one by one.
+
+    >>> merge_preset({"batch": {"size": 8, "chunk": 2}, "seed": 1}, {"batch": {"size": 4}})
+    {'batch': {'size': 4, 'chunk': 2}, 'seed': 1}
+    >>> merge_preset({"optimiser": {"epochs": 5, "learning_rate": 1.0}}, {"optimiser": {"steps": 9}})
+    {'optimiser': {'learning_rate': 1.0, 'steps': 9}}
+    """
+    merged: dict[str, Any] = dict(preset)
+    for key, value in values.items():
+        base = merged.get(key)
+        if not isinstance(value, Mapping) or not isinstance(base, Mapping):
+            merged[key] = value
+            continue
+        if key == "loss" and value.get("name", base.get("name")) != base.get("name"):
+            base = {}
+        if key == "optimiser" and {"steps", "epochs"} & set(value):
+            base = {name: number for name, number in base.items() if name not in {"steps", "epochs"}}
+        merged[key] = {**base, **value}
+        if key == "loss" and isinstance(base.get("also"), Mapping) and isinstance(value.get("also"), Mapping):
+            merged[key]["also"] = merge_preset(base["also"], value["also"])
+    return merged

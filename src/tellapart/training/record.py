@@ -1,0 +1,136 @@
+"""The record of a training run: its configuration, data, start and machine, how it went, and what changed.
+
+`record.json` is the last file that a run writes: where it exists, the run is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from tellapart.data.strict_json import decode_text, parse_json, read_whole
+from tellapart.data.validation import Problem
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.records.run_folder import write_text_file
+from tellapart.records.timing_record import Machine
+from tellapart.training.data.leaks import Leak
+from tellapart.training.sweep import Sweep
+
+__all__ = ["RECORD", "DataRecord", "TrainRecord", "read_record", "write_record"]
+
+#: Its file in the run's folder.
+RECORD = "record.json"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class DataRecord(_Record):
+    """The training data.
+
+    Attributes:
+        rows, images, items: how many.
+        fingerprint: SHA-256 of all texts and of the bytes of every image.
+        validation: items that the weights were chosen by; None if the last weights were taken.
+        validation_metric: by which metric of theirs; None in records that were written before it was kept.
+    """
+
+    rows: int
+    images: int
+    items: int
+    fingerprint: str
+    validation: int | None = None
+    validation_metric: str | None = None
+
+
+class TrainRecord(_Record):
+    """The content of `record.json`.
+
+    Attributes:
+        config: all of the configuration, the preset's values among it.
+        fingerprint: of all that decides the weights.
+        start: fingerprint of the weights that it began with.
+        model: the trained model's name, as `tellapart run -m` takes it.
+        limit: steps, where it was a smoke run.
+        started: when this process began, UTC; a run that was resumed began before.
+        seconds: wall time of this process.
+        leaks: what each reported benchmark shares with the training images; with any, `--allow-leak` was given.
+        steps, best_step, best, history: how far it went, and the validation set's values.
+        comparison: of the trained model (a) with its start (b), on what is reported.
+        sweep: over weights between the two.
+    """
+
+    schema_version: int = Field(default=1, alias="schema")
+    config: dict[str, JsonValue]
+    fingerprint: str
+    start: str
+    model: str
+    limit: int | None = None
+    started: str
+    seconds: float
+    resumed: bool
+    ranks: int
+    versions: dict[str, str]
+    machine: Machine
+    data: DataRecord
+    leaks: tuple[Leak, ...] = ()
+    steps: int
+    best_step: int | None
+    best: float | None
+    history: tuple[tuple[int, float], ...]
+    comparison: Comparison | None = None
+    sweep: Sweep | None = None
+
+    @property
+    def gained(self) -> tuple[MetricComparison, ...]:
+        """What is better beyond doubt: the interval of the difference lies above 0."""
+        return tuple(row for row in self._compared if row.low is not None and row.low > 0)
+
+    @property
+    def lost(self) -> tuple[MetricComparison, ...]:
+        """What is forgotten beyond doubt: the interval of the difference lies below 0."""
+        return tuple(row for row in self._compared if row.high is not None and row.high < 0)
+
+    @property
+    def _compared(self) -> tuple[MetricComparison, ...]:
+        return self.comparison.rows if self.comparison else ()
+
+    def describe_validation(self) -> str | None:
+        """Name the metric, the value in percent and the items that the weights were chosen by; None without such."""
+        if self.best is None or self.data.validation is None:
+            return None
+        table = self.config["data"]
+        name = table.get("validation") if isinstance(table, dict) else None
+        source = f"items of {name}" if name else "items held out of the training data (data.share)"
+        return f"{self.data.validation_metric or 'metric'} {100 * self.best:.2f} % on {self.data.validation:,} {source}"
+
+
+def write_record(folder: Path, record: TrainRecord) -> None:
+    """Write `record.json` atomically.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    values = record.model_dump(mode="json", by_alias=True)
+    write_text_file(folder / RECORD, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_record(folder: Path) -> TrainRecord:
+    """Read the record of a run's folder.
+
+    Raises:
+        RunError: there is none, or it is not what it must be.
+    """
+    path = folder / RECORD
+    if not path.exists():
+        raise RunError(f"{folder} has no record.json; name the folder of a finished `tellapart train`")
+    text = decode_text(read_whole(path, error=RunError), path, error=RunError)
+    parse_json(text, path, error=RunError)  # pydantic's own reader takes a key twice
+    try:
+        return TrainRecord.model_validate_json(text)
+    except ValidationError as error:
+        raise RunError(f"{path}: is damaged: {Problem.first(error)}; train again with resume=True") from error

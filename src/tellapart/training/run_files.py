@@ -1,0 +1,120 @@
+"""The folder of a training run: its files, which run it belongs to, and its log."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tellapart.data.atomic import sync_folder
+from tellapart.data.rows import read_object
+from tellapart.data.strict_json import parse_json
+from tellapart.errors import DataError, RunError, first_line
+from tellapart.records.run_folder import write_text_file
+from tellapart.training.checkpoint import latest_checkpoint
+from tellapart.training.trackers import Tracker
+
+__all__ = ["RunFiles"]
+
+
+@dataclass
+class RunFiles:
+    """A training run's folder.
+
+    `run.json` names the run.
+
+    Attributes:
+        folder: of the run.
+        trackers: called with each step and its numbers, beside the log (TensorBoard).
+        checkpoints: folder of the last ones.
+        best: file of the weights that did best on the validation set.
+        model: folder of the trained model, when all is done.
+        start: folder of the start, where its weights were drawn for this run.
+        report: run folder of the trained model, the start's beside it.
+        sweep: folder of the sweep between the start and the trained weights (WiSE-FT).
+        log_path: one JSON object a line: the step and its numbers.
+
+    >>> RunFiles(Path("runs/a")).best
+    PosixPath('runs/a/best/weights.safetensors')
+    """
+
+    folder: Path
+    trackers: list[Tracker] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.checkpoints = self.folder / "checkpoints"
+        self.best = self.folder / "best" / "weights.safetensors"
+        self.model = self.folder / "model"
+        self.start = self.folder / "start"
+        self.report = self.folder / "report"
+        self.sweep = self.folder / "wise"
+        self.log_path = self.folder / "log.jsonl"
+
+    def claim(self, fingerprint: str, *, resume: bool) -> bool:
+        """Begin the run here, or go on with it; return whether there was one.
+
+        Args:
+            fingerprint: of all that decides its weights.
+            resume: whether the user asked to go on.
+
+        Raises:
+            RunError: the folder holds another run, or this one and `resume` is not set, or something else.
+        """
+        path = self.folder / "run.json"
+        try:
+            owner = read_object(path)["fingerprint"] if path.exists() else None
+        except (DataError, KeyError) as error:
+            raise RunError(f"{path}: is damaged ({first_line(error)}); train to a new folder with out=") from error
+        if owner is None:
+            if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+                raise RunError(f"{self.folder} holds something already; train to a new folder with out=")
+            write_text_file(path, json.dumps({"fingerprint": fingerprint}) + "\n")
+            return False
+        if owner != fingerprint:
+            raise RunError(
+                f"{self.folder} holds another run: its configuration, data or start differ from these; train to a new "
+                "folder with out="
+            )
+        if not resume:
+            raise RunError(
+                f"{self.folder} holds this run already; add resume=True to go on with it, or name a new out="
+            )
+        return True
+
+    def describe_kept(self) -> str | None:
+        """Say what `--resume` would go on from; None before the first checkpoint."""
+        if (self.folder / "record.json").is_file():
+            return f"the run in {self.folder} is complete"
+        checkpoint = latest_checkpoint(self.checkpoints)
+        if checkpoint is None:
+            return None
+        step = int(checkpoint.name.removeprefix("step-"))
+        return f"the checkpoint after step {step:,} is kept in {self.checkpoints}"
+
+    def cut_log(self, step: int) -> None:
+        """Drop the log's lines of steps after the last checkpoint: they are taken again."""
+        if not self.log_path.exists():
+            return
+        lines = []
+        for line in self.log_path.read_text(encoding="utf-8").splitlines():
+            try:
+                before = parse_json(line, self.log_path)["step"] <= step
+            except (DataError, KeyError, TypeError):  # the line that was being written when the run was killed
+                continue
+            lines += [line + "\n"] if before else []
+        write_text_file(self.log_path, "".join(lines))
+
+    def sync_log(self) -> None:
+        """Wait until the log is on the disk: a checkpoint's steps are not taken again, after a power cut either."""
+        with self.log_path.open("rb") as file:
+            os.fsync(file.fileno())
+        sync_folder(self.folder)
+
+    def log(self, step: int, numbers: Mapping[str, float]) -> None:
+        """Add a line to the log, and pass it to the trackers."""
+        with self.log_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **numbers}, allow_nan=False) + "\n")
+        for track in self.trackers:
+            track(step, numbers)

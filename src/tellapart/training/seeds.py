@@ -1,0 +1,206 @@
+"""One configuration under several seeds: mean and spread over them, and tests paired by seed.
+
+An interval over items tells how sure one run's number is; it tells nothing of how much another seed would change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from tellapart.data.scores import join_names
+from tellapart.errors import RunError
+from tellapart.stats.multiple import holm
+from tellapart.training.config import TrainConfig
+from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.record import TrainRecord, read_record
+from tellapart.training.training_run import FinishedRun
+
+__all__ = ["SeedRow", "between", "over_seeds", "paired_by_seed", "read_seeds", "train_seeds"]
+
+_Key = tuple[str, str]
+_Values = Mapping[_Key, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRow:
+    """One metric of one benchmark over seeds, paired with what it is compared with.
+
+    Attributes:
+        seeds: how many.
+        mean, sd: of the trained models; the sd is that of a sample, None of one seed.
+        other: mean of the start, or of the other configuration.
+        difference, low, high: mean less other, with Student's 95 % interval over seeds; None of one seed, or where all
+            seeds differ by the same.
+        p: of the paired t-test, two-sided; None where there is no interval.
+        p_holm: p, adjusted for all rows that have one (Holm).
+        p_ranks: of Wilcoxon's signed ranks, which assumes no normal distribution; None of one seed.
+    """
+
+    benchmark: str
+    metric: str
+    seeds: int
+    mean: float
+    sd: float | None
+    other: float
+    difference: float
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None
+    p_ranks: float | None
+
+
+def train_seeds(
+    config: TrainConfig,
+    out: Path,
+    count: int,
+    once: Callable[[TrainConfig, Path], FinishedRun],
+    *,
+    resume: bool = False,
+    limit: int | None = None,
+) -> list[TrainRecord]:
+    """Train under the configuration's seed and those after it, each to `out/seed-N`; return the records, to rank 0.
+
+    Args:
+        config: of all; its own seed is the first.
+        out: the folder of the runs.
+        count: of seeds.
+        once: trains one configuration to one folder (`run_training`, with its other arguments set).
+        resume: whether seeds that are done are kept; `once` goes on with the others.
+        limit: steps that `once` stops after, if it does.
+
+    Raises:
+        RunError: the folders hold runs on different data.
+        TellapartError: as `run_training`.
+
+    Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
+    """
+    ranks = RankGroup(open_accelerator(config.device))
+    records: list[TrainRecord] = []
+    for seed in range(config.seed, config.seed + count):
+        seeded, folder = config.model_copy(update={"seed": seed}), out / f"seed-{seed:03d}"
+        done = ranks.first(partial(_read_done, seeded, folder, limit)) if resume else None
+        record = done or once(seeded, folder).record
+        if ranks.leads and record is not None:
+            records.append(record)
+    odd = [f"seed-{record.config['seed']:03d}" for record in records if record.data != records[0].data]
+    with ranks.together():
+        if odd:
+            raise RunError(
+                f"{out}: {join_names(odd)} trained on other data than the rest; delete what is out of date, and resume"
+            )
+    ranks.leave()
+    return records
+
+
+def _read_done(config: TrainConfig, folder: Path, limit: int | None) -> TrainRecord | None:
+    """Return the record of a run that is complete and had the same configuration."""
+    if not (folder / "record.json").is_file():
+        return None
+    record = read_record(folder)
+    try:
+        before = TrainConfig.model_validate(record.config)  # a key that is younger than the record gets its default
+    except ValidationError:
+        return None
+    return record if (before, record.limit) == (config, limit) else None
+
+
+def read_seeds(out: Path) -> list[TrainRecord]:
+    """Read the records of all seeds of a folder, in the order of the seeds.
+
+    Raises:
+        RunError: there is none, or one is damaged.
+    """
+    records = [read_record(path.parent) for path in sorted(out.glob("seed-*/record.json"))]
+    if not records:
+        raise RunError(f"{out} has no finished seeds; name a folder that `tellapart train --seeds N --out` wrote")
+    return sorted(records, key=_seed_of)
+
+
+def over_seeds(records: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
+    """Compare the trained models with their starts, seed by seed, on every metric that all seeds measured."""
+    after, before = [_values(record) for record in records], [_values(record, start=True) for record in records]
+    return _adjust([_row(key, after, before) for key in _shared_keys(after)])
+
+
+def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
+    """Compare two configurations' trained models on the seeds and metrics that both have; differences are the first's.
+
+    Raises:
+        RunError: they share no seed, or no metric.
+    """
+    one, other = ({_seed_of(record): _values(record) for record in records} for records in (first, second))
+    seeds = sorted(one.keys() & other.keys())
+    if not seeds:
+        listed = [", ".join(map(str, sorted(values))) or "none" for values in (one, other)]
+        raise RunError(
+            f"the two share no seed: the first has {listed[0]}, the second {listed[1]}; train both with the same seeds"
+        )
+    a, b = [one[seed] for seed in seeds], [other[seed] for seed in seeds]
+    keys = list(_shared_keys([*a, *b]))
+    if not keys:
+        raise RunError("the two report no benchmark in common; give both the same report.benchmarks")
+    return _adjust([_row(key, a, b) for key in keys])
+
+
+def paired_by_seed(
+    a: Sequence[float], b: Sequence[float]
+) -> tuple[float | None, float | None, float | None, float | None]:
+    """Return Student's 95 % interval of the mean of a - b, the paired t-test's p, and Wilcoxon's.
+
+    Args:
+        a: one value a seed.
+        b: of the same seeds in the same order.
+
+    >>> [round(number, 3) for number in paired_by_seed([0.5, 0.7, 0.6], [0.4, 0.5, 0.4])]
+    [0.023, 0.31, 0.038, 0.25]
+    >>> paired_by_seed([0.5], [0.4])
+    (None, None, None, None)
+    """
+    from scipy.stats import ttest_rel, wilcoxon
+
+    first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    changes: NDArray[np.float64] = first - second
+    if len(changes) < 2:
+        return None, None, None, None
+    moved = np.abs(changes) > 1e-12  # differences of rounded means are equal or are not
+    ranks = float(wilcoxon(changes[moved]).pvalue) if moved.any() else 1.0
+    if np.ptp(changes) < 1e-12:
+        return None, None, None, ranks
+    test = ttest_rel(first, second)
+    low, high = test.confidence_interval(0.95)
+    return float(low), float(high), float(test.pvalue), ranks
+
+
+def _seed_of(record: TrainRecord) -> int:
+    return int(str(record.config["seed"]))
+
+
+def _values(record: TrainRecord, *, start: bool = False) -> _Values:
+    rows = record.comparison.rows if record.comparison else ()
+    return {(row.benchmark, row.metric): row.b if start else row.a for row in rows}
+
+
+def _shared_keys(runs: Sequence[_Values]) -> Iterator[_Key]:
+    return (key for key in (runs[0] if runs else {}) if all(key in values for values in runs))
+
+
+def _row(key: _Key, a: Sequence[_Values], b: Sequence[_Values]) -> SeedRow:
+    first, second = [values[key] for values in a], [values[key] for values in b]
+    low, high, p, ranks = paired_by_seed(first, second)
+    mean, other = float(np.mean(first)), float(np.mean(second))
+    sd = float(np.std(first, ddof=1)) if len(first) > 1 else None
+    return SeedRow(*key, len(first), mean, sd, other, mean - other, low, high, p, None, ranks)
+
+
+def _adjust(rows: Sequence[SeedRow]) -> tuple[SeedRow, ...]:
+    tested = [row.p for row in rows if row.p is not None]
+    adjusted = iter(holm(tested) if tested else ())
+    return tuple(row if row.p is None else replace(row, p_holm=float(next(adjusted))) for row in rows)

@@ -1,0 +1,260 @@
+"""Training steps of dual encoders.
+
+With a gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup") the
+towers first run without gradients, a few pairs at a time; the loss gives each vector its gradient; then the towers run
+again, with gradients, and each vector's gradient flows on. Memory is that of a few pairs, the numbers are those of the
+whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import DataError, quote
+from tellapart.training.data.batch_order import draw_choices, draw_units
+from tellapart.training.data.joined_rows import JoinedRows, draw_joined
+from tellapart.training.encoders.trainable import Encoded, Inputs, autocast
+from tellapart.training.losses.batch import Batch, LossParts
+from tellapart.training.losses.loss import DualLoss
+from tellapart.training.steps.step import TrainingStep
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["DrawnRows", "DualStep"]
+
+#: Some prepared images and some texts that are encoded at a time.
+_Piece = tuple[Sequence[Inputs], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRows:
+    """What one rank encodes in one step.
+
+    Attributes:
+        rows: numbers of the rows whose images and captions are encoded: the batch's own, then their hard counterparts.
+        own: how many of them are the batch's own.
+        negatives: for each row its false captions, as many as are drawn; fewer where it has fewer.
+        units: of each of the batch's own rows its units, each followed by its foil; none if the loss reads none.
+        joined: for each row the one that its picture is joined to, with their captions; none if pictures stay plain.
+    """
+
+    rows: list[int]
+    own: int
+    negatives: list[list[str]]
+    units: list[str]
+    joined: list[JoinedRows] = field(default_factory=list)
+
+    @property
+    def positives(self) -> int:
+        """True captions of each picture beside its first."""
+        return len(self.joined[0].captions) - 1 if self.joined else 0
+
+
+class DualStep(TrainingStep[DrawnRows]):
+    """Training steps of a dual encoder."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._captions, self._counterparts = self._choose_negatives()
+        loss = self.config.find_loss()
+        self._units: int = getattr(loss, "units", 0)
+        if getattr(loss, "local", False) and self.config.batch.micro is not None:
+            raise DataError(
+                f"batch.micro: loss {self.config.loss['name']!r} reads patches and words, which are not encoded in "
+                "pieces; leave it out"
+            )
+        self._join, self._positives = self._choose_joins()
+
+    def _choose_negatives(self) -> tuple[int, str]:
+        """Return how many false captions each image gets, and what becomes of its hard counterpart.
+
+        The loss's published numbers fill in what the configuration does not say.
+
+        Raises:
+            DataError: rows lack the hard counterparts that are asked for.
+        """
+        loss, name, data, rows = self.config.find_loss(), self.config.loss["name"], self.config.data, self.rows.rows
+        assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
+        every = all(row.counterparts for row in rows)
+        if loss.units and (lacks := [number for number, row in enumerate(rows) if not row.units]):
+            raise DataError(
+                f"loss {name!r}: row {lacks[0]} ({quote(rows[lacks[0]].caption)}) has no units; give "
+                "units in its file, or leave it out"
+            )
+        captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
+        published = "none" if loss.negative_images == "pairs" and not every else loss.negative_images
+        images = data.negative_images or published
+        if images != "none" and not every:
+            number, row = next((n, row) for n, row in enumerate(rows) if not row.counterparts)
+            raise DataError(
+                f'loss {name!r} with negative_images = "{images}": row {number} ({row.image.name}: '
+                f"{quote(row.caption)}) has no hard counterpart; give negative_images in its file, or set "
+                'data.negative_images = "none"'
+            )
+        return captions, images
+
+    def _choose_joins(self) -> tuple[str, int]:
+        """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each.
+
+        Raises:
+            DataError: the loss reads no joined pictures, or a row has no further true caption, or there is one picture.
+        """
+        name, data, rows = self.config.loss["name"], self.config.data, self.rows.rows
+        joins = getattr(self.config.find_loss(), "joins", False)
+        how = data.join or ("alternate" if joins else "none")
+        count = 2 if data.positive_captions is None else data.positive_captions
+        if not joins and (how != "none" or data.positive_captions):
+            raise DataError(
+                f"data.join, data.positive_captions: loss {name!r} reads no joined pictures; leave them out"
+            )
+        if how == "none":
+            return how, 0
+        if len(set(self.rows.image_ids.tolist())) < 2:
+            raise DataError(f'data.join = "{how}": all rows show one picture, and there is no other to join to it')
+        if count and (lacks := [number for number, row in enumerate(rows) if not row.positives]):
+            raise DataError(
+                f"loss {name!r}: row {lacks[0]} ({quote(rows[lacks[0]].caption)}) has no further true caption; give "
+                "positive_captions in its file, or set data.positive_captions = 0"
+            )
+        return how, count
+
+    def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
+        """Return what a step encodes of this rank's rows."""
+        seed, rows = self.config.seed, list(numbers)
+        if self._join == "always" or (self._join == "alternate" and step // self.config.batch.accumulate % 2 == 0):
+            joined = [draw_joined(self.rows, n, self._positives, seed, step) for n in rows]
+            return DrawnRows(rows, len(rows), [[one.false] if one.false else [] for one in joined], [], joined)
+        if self._join != "none":
+            return DrawnRows(rows, len(rows), [], [])
+        if self._counterparts != "none":
+            rows += [draw_choices(self.rows.rows[n].counterparts, 1, seed, step, n)[0] for n in numbers]
+        drawn = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in numbers] if self._units else []
+        units = [text for units in drawn for unit in units for text in unit]
+        return DrawnRows(rows, len(numbers), [self._negatives(n, step) for n in rows] if self._captions else [], units)
+
+    def _negatives(self, number: int, step: int) -> list[str]:
+        texts = self.rows.rows[number].negatives
+        return [texts[k] for k in draw_choices(range(len(texts)), self._captions, self.config.seed, step, number)]
+
+    def _backward(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
+        captions = [self.rows.rows[number].caption for number in drawn.rows]
+        captions = [one.captions[0] for one in drawn.joined] or captions
+        texts = list(captions)
+        for caption, false in zip(captions, drawn.negatives, strict=False):
+            # Where a false caption is missing, the true one fills its place; the mask leaves it out.
+            texts += false + [caption] * (self._captions - len(false))
+        positives = [text for one in drawn.joined for text in one.captions[1:]]
+        pieces = list(self._pieces(images, texts + drawn.units + positives))
+        if len(pieces) > 1:
+            return self._backward_in_pieces(drawn, pieces, step)
+        parts = self._sum([self._batch(drawn, self._encode(pieces[0], step, 0), step)] * len(self._terms))
+        self.accelerator.backward(parts["total"])
+        return parts
+
+    def _pieces(self, images: Sequence[Inputs], texts: Sequence[str]) -> Iterator[_Piece]:
+        """Cut images and texts into as many pieces, each with some of both."""
+        count = -(-len(images) // (self.config.batch.micro or len(images)))
+        for k in range(count):
+            image = slice(k * len(images) // count, (k + 1) * len(images) // count)
+            text = slice(k * len(texts) // count, (k + 1) * len(texts) // count)
+            yield images[image], texts[text]
+
+    def _encode(self, piece: _Piece, step: int, number: int) -> Encoded:
+        import torch
+
+        prepared, texts = piece
+        device = self.accelerator.device
+        images = {name: torch.stack([one[name] for one in prepared]).to(device) for name in prepared[0]}
+        tokens = self._tokens(texts)
+        self._seed_dropout(step, number)  # by piece: the second pass sees what the first saw
+        with autocast(self.config.precision, device.type):
+            return Encoded(*self.module(images, tokens))
+
+    def _backward_in_pieces(self, drawn: DrawnRows, pieces: Sequence[_Piece], step: int) -> LossParts:
+        import torch
+
+        with torch.no_grad():
+            first = [self._encode(piece, step, number) for number, piece in enumerate(pieces)]
+        images = torch.cat([one.images for one in first]).requires_grad_()
+        texts = torch.cat([one.texts for one in first]).requires_grad_()
+        scale = first[0].scale.detach().clone().requires_grad_()
+        bias = None if first[0].bias is None else first[0].bias.detach().clone().requires_grad_()
+        parts = self._sum([self._batch(drawn, Encoded(images, texts, scale, bias), step)] * len(self._terms))
+        torch.autograd.backward(parts["total"])
+        image = text = 0
+        for number, piece in enumerate(pieces):
+            last = number == len(pieces) - 1
+            # Gradients of all pieces are added up here, and exchanged between ranks once, with the last.
+            with nullcontext() if last else self.accelerator.no_sync(self.module):
+                again = self._encode(piece, step, number)
+                flow = _dot(again.images, images, image) + _dot(again.texts, texts, text)
+                if last:  # the scale is one for all pieces
+                    flow = flow + _dot(again.scale.reshape(1), scale.reshape(1), 0, scale.grad)
+                    if again.bias is not None and bias is not None:
+                        flow = flow + _dot(again.bias.reshape(1), bias.reshape(1), 0, bias.grad)
+                self.accelerator.backward(flow)
+            image, text = image + len(again.images), text + len(again.texts)
+        return parts
+
+    def _batch(self, drawn: DrawnRows, encoded: Encoded, step: int) -> Batch:
+        import torch
+
+        device, count = encoded.images.device, len(drawn.rows)
+        ids = torch.from_numpy(self._image_ids(drawn)).to(device)
+        texts, negatives, present = encoded.texts[:count], None, None
+        shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
+        own, mates = slice(count), None
+        if self._counterparts == "mate":
+            own, rest = slice(drawn.own), slice(drawn.own, None)
+            mates = Batch(encoded.images[rest], texts[rest], image_ids=ids[rest], **shared)
+        if drawn.negatives:
+            negatives = encoded.texts[count : count * (1 + self._captions)].reshape(count, self._captions, -1)[own]
+            counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[own]
+            present = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
+        return Batch(
+            encoded.images[own],
+            texts[own],
+            image_ids=ids[own],
+            bias=None if encoded.bias is None else encoded.bias.reshape(()),
+            positive_texts=encoded.texts[-count * drawn.positives :].reshape(count, drawn.positives, -1)
+            if drawn.joined
+            else None,
+            negative_texts=negatives,
+            has_negative=present,
+            patches=encoded.patches if encoded.patches is None else encoded.patches[own],
+            words=self._of_captions(encoded.words, count, own),
+            real_words=self._of_captions(encoded.real_words, count, own),
+            units=encoded.texts[-len(drawn.units) :].reshape(drawn.own, self._units, 2, -1) if drawn.units else None,
+            mates=mates,
+            **shared,
+        )
+
+    def _of_captions(self, tokens: Tensor | None, count: int, own: slice) -> Tensor | None:
+        """Return the tokens of each caption and its false ones, `(b, 1 + f, ...)`, from those of all texts in order."""
+        import torch
+
+        if tokens is None:
+            return None
+        false = tokens[count : count * (1 + self._captions)].reshape(count, self._captions, *tokens.shape[1:])
+        return torch.cat([tokens[:count, None], false], dim=1)[own]
+
+    def _image_ids(self, drawn: DrawnRows) -> NDArray[np.int64]:
+        """Return one number for each picture; two rows joined in either order make one picture."""
+        ids = self.rows.image_ids[drawn.rows]
+        if not drawn.joined:
+            return ids
+        others = self.rows.image_ids[[one.second for one in drawn.joined]]
+        return np.minimum(ids, others) * len(self.rows) + np.maximum(ids, others)
+
+
+def _dot(values: Tensor, leaf: Tensor, start: int, gradient: Tensor | None = None) -> Tensor:
+    """Return a number whose gradient by `values` is that of the leaf's rows from `start` on; 0 if the leaf has none."""
+    rows = leaf.grad if gradient is None else gradient.reshape(leaf.shape)
+    return (values * (0.0 if rows is None else rows[start : start + len(values)])).sum()

@@ -1,0 +1,68 @@
+"""A training step: rows are drawn, images and texts encoded, the loss taken, and gradients left in the parameters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tellapart.models.torch.backend import import_torch
+from tellapart.training.config import TrainConfig
+from tellapart.training.data.rows import TrainingRows
+from tellapart.training.encoders.trainable import Inputs, Trainable
+from tellapart.training.losses.batch import LossParts
+from tellapart.training.losses.terms import LossTerm, sum_terms
+
+__all__ = ["Drawn", "TrainingStep"]
+
+#: The rows that one family draws for a step.
+Drawn = TypeVar("Drawn")
+
+
+@dataclass
+class TrainingStep(ABC, Generic[Drawn]):
+    """Steps of one family of encoders.
+
+    Attributes:
+        accelerator: of accelerate; it knows the device, the precision and the ranks.
+        module: the model's module, as the accelerator wrapped it.
+    """
+
+    config: TrainConfig
+    trainable: Trainable
+    rows: TrainingRows
+    accelerator: Any
+    module: Any
+
+    def __post_init__(self) -> None:
+        self._terms: tuple[LossTerm, ...] = self.config.loss_terms()
+
+    @abstractmethod
+    def draw(self, numbers: Sequence[int], step: int) -> Drawn:
+        """Return what is computed of this rank's rows of one part, by the seed, its number and each row alone.
+
+        Parts are numbered through all steps: part `p` of step `s` is `s * accumulate + p`. Its `rows` are the numbers
+        of the rows whose images it needs.
+        """
+
+    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
+        """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
+        return {name: part.detach() for name, part in self._backward(drawn, images, step).items()}
+
+    @abstractmethod
+    def _backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts: ...
+
+    def _sum(self, inputs: Sequence[Any]) -> LossParts:
+        """Add up the losses, each of its own `Batch` or `Matches`."""
+        parts = [term.loss(own, term.options) for term, own in zip(self._terms, inputs, strict=True)]
+        return sum_terms(self._terms, parts)
+
+    def _tokens(self, texts: Sequence[str]) -> Inputs:
+        device = self.accelerator.device
+        return {name: tensor.to(device) for name, tensor in self.trainable.tokens(texts).items()}
+
+    def _seed_dropout(self, step: int, piece: int | None = None) -> None:
+        """Let dropout draw from the seed, the step, the rank and the piece alone."""
+        number = (self.config.seed * 1_000_003 + step) * 4099 + self.accelerator.process_index
+        import_torch().manual_seed(number if piece is None else number * 4099 + piece)

@@ -1,0 +1,180 @@
+"""The sweep between the start and the trained weights (WiSE-FT), and the alpha that is Pareto-best.
+
+A fine-tuned model is better where it was tuned and worse elsewhere; the weights between both ends often keep most of
+the first and lose little of the second.
+
+Source: Wortsman et al., Robust fine-tuning of zero-shot models (WiSE-FT), CVPR 2022, equation 1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tellapart.data.progress import Progress
+from tellapart.data.scores import join_names
+from tellapart.errors import MetricError, ModelError
+from tellapart.evaluation.run import Settings, run
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.records.result import BenchmarkResult
+from tellapart.records.run_folder import read_result, write_text_file
+from tellapart.stats.pareto import pareto_best
+from tellapart.tasks.registry import headline
+from tellapart.training.checkpoint import Weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Sweep", "best_alpha", "interpolate", "run_sweep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A curve over alphas.
+
+    Attributes:
+        benchmarks: one objective each: the mean of its headline metrics.
+        curve: alpha -> objectives, in the order of the benchmarks; 0 are the start's weights, 1 the trained ones.
+        best: the Pareto-best alpha. It is chosen on what is reported, so its own numbers flatter it.
+        model: its name.
+    """
+
+    benchmarks: tuple[str, ...]
+    curve: dict[float, tuple[float, ...]]
+    best: float
+    model: str
+
+
+def run_sweep(
+    ends: tuple[Weights, Weights],
+    alphas: Sequence[float],
+    save: Callable[[Weights, Path], str],
+    settings: Settings,
+    out: Path,
+    progress: Callable[[str], Progress] | None = None,
+) -> Sweep:
+    """Measure the weights at each alpha; keep the model of the best one.
+
+    Args:
+        ends: the start's weights, and the trained ones.
+        alphas: from 0 to 1.
+        save: writes weights as a model to a new folder and returns its name.
+        settings: benchmarks and device; the models are those of the sweep.
+        out: gets a run folder for each alpha, `curve.json`, and `model/`.
+        progress: takes a title to the callable that gets the progress of what it names.
+
+    Raises:
+        TellapartError: a benchmark is not available, or the weights are of two architectures.
+
+    Source: Wortsman et al., Robust fine-tuning of zero-shot models (WiSE-FT), CVPR 2022, equation 1.
+    """
+    curve: dict[float, tuple[float, ...]] = {}
+    names: dict[float, str] = {}
+    for alpha in sorted({*alphas}):
+        folder = out / f"alpha-{alpha:.2f}"
+        shutil.rmtree(folder / "model", ignore_errors=True)  # of a sweep that was killed
+        names[alpha] = save(interpolate(*ends, alpha), folder / "model")
+        run(
+            replace(settings, models=(names[alpha],)),
+            folder / "report",
+            store=EmbeddingStore(None),
+            command="tellapart train",
+            progress=progress,
+        )
+        results = read_result(folder / "report").benchmarks
+        curve[alpha] = tuple(map(_objective, results.values()))
+    best = best_alpha(curve)
+    for alpha in curve:
+        if alpha != best:
+            shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
+    sweep = Sweep(tuple(results), curve, best, names[best])
+    write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
+    return sweep
+
+
+def _objective(result: BenchmarkResult) -> float:
+    """Return the mean of a benchmark's headline metrics."""
+    names = headline(result.metrics)
+    return sum(result.metrics[name].value for name in names) / len(names)
+
+
+def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha: float) -> dict[str, Tensor]:
+    """Return `(1 - alpha) * before + alpha * after`, tensor by tensor, in new memory.
+
+    Computed in float64 and rounded once to the tensors' own type, on the device of `before`; 0 and 1 give the ends to
+    the bit. Tensors of whole numbers or truth values (counters, positions) are no points on a line: they are copied
+    from the nearer end, at 1/2 from `after`.
+
+    Args:
+        before: name -> tensor, as `safetensors.torch.load_file` gives them.
+        after: the same names, shapes and types.
+        alpha: from 0 to 1.
+
+    Raises:
+        ModelError: alpha is outside [0, 1], or the two differ in a name, a shape or a type.
+
+    >>> import torch
+    >>> interpolate({"w": torch.tensor([0.0, 4.0])}, {"w": torch.tensor([1.0, 0.0])}, 0.25)
+    {'w': tensor([0.2500, 3.0000])}
+    """
+    if not 0 <= alpha <= 1:
+        raise ModelError(f"interpolate: alpha must lie between 0 (before) and 1 (after); got {alpha}")
+    _check_alike(before, after)
+    return {name: _between(start, after[name], alpha) for name, start in before.items()}
+
+
+def _between(start: Tensor, end: Tensor, alpha: float) -> Tensor:
+    import torch
+
+    nearer = start if alpha < 0.5 else end.to(start.device)
+    # At an end no arithmetic: nought times infinity is no number.
+    if alpha in (0, 1) or not start.is_floating_point():
+        return nearer.detach().clone()
+    start64, end64 = start.detach().to(torch.float64), end.detach().to(start.device, torch.float64)
+    return ((1 - alpha) * start64 + alpha * end64).to(start.dtype)
+
+
+def _check_alike(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
+    for noun, alone in (("before", before.keys() - after.keys()), ("after", after.keys() - before.keys())):
+        if alone:
+            raise ModelError(
+                f"interpolate: {len(alone)} tensors are in the weights {noun} alone: {join_names(sorted(alone))}; "
+                "both ends must be one architecture (merge LoRA's matrices into the weights first)"
+            )
+    for name, start in before.items():
+        end = after[name]
+        for what, first, second in (
+            ("shape", tuple(start.shape), tuple(end.shape)),
+            ("dtype", start.dtype, end.dtype),
+        ):
+            if first != second:
+                raise ModelError(f"interpolate: {name!r} has {what} {first} before and {second} after")
+
+
+def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
+    """Return the Pareto-best alpha of a sweep: of the front, the greatest mean over objectives.
+
+    Of equally good ones the smallest is taken: it is nearest to the weights before, and forgets least. An alpha with a
+    NaN among its scores was not measured and is left out.
+
+    Args:
+        curve: alpha -> its score on each objective, in one order and one unit, higher is better.
+
+    Raises:
+        MetricError: no alpha, one that is no number, not as many scores for each, or none that was measured.
+
+    >>> best_alpha({0.0: (0.30, 0.60), 0.5: (0.45, 0.58), 1.0: (0.46, 0.40)})
+    0.5
+    """
+    if not curve or any(math.isnan(alpha) for alpha in curve):
+        raise MetricError(f"best_alpha: a score for each of one or more alphas is needed; got {list(curve)}")
+    alphas = sorted(curve)
+    sizes = sorted({len(curve[alpha]) for alpha in alphas})
+    if len(sizes) > 1:
+        raise MetricError(f"best_alpha: every alpha needs a score for each objective; got {sizes[0]} and {sizes[-1]}")
+    return alphas[pareto_best([curve[alpha] for alpha in alphas])]

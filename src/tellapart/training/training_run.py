@@ -1,0 +1,272 @@
+"""A training run: open and check everything, train, measure before and after, and write the record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from tellapart.benchmarks.locations import Locations
+from tellapart.data.pairset import PairSet
+from tellapart.data.progress import NotedProgress, Progress
+from tellapart.evaluation.compare import Comparison, compare
+from tellapart.evaluation.run import Settings, run
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
+from tellapart.records.machine import this_machine, versions
+from tellapart.records.run_folder import write_text_file
+from tellapart.training.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
+from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
+from tellapart.training.data.augmentation import warn_of_flips
+from tellapart.training.data.leaks import Leak, find_leaks, refuse_leaks
+from tellapart.training.data.rows import TrainingRows, read_rows
+from tellapart.training.data.sources import build_recipes, data_folder, find_sources
+from tellapart.training.data.validation import left_over, metric_of, validation_set
+from tellapart.training.encoders.dropout import add_dropout
+from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
+from tellapart.training.encoders.lora import add_updates, save_merged, with_directions
+from tellapart.training.encoders.trainable import Trainable, freeze_images
+from tellapart.training.loop import Training, train
+from tellapart.training.losses.loss import FusionLoss
+from tellapart.training.model_card import model_card
+from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.record import DataRecord, TrainRecord, write_record
+from tellapart.training.run_files import RunFiles
+from tellapart.training.steps.dual_step import DualStep
+from tellapart.training.steps.fusion_step import FusionStep
+from tellapart.training.sweep import Sweep, run_sweep
+from tellapart.training.trackers import open_trackers
+
+__all__ = ["FinishedRun", "run_training"]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """The outcome of a training run.
+
+    Attributes:
+        name: of the trained model, as `tellapart run -m` takes it.
+        state: how far it went.
+        resumed: whether it went on from a checkpoint.
+        comparison: with the start, on what is reported; None where nothing is.
+        sweep: over weights between the two; None where none was asked for.
+        record: what `record.json` holds; None on other ranks than the first.
+    """
+
+    name: str
+    state: TrainingState
+    resumed: bool
+    comparison: Comparison | None = None
+    sweep: Sweep | None = None
+    record: TrainRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The facts of a run that are known before its first step."""
+
+    config: TrainConfig
+    started: str
+    clock: float
+    fingerprint: str
+    start: str
+    data: DataRecord
+    leaks: tuple[Leak, ...]
+    limit: int | None
+    resumed: bool
+    ranks: int
+
+
+def run_training(
+    config: TrainConfig,
+    home: Path,
+    out: Path,
+    *,
+    resume: bool = False,
+    limit: int | None = None,
+    allow_leak: bool = False,
+    progress: NotedProgress | None = None,
+) -> FinishedRun:
+    """Train as a configuration says, or go on with a run that was stopped.
+
+    Args:
+        config: of the run.
+        home: the folder that its paths are relative to.
+        out: the run's folder.
+        resume: go on with the run that the folder holds.
+        limit: stop after so many steps: a smoke run.
+        allow_leak: train even if training images are pictures of a benchmark that is reported.
+        progress: called with how far it is.
+
+    Raises:
+        TellapartError: a file is missing or not what it must be, the folder holds another run, or training diverges.
+    """
+    started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    ranks, files, name = RankGroup(open_accelerator(config.device)), RunFiles(out), resolve_name(config.model, home)
+    ranks.first(lambda: build_recipes(config.data, home, progress))
+    with ranks.together():
+        rows, validation = _read_data(config, home)
+        trainable, facts = open_start(name, config.start_settings())
+
+    def begin() -> _Beginning:
+        leaks = find_leaks(rows, config.report.benchmarks, progress, _place(config.data, home))
+        if not allow_leak:
+            refuse_leaks(leaks)
+        warn_of_flips(config.data.augment, rows)
+        fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
+        data, resumed = (
+            _data_record(config.validation.metric, rows, validation),
+            files.claim(fingerprint, resume=resume),
+        )
+        return _Beginning(config, started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
+
+    beginning = ranks.first(begin)
+    if trainable is None:
+        name, trainable = draw_start(name, config.start_settings(), files.start, ranks)
+    with ranks.together():
+        if config.lora is not None:
+            add_updates(trainable, config.lora, config.seed)
+        if config.optimiser.tower == "text":
+            freeze_images(trainable)
+        add_dropout(trainable.module, config.dropout)
+        before = weights_of(trainable.module) if ranks.leads and _sweeps(config.report) else {}
+    import_torch().manual_seed(config.seed)
+    step = FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep
+    with open_trackers(config.log, files.folder, config.name) as trackers:
+        files.trackers += trackers
+        training = Training(config, trainable, rows, step, files, validation, ranks)
+        state = train(training, limit=limit, progress=progress)
+    finished = FinishedRun("", state, beginning.resumed)
+    with ranks.together():
+        if ranks.leads:
+            finished = replace(finished, name=_save(trainable, files))
+            finished = _measure(training, (name, _place(config.data, home)), before, finished, progress)
+            finished = _write_record(beginning, files, finished)
+    ranks.leave()
+    return finished
+
+
+def _sweeps(report: ReportConfig) -> bool:
+    return bool(report.benchmarks and report.alphas)
+
+
+def _measure(
+    training: Training,
+    started: tuple[str, Locations],
+    before: Weights,
+    finished: FinishedRun,
+    progress: Progress | None,
+) -> FinishedRun:
+    """Measure the start and the trained model, and weights between both, on what is reported.
+
+    Args:
+        training: that was done.
+        started: the start's name, and where the files of what is reported are.
+        before: its weights.
+        finished: what is known so far.
+        progress: called with how far it is.
+    """
+    start, place = started
+    config, trainable, files = training.config, training.trainable, training.files
+    benchmarks, stages = tuple(config.report.benchmarks), None if progress is None else _add_title(progress)
+    if not benchmarks:
+        return finished
+    # The forgetting guard: both models on the same items, so that positive differences are gains.
+    settings = Settings(
+        models=(finished.name, start),
+        benchmarks=benchmarks,
+        device=config.device,
+        reading=config.reading,
+        image_size=config.image_size,
+        place=place,
+    )
+    folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
+    finished = replace(finished, comparison=compare(folders[0], folders[1]))
+    if not _sweeps(config.report):
+        return finished
+    after = weights_of(trainable.module)
+
+    def save(weights: Weights, folder: Path) -> str:
+        copy_weights(weights, trainable.module)
+        return save_merged(trainable, folder)
+
+    settings = Settings(benchmarks=benchmarks, device=config.device, place=place)
+    ends = (with_directions(before, after), after)
+    sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, progress=stages)
+    copy_weights(after, trainable.module)
+    return replace(finished, sweep=sweep)
+
+
+def _save(trainable: Trainable, files: RunFiles) -> str:
+    """Write the trained model atomically; return its name."""
+    with replace_folder(files.model) as draft:
+        name = save_merged(trainable, draft)
+    return name.replace(str(draft), str(files.model))
+
+
+def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun) -> FinishedRun:
+    """Write the model card, then the record: it comes last, so where it exists the run is complete."""
+    state = finished.state
+    record = TrainRecord(
+        config=beginning.config.model_dump(mode="json"),
+        fingerprint=beginning.fingerprint,
+        start=beginning.start,
+        model=finished.name,
+        limit=beginning.limit,
+        started=beginning.started,
+        seconds=round(time.perf_counter() - beginning.clock, 1),
+        resumed=finished.resumed,
+        ranks=beginning.ranks,
+        versions=versions(),
+        machine=this_machine(beginning.config.device),
+        data=beginning.data,
+        leaks=beginning.leaks,
+        steps=state.step,
+        best_step=state.best_step,
+        best=state.best,
+        history=tuple(state.history),
+        comparison=finished.comparison,
+        sweep=finished.sweep,
+    )
+    write_text_file(files.model / "README.md", model_card(record))
+    write_record(files.folder, record)
+    return replace(finished, record=record)
+
+
+def _data_record(metric: str | None, rows: TrainingRows, validation: PairSet | None) -> DataRecord:
+    return DataRecord(
+        rows=len(rows),
+        images=len(set(rows.image_ids.tolist())),
+        items=len(rows.items),
+        fingerprint=rows.fingerprint,
+        validation=None if validation is None else len(validation),
+        validation_metric=None if validation is None else metric_of(metric, validation.shape),
+    )
+
+
+def _add_title(progress: Progress) -> Callable[[str], Progress]:
+    """Put a title before each stage."""
+    return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
+
+
+def _place(data: DataConfig, home: Path) -> Locations:
+    """Return where the sets that are validated and reported on lie, and what is allowed of them."""
+    return Locations(data=data_folder(data, home), outside=data.outside_images)
+
+
+def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet | None]:
+    """Read the training rows, and the validation set: the named one, or the clusters that `share` leaves."""
+    data = config.data
+    rows = read_rows(find_sources(data, home), home, data.images, take=data.take, outside=data.outside_images)
+    if data.validation is not None:
+        name = resolve_name(data.validation, home)
+        pairs = validation_set(name, config.report.benchmarks, _place(config.data, home))
+        metric_of(config.validation.metric, pairs.shape)
+        return rows, pairs
+    if data.share == 1:
+        return rows, None
+    rows, rest = rows.split(data.share)
+    return rows, left_over(rest)

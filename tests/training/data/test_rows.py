@@ -1,0 +1,307 @@
+"""What is trained on is read as it was released, and what is wrong in it is named with file, line and field."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from training_sets import squares
+
+from facts import raises
+from tellapart.errors import DataError
+from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows, write_rows
+from tellapart.training.data.validation import left_over
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+ORIGINAL = "../../coco-counterfactuals/synthetic-images-for-original-captions"
+CHANGED = "../../coco-counterfactuals/synthetic-images-for-counterfactual-captions"
+
+
+def picture(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.zeros((2, 2, 3), np.uint8)).save(path)
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Iterator[Any]:
+    """Write a JSONL file of rows with its pictures."""
+
+    def write(*rows: dict[str, Any] | str) -> TrainingRows:
+        for name in ("a.png", "b.png"):
+            picture(tmp_path / name)
+        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+        (tmp_path / "rows.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return read_rows(["rows.jsonl"], tmp_path)
+
+    yield write
+
+
+def test_a_row_is_read_as_it_stands(listed: Any, tmp_path: Path) -> None:
+    rows = listed(
+        {
+            "image": "a.png",
+            "caption": "two",
+            "negative_captions": ["three", "two", " TWO ."],
+            "negative_images": [1, 0],
+        },
+        {"image": "b.png", "caption": "three", "cluster": "numbers"},
+    )
+    first, second = rows.rows
+    assert (first.image, first.caption, first.negatives) == (tmp_path / "a.png", "two", ("three",))
+    assert (first.counterparts, first.cluster, second.cluster) == ((1,), "a.png", "numbers")
+    assert rows.items == ((0,), (1,))
+
+
+GOOD = {"image": "a.png", "caption": "a cat"}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("{", "rows.jsonl:2"),
+        ({**GOOD, "units": [["a cup"]]}, ("rows.jsonl:2", "'units'")),
+        ({**GOOD, "units": [["a cup", "a bowl", "thing"]]}, ("rows.jsonl:2", "'units'", '"relation"')),
+        ({**GOOD, "captoin": "x"}, ("rows.jsonl:2", "'captoin'")),
+        ({"image": "a.png"}, ("rows.jsonl:2", "'caption'", "None")),
+        ({**GOOD, "caption": " "}, ("rows.jsonl:2", "'caption'", "' '")),
+        ({**GOOD, "image": 3}, ("rows.jsonl:2", "'image'", "3")),
+        ({**GOOD, "image": "c.png"}, ("rows.jsonl:2", "'image'", "c.png")),
+        ({**GOOD, "image": "../c.png"}, ("rows.jsonl:2", "'image'", "'../c.png'")),
+        ({**GOOD, "negative_captions": "no"}, ("rows.jsonl:2", "'negative_captions'")),
+        ({**GOOD, "negative_captions": ["", "b"]}, ("'negative_captions'", "texts")),
+        ({**GOOD, "negative_images": [2]}, ("'negative_images'", "2", "[2]")),
+        ({**GOOD, "negative_images": [True]}, ("'negative_images'", "row")),
+    ],
+)
+def test_a_broken_row_is_named(listed: Any, row: Any, said: str | tuple[str, ...]) -> None:
+    with raises(DataError, said):
+        listed(GOOD, row)
+
+
+def test_sources_that_are_missing_or_empty_are_said(tmp_path: Path, listed: Any) -> None:
+    with raises(DataError, "rows.jsonl", "rows"):
+        listed()
+    with raises(DataError, "gone.csv"):
+        read_rows(["gone.csv"], tmp_path)
+    with raises(DataError, "data.take", "2", "1"):
+        read_rows(["rows.jsonl"], tmp_path, take=[0.5, 0.5])
+
+
+def test_pair_sets_give_each_image_with_its_caption(tmp_path: Path) -> None:
+    squares(tmp_path / "set", 3)
+    rows = read_rows(["folder:set", "set"], tmp_path)
+    assert len(rows) == 12
+    assert rows.items == tuple((n, n + 1) for n in range(0, 12, 2))
+    first, second = rows.rows[6:8]
+    assert (first.negatives, first.counterparts, second.counterparts) == ((second.caption,), (7,), (6,))
+
+
+def negclip(folder: Path) -> tuple[Path, list[dict[str, str]]]:
+    path = SHARED / "negclip" / "valid_neg_clip.tsv"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+    with path.open(encoding="utf-8", newline="") as stream:
+        released = list(csv.DictReader(stream, delimiter="\t"))
+    for fields in released:
+        file = folder / fields["filepath"]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()  # readers look whether it is there; nobody looks into it here
+    return path, released
+
+
+@pytest.mark.slow
+def test_the_released_negclip_file_is_read_whole(tmp_path: Path) -> None:
+    path, released = negclip(tmp_path)
+    rows = read_rows([str(path)], Path("/"), str(tmp_path))
+    assert len(rows) == len(released) == 4839
+    assert [row.caption for row in rows.rows] == [fields["title"] for fields in released]
+    assert rows.rows[0].counterparts == (2973, 1515, 2235)
+    said = sum(len(ast.literal_eval(fields["neg_caption"])) for fields in released)
+    assert sum(len(row.negatives) for row in rows.rows) == said - 15  # these are the caption, written otherwise
+    assert not any(row.caption in row.negatives for row in rows.rows)
+    assert all(number not in row.counterparts for number, row in enumerate(rows.rows))
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "said"),
+    [
+        ("title\tfilepath\tneg_caption", "x\ta.png\t[]", ("rows.tsv:2", "'neg_image'")),
+        (
+            "title\tfilepath\tneg_caption\tneg_image",
+            "x\ta.png\tNone\t[]",
+            ("rows.tsv:2", "'neg_caption'"),
+        ),
+        ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\t[]\tf()", ("'neg_image'", "'f()'")),
+        ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\t[]\t[4]", ("rows.tsv:2", "'negative_images'")),
+    ],
+)
+def test_a_broken_tsv_is_named(tmp_path: Path, header: str, line: str, said: str | tuple[str, ...]) -> None:
+    picture(tmp_path / "a.png")
+    (tmp_path / "rows.tsv").write_text(f"{header}\n{line}\n", encoding="utf-8")
+    with raises(DataError, said):
+        read_rows(["rows.tsv"], tmp_path)
+
+
+def counterfactuals(folder: Path, *lines: tuple[str, str, str]) -> Path:
+    path = folder / "train-coco-cfs.csv"
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(("image_path", "caption"))
+        writer.writerows((f"{side}/{pair}.jpg", caption) for side, pair, caption in lines)
+    for side, pair, _ in lines:
+        (folder / f"{pair}_img_{int(side == CHANGED)}.jpg").touch()
+    return path
+
+
+def test_the_halves_of_a_counterfactual_pair_are_one_item_again(tmp_path: Path) -> None:
+    counterfactuals(
+        tmp_path,
+        (CHANGED, "7_1", "a cat on a chair"),
+        (ORIGINAL, "9_0", "a bus"),
+        (ORIGINAL, "7_1", "a dog on a chair"),
+    )
+    rows = read_rows(["train-coco-cfs.csv"], tmp_path)
+    assert rows.items == ((0, 2), (1,))
+    changed, alone, original = rows.rows
+    assert (changed.image.name, original.image.name) == ("7_1_img_1.jpg", "7_1_img_0.jpg")
+    assert (changed.negatives, changed.counterparts) == (("a dog on a chair",), (2,))
+    assert (alone.negatives, alone.counterparts, alone.cluster) == ((), (), "9")
+    # Only what has something to be told from chooses weights.
+    assert [item.texts for item in left_over(rows).items] == [("a cat on a chair", "a dog on a chair")]
+
+
+def test_a_plain_csv_is_rows_too_and_a_broken_one_is_named(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    (tmp_path / "rows.csv").write_text("image_path,caption\na.png,a cat\na.png,a pet\n", encoding="utf-8")
+    assert [row.caption for row in read_rows(["rows.csv"], tmp_path).rows] == ["a cat", "a pet"]
+    (tmp_path / "rows.csv").write_text("image,caption\na.png,a cat\n", encoding="utf-8")
+    with raises(DataError, "rows.csv:2", "'image_path'"):
+        read_rows(["rows.csv"], tmp_path)
+    counterfactuals(tmp_path, (ORIGINAL, "7_1", "a dog"), (ORIGINAL, "7_1", "a dog again"))
+    with raises(DataError, "train-coco-cfs.csv:3", "'7_1_img_0.jpg'"):
+        read_rows(["train-coco-cfs.csv"], tmp_path)
+
+
+@pytest.mark.slow
+def test_the_released_counterfactuals_split_by_picture_and_tear_no_pair(tmp_path: Path) -> None:
+    paths = [SHARED / "coco_counterfactuals" / f"{part}-coco-cfs.csv" for part in ("train", "dev")]
+    if not all(path.is_file() for path in paths):
+        pytest.skip(f"{paths[0]} is not there")
+    # One file of both parts, whose own split tears pairs: as each part stands, many halves lie alone.
+    alone = sum(len(item) == 1 for item in _named(paths[0]).items)
+    lines = [path.read_text(encoding="utf-8").splitlines() for path in paths]
+    (tmp_path / "both.csv").write_text("\n".join(lines[0] + lines[1][1:]) + "\n", encoding="utf-8")
+    both = _named(tmp_path / "both.csv")
+    assert alone > 3900 > sum(len(item) == 1 for item in both.items)
+    kept, left = both.split(0.8)
+    assert abs(len(kept) / len(both) - 0.8) < 0.02
+    assert not {row.cluster for row in kept.rows} & {row.cluster for row in left.rows}
+    torn = {_pair(row.image) for row in kept.rows} & {_pair(row.image) for row in left.rows}
+    assert torn == set()
+    # A quarter of the pictures is drawn apart from the split: both sides get their share of it.
+    taken = both.split(0.25, salt="take:")[0]
+    assert abs(len(taken) / len(both) - 0.25) < 0.02
+    assert abs(len(taken.split(0.8)[0]) / len(taken) - 0.8) < 0.03
+
+
+def _pair(image: Path) -> str:
+    return re.sub(r"_img_[01]$", "", image.stem)
+
+
+def _named(path: Path) -> TrainingRows:
+    """The rows of a released file whose pictures are not here."""
+    from tellapart.training.data.released_rows import csv_rows
+    from tellapart.training.data.rows import TrainingRow
+
+    return TrainingRows(
+        tuple(
+            TrainingRow(
+                Path(settings["image"]), settings["caption"], item=settings["item"], cluster=settings["cluster"]
+            )
+            for _, settings in csv_rows(path)
+        )
+    )
+
+
+def test_a_share_of_one_source_leaves_the_other_whole_and_numbers_fit(tmp_path: Path) -> None:
+    squares(tmp_path / "one", 20, seed=1)
+    squares(tmp_path / "two", 20, seed=2)
+    whole = read_rows(["one", "two"], tmp_path)
+    half = read_rows(["one", "two"], tmp_path, take=[0.5, 1.0])
+    names = [[row.image for row in rows.rows if row.image.is_relative_to(tmp_path / "two")] for rows in (whole, half)]
+    assert names[0] == names[1]
+    assert 0 < len(half) - 40 < 40
+    assert len({len(item) for item in half.items}) == 1
+    for number, row in enumerate(half.rows):
+        (other,) = row.counterparts
+        assert half.rows[other].caption == row.negatives[0]
+        assert half.rows[other].counterparts == (number,)
+    assert read_rows(["one", "two"], tmp_path, take=[0.5, 1.0]) == half
+    # The pictures of a cluster go one way however many others there are.
+    more = {row.image for row in read_rows(["one", "two"], tmp_path, take=[0.75, 1.0]).rows}
+    assert {row.image for row in half.rows} <= more
+
+
+def test_the_fingerprint_is_of_texts_and_bytes(tmp_path: Path) -> None:
+    squares(tmp_path / "set", 2)
+    before = read_rows(["set"], tmp_path).fingerprint
+    assert read_rows(["set"], tmp_path).fingerprint == before
+    image = next((tmp_path / "set" / "images").iterdir())
+    Image.open(image).convert("L").convert("RGB").save(image)
+    assert read_rows(["set"], tmp_path).fingerprint != before
+
+
+def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(
+    tmp_path: Path, made_set: Callable[..., Path]
+) -> None:
+    folder = made_set("set", n=2)
+    photos = folder.rename(tmp_path / "photos")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    listing = (photos / "pairs.jsonl").read_text()
+    (mine / "pairs.jsonl").write_text(listing)
+    (mine / "rows.jsonl").write_text(json.dumps({"image": f"{photos}/images/0_0.png", "caption": "a"}) + "\n")
+    with raises(DataError, "'images/0_0.png'", "image"):
+        read_rows(["mine"], tmp_path)
+    inside = read_rows(["mine"], tmp_path, "photos")
+    assert inside.rows[0].image == photos / "images" / "0_0.png"
+    with raises(DataError, "rows.jsonl:1", "'image'", "outside_images"):
+        read_rows(["mine/rows.jsonl"], tmp_path)
+    outside = read_rows(["mine/rows.jsonl"], tmp_path, outside=True)
+    assert outside.rows[0].image == photos / "images" / "0_0.png"
+    with raises(DataError, f"{photos}/images/0_0.png", mine):
+        write_rows(tmp_path / "out.jsonl", outside, mine)
+    write_rows(tmp_path / "out.jsonl", outside, mine, outside=True)
+    assert json.loads((tmp_path / "out.jsonl").read_text())["image"] == f"{photos}/images/0_0.png"
+    (mine / "pairs.jsonl").write_text(listing.replace('"images/', f'"{photos}/images/'))
+    with raises(DataError, "pairs.jsonl:1", "outside_images=True"):
+        read_rows(["mine"], tmp_path)
+    assert read_rows(["mine"], tmp_path, outside=True).rows[0].image == inside.rows[0].image
+
+
+def test_a_folder_of_training_images_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with raises(DataError, "images", "folder"):
+        read_rows(["rows.jsonl"], tmp_path, "gone")
+
+
+def test_units_and_which_of_them_are_relations_are_read_as_they_were_written(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"")
+    units = (("a cup", "a bowl"), ("a cup on a table", "a cup under a table"))
+    row = TrainingRow(tmp_path / "a.png", "a cup on a table", units=units, relations=(1,))
+    write_rows(tmp_path / "rows.jsonl", TrainingRows((row,)), tmp_path)
+    assert '"units": [["a cup", "a bowl"], ["a cup on a table", "a cup under a table", "relation"]]' in (
+        tmp_path / "rows.jsonl"
+    ).read_text(encoding="utf-8")
+    (read,) = read_rows(["rows.jsonl"], tmp_path).rows
+    assert (read.units, read.relations) == (units, (1,))
+    plain = TrainingRows((replace(row, relations=()),)).fingerprint
+    assert TrainingRows((row,)).fingerprint != plain

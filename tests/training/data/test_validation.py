@@ -1,0 +1,100 @@
+"""What weights are chosen by: never what is reported, and only what has something to be told from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_sets import squares, table
+
+from facts import raises
+from tellapart.benchmarks.locations import Locations
+from tellapart.errors import DataError, UnknownNameError
+from tellapart.training.config import TrainConfig
+from tellapart.training.data.leaks import find_leaks
+from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows
+from tellapart.training.data.validation import better_beyond_doubt, left_over, metric_of, validation_set
+
+
+def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_is_allowed(
+    tmp_path: Path, made_set: Callable[..., Path]
+) -> None:
+    folder = made_set("mine", n=2)
+    for image in (folder / "images").iterdir():
+        moved = image.rename(tmp_path / image.name)
+        image.symlink_to(moved)
+    name, allowed = f"folder:{folder}", Locations(outside=True)
+    rows = TrainingRows((TrainingRow(tmp_path / "0_0.png", "a"),))
+    for read in (lambda place: validation_set(name, (), place), lambda place: find_leaks(rows, [name], None, place)):
+        with raises(DataError, "outside_images", "pair"):
+            read(Locations())
+        assert read(allowed)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> TrainConfig:
+    return TrainConfig(**table(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("shape", "metric"), [((2, 2), "group_score"), ((1, 2), "choice_score"), ((1, 5), "choice_score")]
+)
+def test_the_strictest_metric_of_a_shape_chooses(settings: TrainConfig, shape: tuple[int, int], metric: str) -> None:
+    assert metric_of(settings.validation.metric, shape) == metric
+
+
+def test_a_metric_that_the_shape_has_not_is_refused(tmp_path: Path) -> None:
+    settings = TrainConfig(**table(tmp_path, validation={"metric": "group_score"}))
+    with raises(DataError, "'group_score'", "choice_score"):
+        metric_of(settings.validation.metric, (1, 2))
+    assert metric_of("text_score", (2, 2)) == "text_score"
+
+
+def test_a_set_that_is_reported_or_unknown_is_refused() -> None:
+    with raises(DataError, "weights", "chosen"):
+        validation_set("demo", ("demo-objects", "demo"))
+    with raises(UnknownNameError, "benchmark", "'dmeo'", "'demo'"):
+        validation_set("dmeo")
+
+
+def test_what_is_left_over_is_items_as_they_were(tmp_path: Path) -> None:
+    squares(tmp_path / "set", 20)
+    rows = read_rows(["set"], tmp_path)
+    kept, rest = rows.split(0.7)
+    left = left_over(rest)
+    assert left.shape == (2, 2)
+    assert len(left) * 2 + len(kept) == len(rows)
+    assert left.pixels(left.items[0].images[1]).shape == (16, 16, 3)
+    assert not {row.cluster for row in kept.rows} & {item.cluster for item in left.items}
+
+
+def test_rows_without_a_false_caption_choose_nothing() -> None:
+    plain, settings = TrainingRow(Path("a.png"), "a cat"), TrainingRow(Path("b.png"), "two", ("three", "four"), item=1)
+    assert [item.texts for item in left_over(TrainingRows((plain, settings))).items] == [("two", "three", "four")]
+    with raises(DataError, "data.share", "1", "data.validation"):
+        left_over(TrainingRows((plain,)))
+    with raises(DataError, "data.share", "0", "items"):
+        left_over(TrainingRows(()))
+
+
+@pytest.mark.slow
+def test_looking_often_finds_no_progress_where_there_is_none_and_still_finds_some() -> None:
+    rows = (TrainingRow(Path("a.png"), "one", ("two",), item=k, cluster=str(k)) for k in range(100))
+    pairs, rng, looks, runs = left_over(TrainingRows(tuple(rows))), np.random.default_rng(0), 12, 40
+    first = [k % 2 for k in range(100)]
+
+    def look() -> list[int]:
+        """Nine items change sides, each way as often as the other in the long run: a model that only trembles."""
+        changed = {int(k) for k in 2 * rng.choice(50, 9, replace=False) + rng.integers(0, 2, 9)}
+        return [1 - right if k in changed else right for k, right in enumerate(first)]
+
+    seen = [[look() for _ in range(looks)] for _ in range(runs)]
+    alone, together = (
+        np.mean([any(better_beyond_doubt(one, first, pairs, count) for one in run) for run in seen])
+        for count in (1, looks)
+    )
+    assert alone > 0.1
+    assert together <= 0.05
+    assert better_beyond_doubt([1] * 30 + first[30:], first, pairs, looks)  # fifteen more, and none fewer

@@ -1,0 +1,96 @@
+"""Random batches in float64, with two images that have two captions each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tellapart.training.losses.batch import Batch
+from tellapart.training.losses.matches import Matches
+
+#: What a batch may have, a row for each pair.
+LOCAL = ("units", "patches", "words", "real_words")
+
+IDS = [0, 1, 2, 0, 3, 4, 2, 5]
+
+
+def units(*shape: int, seed: int) -> Tensor:
+    made = torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return made / made.norm(dim=-1, keepdim=True)
+
+
+def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, **more: Any) -> Batch:
+    b, d = len(ids), 5
+    images = units(b, d, seed=seed)
+    texts = images + 0.7 * units(b, d, seed=seed + 1)
+    mates = Batch(
+        units(b, d, seed=seed + 3),
+        units(b, d, seed=seed + 4),
+        torch.tensor(scale, dtype=torch.float64),
+        torch.tensor(ids) * 0 + 100 + torch.arange(b),
+    )
+    return Batch(
+        images=images,
+        texts=texts / texts.norm(dim=-1, keepdim=True),
+        scale=torch.tensor(scale, dtype=torch.float64),
+        image_ids=torch.tensor(ids),
+        bias=torch.tensor(-3.0, dtype=torch.float64),
+        negative_texts=units(b, 2, d, seed=seed + 2),
+        has_negative=torch.arange(2 * b).reshape(b, 2) % 3 != 1,
+        positive_texts=units(b, 2, d, seed=seed + 6),
+        units=units(b, 2, 2, d, seed=seed + 5),
+        # A patch has a length of its own: the losses that compare directions take that out.
+        patches=units(b, 4, d, seed=seed + 7) * torch.linspace(0.5, 2.0, 4, dtype=torch.float64)[None, :, None],
+        words=units(b, 3, 3, d, seed=seed + 8),
+        real_words=torch.arange(9 * b).reshape(b, 3, 3) % 4 != 3,
+        mates=mates,
+        **more,
+    )
+
+
+def reordered(made: Batch, order: Tensor) -> Batch:
+    """The same pairs in another order."""
+    assert made.negative_texts is not None
+    assert made.has_negative is not None
+    assert made.positive_texts is not None
+    mates = None
+    if made.mates is not None:
+        old = made.mates
+        mates = replace(old, images=old.images[order], texts=old.texts[order], image_ids=old.image_ids[order])
+    return replace(
+        made,
+        images=made.images[order],
+        texts=made.texts[order],
+        image_ids=made.image_ids[order],
+        negative_texts=made.negative_texts[order],
+        has_negative=made.has_negative[order],
+        positive_texts=made.positive_texts[order],
+        **{name: None if (one := getattr(made, name)) is None else one[order] for name in LOCAL},
+        mates=mates,
+    )
+
+
+def matches(seed: int = 0, negatives: int = 4) -> Matches:
+    b = len(IDS)
+    generator = torch.Generator().manual_seed(seed)
+
+    def logits(*shape: int) -> Tensor:
+        return 2.0 * torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+    ids = torch.tensor(IDS)
+    # Some are of the pair's own image, some are missing, and in one the text's image is not the wrong image.
+    text_ids = torch.randint(-1, 6, (b, negatives), generator=generator)
+    image_ids = text_ids.clone()
+    text_ids[4, 0], image_ids[4, 0] = 1, 5
+    return Matches(
+        true=logits(b) + 1,
+        wrong_texts=logits(b, negatives),
+        wrong_images=logits(b, negatives),
+        counterparts=logits(b, negatives) + 1,
+        image_ids=ids,
+        negative_text_ids=text_ids,
+        negative_image_ids=image_ids,
+    )

@@ -1,0 +1,145 @@
+"""Runs every loss on this rank's share of one batch, behind a linear encoder: `ranks_program.py OUT`.
+
+Rank 0 writes the parts and the parameters' gradients as DDP would have them: averaged over ranks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from made_batches import IDS, batch
+from torch import Tensor
+
+from tellapart.catalog import LOSSES
+from tellapart.errors import ModelError
+from tellapart.training.losses.batch import Batch, LossParts
+from tellapart.training.losses.ce_clip import CeClip
+from tellapart.training.losses.eqsim import eqsim
+from tellapart.training.losses.eqsim_itm import eqsim_itm
+from tellapart.training.losses.equations import VARIANTS, EqSim
+from tellapart.training.losses.hardneg import HardNeg
+from tellapart.training.losses.itc import itc
+from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
+from tellapart.training.losses.matches import Matches, counterparts, hard_negatives
+from tellapart.training.losses.negbench import NegBench
+
+#: Losses of the catalogue, and the options of those that would show little by their defaults.
+OPTIONS: dict[str, Any] = {
+    "ce-clip": CeClip(bound=1.0),
+    "negbench": NegBench(contrast=0.5, choice=0.5),
+    "hardneg": HardNeg(k=2),
+    "eqsim": EqSim(alpha=0.01, k=2),
+    "eqsim-itm": EqSim(alpha=0.001, k=1),
+    "eqsim-ranking": EqSim(alpha=0.001, variant="v2-all"),
+}
+
+
+def of_the_catalogue(kind: type[Loss]) -> dict[str, Callable[..., LossParts]]:
+    declared = {name: find_loss(name) for name in LOSSES}
+    return {name: partial(loss, options=OPTIONS.get(name)) for name, loss in declared.items() if isinstance(loss, kind)}
+
+
+DUAL = of_the_catalogue(DualLoss) | {
+    "released": lambda made: eqsim(made, EqSim(alpha=0.001, k=4, as_released=True)),
+    **{f"eqsim {v}": lambda made, v=v: eqsim(made, EqSim(alpha=0.01, k=2, variant=v)) for v in VARIANTS},
+    "block": lambda made: eqsim(made, EqSim(alpha=0.01, k=2, normalise="block")),
+    "none": lambda made: eqsim(made, EqSim(alpha=0.001, k=2, normalise="none")),
+}
+FUSION = of_the_catalogue(FusionLoss) | {
+    "eqsim-itm-released": lambda made: eqsim_itm(made, EqSim(alpha=0.001, as_released=True)),
+}
+ENCODED = ("images", "texts", "negative_texts", "positive_texts", "units", "patches", "words")
+
+
+def share(tensor: Tensor, rank: int, size: int) -> Tensor:
+    return tensor.chunk(size)[rank]
+
+
+def shared_batch(rank: int, size: int, chunk: int | None) -> Batch:
+    whole = batch(2, chunk=chunk, step=5)
+    mates = whole.mates
+    mates = replace(mates, **{n: share(getattr(mates, n), rank, size) for n in ("images", "texts", "image_ids")})
+    names = (*ENCODED, "image_ids", "has_negative", "real_words")
+    return replace(whole, mates=mates, **{n: share(getattr(whole, n), rank, size) for n in names})
+
+
+def encoded(made: Batch, weights: Tensor, scale: Tensor) -> Batch:
+    mates = replace(made.mates, images=made.mates.images @ weights, texts=made.mates.texts @ weights)
+    return replace(made, mates=mates, scale=scale.exp(), **{n: getattr(made, n) @ weights for n in ENCODED})
+
+
+def fusion_matches(made: Batch, weights: Tensor, rank: int, size: int) -> Matches:
+    """Logits of a bilinear matching head, crossed with shared negatives from all ranks."""
+    negatives = hard_negatives(made, 2, shared=True).texts
+    whole = batch(2)
+    at = negatives.clamp(min=0)
+    true = 3 * ((made.images @ weights) * made.texts).sum(1)
+    return Matches(
+        true=true,
+        wrong_texts=3 * torch.einsum("bd,bmd->bm", made.images @ weights, whole.texts[at]),
+        wrong_images=3 * torch.einsum("bmd,bd->bm", whole.images[at] @ weights, made.texts),
+        counterparts=counterparts(true, negatives),
+        image_ids=made.image_ids,
+        negative_text_ids=torch.where(negatives < 0, -1, whole.image_ids[at]),
+        negative_image_ids=torch.where(negatives < 0, -1, whole.image_ids[at]),
+    )
+
+
+def record(parts: LossParts, learned: list[Tensor], size: int) -> dict[str, Tensor]:
+    gradients = torch.autograd.grad(parts["total"], learned, allow_unused=True, materialize_grads=True)
+    if size > 1:
+        for gradient in gradients:
+            dist.all_reduce(gradient)
+    return {
+        **{name: part.detach() for name, part in parts.items()},
+        **{f"gradient {k}": gradient / size for k, gradient in enumerate(gradients)},
+    }
+
+
+def unequal_ranks_are_refused(rank: int) -> bool:
+    made = batch(ids=list(range(2 + rank)))
+    try:
+        itc(replace(made, mates=None))
+    except ModelError as error:
+        return "ranks hold [2, 3] pairs" in str(error)
+    return False
+
+
+def main(out: Path) -> None:
+    torch.set_num_threads(1)
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if size > 1:
+        store = dist.FileStore(f"{out}.store", size)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=60))
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(5, 5, dtype=torch.float64, generator=generator) / 2
+    scale = torch.tensor(1.5, dtype=torch.float64)
+    found = {}
+    for chunk in (None, 2):
+        for name, loss in DUAL.items():
+            learned = [weights.clone().requires_grad_(), scale.clone().requires_grad_()]
+            made = encoded(shared_batch(rank, size, chunk), *learned)
+            found[f"{name} {chunk}"] = record(loss(made), learned, size)
+    for name, loss in FUSION.items():
+        learned = [weights.clone().requires_grad_()]
+        made = fusion_matches(shared_batch(rank, size, None), learned[0], rank, size)
+        found[name] = record(loss(made), learned, size)
+    if size > 1:
+        found["refused"] = {"itc": torch.tensor(unequal_ranks_are_refused(rank))}
+        assert len(IDS) % size == 0
+    torch.save(found, f"{out}.{rank}")
+    if size > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,252 @@
+"""Every loss equals its own reference in float64 numpy, part by part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import reference_losses as reference
+import torch
+from made_batches import IDS, batch, matches
+
+from tellapart.training.losses.batch import Batch, LossParts
+from tellapart.training.losses.ce_clip import CeClip, ce_clip
+from tellapart.training.losses.clic import Clic, clic
+from tellapart.training.losses.cs_clip import CsClip, cs_clip
+from tellapart.training.losses.cyclip import CyClip, cyclip
+from tellapart.training.losses.eqsim import drawn_negatives, eqsim
+from tellapart.training.losses.eqsim_itm import eqsim_itm, eqsim_ranking
+from tellapart.training.losses.equations import NORMALISATIONS, VARIANTS, EqSim
+from tellapart.training.losses.fsc_clip import FscClip, fsc_clip
+from tellapart.training.losses.fsc_global import FscGlobal, fsc_global
+from tellapart.training.losses.hardneg import HardNeg, hardneg
+from tellapart.training.losses.itc import itc
+from tellapart.training.losses.itm import itm
+from tellapart.training.losses.matrix_rows import gather_pairs
+from tellapart.training.losses.negbench import NegBench, negbench
+from tellapart.training.losses.negclip import negclip
+from tellapart.training.losses.ranking import ranking
+from tellapart.training.losses.siglip import siglip
+from tellapart.training.losses.tripletclip import tripletclip
+from tellapart.training.losses.trohn_img import trohn_img
+
+CHUNKS = [None, 1, 3, 8, 99]
+IDS_OF_EACH = [IDS, list(range(7)), [0, 0, 0, 1]]
+
+
+def assert_equal(parts: LossParts, expected: dict[str, float]) -> None:
+    assert list(parts) == list(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(parts[name].item(), value, rtol=1e-11, atol=1e-13, err_msg=name)
+
+
+def logits(made: Batch) -> np.ndarray:
+    return (made.scale * made.images @ made.texts.T).numpy()
+
+
+def same(made: Batch) -> np.ndarray:
+    return (made.image_ids[:, None] == made.image_ids[None, :]).numpy()
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("ids", IDS_OF_EACH, ids=str)
+@pytest.mark.parametrize("seed", [0, 10])
+def test_the_losses_of_dual_encoders(seed: int, ids: list[int], chunk: int | None) -> None:
+    made = batch(seed, ids, chunk=chunk)
+    L, alike = logits(made), same(made)
+    images, texts, scale = made.images.numpy(), made.texts.numpy(), made.scale.item()
+    assert_equal(itc(made), reference.itc(L, alike))
+    assert_equal(siglip(made), reference.siglip(L - 3.0, alike))
+    N = scale * images @ made.negative_texts.flatten(0, 1).numpy().T
+    assert_equal(negclip(made), reference.negclip(L, N, made.has_negative.flatten().numpy(), alike))
+    for k, weight in ((1, 1.0), (3, 0.5), (50, 2.0)):
+        assert_equal(hardneg(made, HardNeg(k, weight)), reference.hardneg(L, alike, k, weight))
+    for cross, within in ((0.25, 0.25), (0.5, 0.0)):
+        expected = reference.cyclip(images, texts, scale, alike, cross, within)
+        assert_equal(cyclip(made, CyClip(cross, within)), expected)
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+@pytest.mark.parametrize("ids", IDS_OF_EACH, ids=str)
+@pytest.mark.parametrize("present", ["some", "none of the first", "all"])
+def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chunk: int | None) -> None:
+    made = batch(3, ids, chunk=chunk)
+    there = made.has_negative.numpy().copy()
+    if present == "all":
+        made, there = replace(made, has_negative=None), np.ones_like(there)
+    elif present != "some":
+        there[0] = False
+        made = replace(made, has_negative=torch.tensor(there))
+    L, alike, scale = logits(made), same(made), made.scale.item()
+    false = scale * np.einsum("bd,bfd->bf", made.images.numpy(), made.negative_texts.numpy())
+    columns = made.negative_texts.flatten(0, 1).numpy().T
+    N, T = scale * made.images.numpy() @ columns, scale * made.texts.numpy() @ columns
+    for contrast, choice in ((0.99, 0.01), (0.0, 1.0)):
+        expected = reference.negbench(L, false, there, alike, contrast, choice)
+        assert_equal(negbench(made, NegBench(contrast, choice)), expected)
+    true = np.concatenate([made.texts.numpy()[:, None], made.positive_texts.numpy()], axis=1).transpose(1, 2, 0)
+    apart = np.linalg.norm(true[0] - true[1], axis=0)
+    for weights in ((0.5, 0.5, 1.0), (1.0, 0.0, 0.0)):
+        expected = reference.clic(scale * made.images.numpy() @ true, false, there, alike, apart, *weights)
+        assert_equal(clic(made, Clic(*weights)), expected)
+    U, F = ([scale * made.images.numpy() @ made.units[:, k, side].numpy().T for k in (0, 1)] for side in (0, 1))
+    for foils in ("own", "all"):
+        expected = reference.cs_clip(L, N, there.flatten(), U, F, alike, 0.7, foils)
+        assert_equal(cs_clip(made, CsClip(0.7, foils)), expected)
+    for weight, gamma, smoothing in ((0.5, 2.0, 0.02), (1.0, 0.0, 0.0), (2.0, 1.0, 0.5)):
+        settings = {"weight": weight, "gamma": gamma, "smoothing": smoothing}
+        expected = reference.fsc_global(L, false, there, alike, **settings)
+        assert_equal(fsc_global(made, FscGlobal(**settings)), expected)
+        patches, words = made.patches.numpy(), (made.words.numpy(), made.real_words.numpy())
+        directions = patches / np.linalg.norm(patches, axis=-1, keepdims=True)
+        for unit_patches, shown in ((False, patches), (True, directions)):
+            expected = reference.fsc_clip(L, false, there, alike, scale, shown, *words, local=0.3, **settings)
+            assert_equal(fsc_clip(made, FscClip(local=0.3, unit_patches=unit_patches, **settings)), expected)
+    for bound, threshold in ((5.0, None), (0.5, None), (5.0, 2.0)):
+        settings = {"intra": 0.2, "rank": 0.4, "bound": bound, "threshold": threshold}
+        expected = reference.ce_clip(L, N, T, false, there, alike, **settings)
+        assert_equal(ce_clip(made, CeClip(**settings)), expected)
+
+
+def test_the_growing_threshold_of_ce_clip_has_no_gradient() -> None:
+    gradients = []
+    for bound, threshold in ((4.0, None), (9.0, 4.0)):
+        made = batch()
+        made = replace(made, images=made.images.clone().requires_grad_())
+        parts = ce_clip(made, CeClip(rank=1.0, bound=bound, threshold=threshold))  # true ones are ahead by more
+        gradients.append(torch.autograd.grad(parts["rank"], made.images)[0])
+    assert gradients[0].abs().max() > 0.1
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+def test_tripletclip_is_negclip_of_both_sides(chunk: int | None) -> None:
+    made = batch(chunk=chunk)
+    # A mate of one pair is another pair of the batch, as where the rows are 2x2 items: its caption is no false one.
+    made.mates.image_ids[3] = 4
+    ids, others = made.image_ids.numpy(), made.mates.image_ids.numpy()
+    sides = [(made.images.numpy(), made.texts.numpy()), (made.mates.images.numpy(), made.mates.texts.numpy())]
+    L, L2, LN, L2N = (
+        made.scale.item() * sides[image][0] @ sides[text][1].T for image, text in ((0, 0), (1, 1), (0, 1), (1, 0))
+    )
+    expected = reference.tripletclip(
+        L, L2, LN, L2N, same(made), others[:, None] == others[None, :], ids[:, None] == others[None, :]
+    )
+    assert_equal(tripletclip(made), expected)
+
+
+def test_negclip_without_a_mask_takes_every_false_caption() -> None:
+    made = replace(batch(), has_negative=None)
+    N = made.scale.item() * made.images.numpy() @ made.negative_texts.flatten(0, 1).numpy().T
+    assert_equal(negclip(made), reference.negclip(logits(made), N, np.ones(N.shape[1], bool), same(made)))
+
+
+def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side() -> None:
+    made = batch()
+    images = torch.cat([made.images, made.mates.images]).numpy()
+    texts = torch.cat([made.texts, made.mates.texts]).numpy()
+    ids = np.array([*IDS, *made.mates.image_ids.tolist()])
+    expected = reference.itc(made.scale.item() * images @ texts.T, ids[:, None] == ids[None, :])
+    assert_equal(trohn_img(made), expected)
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+@pytest.mark.parametrize("alpha", [0.0, 0.04])
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_of_eqsim_in_the_papers_form(
+    variant: str, normalise: str, alpha: float, chunk: int | None
+) -> None:
+    for seed, k, ids in ((0, 2, IDS), (10, 1, list(range(6))), (20, 8, IDS), (30, 1, [4, 4, 4])):
+        made = batch(seed, ids, chunk=chunk)
+        settings = {"alpha": alpha, "beta": 0.5, "k": k, "variant": variant, "normalise": normalise}
+        expected = reference.eqsim(logits(made) / made.scale.item(), made.scale.item(), same(made), **settings)
+        assert_equal(eqsim(made, EqSim(**settings)), expected)
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+@pytest.mark.parametrize("margin", [0.0, 0.05])
+@pytest.mark.parametrize("scale", [8.0, 40.0])
+def test_eqsim_as_released(scale: float, margin: float, chunk: int | None) -> None:
+    seen = set()
+    for seed in range(5):
+        made = batch(seed, list(range(9)), scale=scale, step=seed, chunk=chunk)
+        options = EqSim(alpha=margin, beta=0.5, k=4, as_released=True)
+        drawn = drawn_negatives(gather_pairs(made), options.k, made.step).tolist()
+        expected = reference.eqsim_released(logits(made), drawn, weight=0.5, margin=margin)
+        assert_equal(eqsim(made, options), expected)
+        seen.add(expected["v2"] > 0)
+    assert True in seen
+
+
+def test_the_released_form_is_not_the_papers() -> None:
+    made = batch(ids=list(range(9)))
+    options = EqSim(alpha=0.0, k=4)
+    paper, code = eqsim(made, options), eqsim(made, replace(options, as_released=True))
+    assert paper["itc"] == code["itc"]
+    assert paper["v1"] > 0
+    assert paper["v2"] > 0
+    assert abs(paper["v1"] - code["v1"]) > 1e-6
+    assert abs(paper["v2"] - code["v2"]) > 1e-6
+
+
+def test_pairs_of_one_image_are_never_drawn_as_released() -> None:
+    made = batch(ids=[0, 0, 0, 1, 1, 2])
+    for step in range(50):
+        drawn = drawn_negatives(gather_pairs(made), 4, step)
+        for row, chosen in enumerate(drawn.tolist()):
+            assert not {made.image_ids[j].item() for j in chosen if j >= 0} & {made.image_ids[row].item()}
+            for half in (chosen[:2], chosen[2:]):
+                there = [j for j in half if j >= 0]
+                assert len(set(there)) == len(there)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_losses_of_fusion_encoders(seed: int) -> None:
+    made = matches(seed)
+    true, texts, images, own = (x.numpy() for x in (made.true, made.wrong_texts, made.wrong_images, made.counterparts))
+    ids = np.array(IDS)[:, None]
+    text_ids, image_ids = made.negative_text_ids.numpy(), made.negative_image_ids.numpy()
+    has_text, has_image = (text_ids >= 0) & (text_ids != ids), (image_ids >= 0) & (image_ids != ids)
+    counted = has_text & has_image & (text_ids == image_ids)
+    assert (counted != has_text).any()
+    assert (~has_text).any()
+    matching, ranked = reference.itm(true, texts, images, has_text, has_image), reference.ranking(true, texts, has_text)
+    assert_equal(itm(made), matching)
+    assert_equal(ranking(made), ranked)
+    either = np.where(counted, np.maximum(texts, images), -np.inf)
+    result = (-either).argsort(1).argsort(1) < 2
+    mined = np.random.default_rng(seed).random(result.shape) < 0.5
+    for close in (result, mined):
+        given = made if close is result else replace(made, close=torch.tensor(close))
+        for variant in VARIANTS:
+            for alpha in (0.0, 0.1):
+                options = EqSim(alpha=alpha, beta=0.2, k=2, variant=variant)
+                parts = reference.eqsim_matching(
+                    true, texts, images, own, counted, close & counted, alpha=alpha, beta=0.2, variant=variant
+                )
+                for loss, name, base in ((eqsim_itm, "itm", matching), (eqsim_ranking, "rank", ranked)):
+                    whole = {name: base["total"], **parts}
+                    assert_equal(loss(given, options), {**whole, "total": sum(whole.values())})
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.1, 5.0])
+def test_the_released_form_for_fusion_encoders_hinges_the_mean(margin: float) -> None:
+    made = matches(1, negatives=1)
+    s = {
+        name: 1 / (1 + np.exp(-getattr(made, name).numpy()))
+        for name in ("true", "wrong_texts", "wrong_images", "counterparts")
+    }
+    counted = (made.has_wrong_text & made.has_wrong_image).numpy() & (
+        made.negative_text_ids == made.negative_image_ids
+    ).numpy()
+    true = s["true"][:, None]
+    sides = [
+        (true - s["wrong_texts"]) - (s["counterparts"] - s["wrong_images"]),
+        (true - s["wrong_images"]) - (s["counterparts"] - s["wrong_texts"]),
+    ]
+    expected = 0.5 * sum(max((side[counted] ** 2).mean() - margin, 0.0) for side in sides)
+    parts = eqsim_itm(made, EqSim(alpha=margin, as_released=True))
+    np.testing.assert_allclose(parts["v2"].item(), expected, rtol=1e-12)
+    assert parts["v1"] == 0

@@ -1,0 +1,279 @@
+"""Mined negatives are the nearest and highest-scored ones, never true ones, and the same however they are computed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+
+from facts import raises
+from tellapart.errors import DataError, ModelError
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
+from tellapart.training.mining.nearest import nearest
+from tellapart.training.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
+
+Listed = Callable[..., Path]
+Pixels = NDArray[np.uint8]
+
+FEW = MiningSettings(nearest=6, negatives=7, hard=4)
+
+
+class Colours:
+    """A dual encoder: an image is its mean colours and spreads."""
+
+    name, fingerprint, kind = "colours", "colours-1", "similarity"
+
+    def encode_images(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
+        rows = [np.concatenate([i.reshape(-1, 3).mean(axis=0), i.reshape(-1, 3).std(axis=0)]) for i in images]
+        return np.array(rows, np.float32)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise AssertionError("no text has to be encoded to find near images")
+
+    def similarity(self, images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDArray[np.float32]:
+        raise AssertionError("no similarity has to be computed to find near images")
+
+
+class Together:
+    """A pair scorer whose number depends on the picture and on the text, in no way that could be guessed."""
+
+    name, fingerprint, kind = "together", "together-1", "probability"
+
+    def __init__(self, *, stop_after: int | None = None) -> None:
+        self.scored, self.stop_after = 0, stop_after
+
+    def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        if self.stop_after is not None and self.scored + len(texts) > self.stop_after:
+            raise KeyboardInterrupt
+        self.scored += len(texts)
+        return np.array([of_pair(image, text) for image, text in zip(images, texts, strict=True)], np.float32)
+
+
+def of_pair(image: Pixels, text: str) -> float:
+    return hashlib.sha256(image.tobytes() + text.encode()).digest()[0] / 255
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Listed:
+    """Write a file of rows: pictures of one colour with some noise, two captions each."""
+
+    def make(n: int = 12, captions: int = 2, name: str = "rows.jsonl", **fields: Any) -> Path:
+        rng = np.random.default_rng(n)
+        lines = []
+        for k in range(n):
+            pixels = rng.integers(0, 200, 3) + rng.integers(0, 56, (8, 8, 3))
+            Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / f"{k}.png")
+            lines += [{"image": f"{k}.png", "caption": f"picture {k}, said {c}", **fields} for c in range(captions)]
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    return make
+
+
+def rows_of(path: Path) -> TrainingRows:
+    return read_rows([path.name], path.parent)
+
+
+def by_hand(vectors: NDArray[np.float32], k: int) -> list[list[int]]:
+    unit = (vectors.astype(np.float64) / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)).astype(
+        np.float32
+    )
+    result = []
+    for row in range(len(unit)):
+        cosines = [(unit[row].astype(np.float64) * other.astype(np.float64)).sum() for other in unit]
+        result.append(sorted((j for j in range(len(unit)) if j != row), key=lambda j: (-cosines[j], j))[:k])
+    return result
+
+
+@given(st.integers(0, 10_000), st.integers(2, 24), st.integers(1, 40), st.integers(1, 9))
+@settings(max_examples=40)
+def test_neighbours_are_those_of_the_slow_way_in_any_block(seed: int, n: int, dimensions: int, block: int) -> None:
+    rng = np.random.default_rng(seed)
+    # Few different vectors, and some that differ by a last bit: ties, and what float32 cannot order.
+    vectors = rng.integers(-2, 3, (n, dimensions)).astype(np.float32) + np.float32(0.5)
+    vectors[rng.random(n) < 0.5] *= np.float32(1 + 2**-23)
+    k = int(rng.integers(1, n))
+    assert nearest(vectors, k, block=block).tolist() == by_hand(vectors, k)
+
+
+def test_equal_vectors_are_ordered_by_number() -> None:
+    assert nearest(np.ones((5, 3), np.float32), 3).tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_as_many_neighbours_as_there_are_others_can_be_had(k: int) -> None:
+    with raises(DataError, k, "3", "1"):
+        nearest(np.eye(3, dtype=np.float32), k)
+    with raises(ModelError, "length"):
+        nearest(np.zeros((3, 2), np.float32), 1)
+
+
+def test_hard_negatives_are_the_highest_scored_captions_of_near_images(listed: Listed) -> None:
+    rows = rows_of(listed())
+    mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=FEW)
+    pictures = [rows.pixels(2 * k) for k in range(12)]
+    near = by_hand(Colours().encode_images(pictures), FEW.nearest)
+    for number, row in enumerate(mined.rows):
+        candidates = [2 * other + c for other in near[number // 2] for c in range(2)]
+        scores = {each: np.float32(of_pair(pictures[number // 2], rows.rows[each].caption)) for each in candidates}
+        expected = sorted(candidates, key=lambda each: (-scores[each], candidates.index(each)))[: FEW.hard]
+        assert [*row.counterparts[: FEW.hard]] == expected
+        assert row.negatives == tuple(rows.rows[each].caption for each in row.counterparts)
+        assert len(set(row.negatives)) == FEW.negatives
+        assert not set(row.negatives) & {f"picture {number // 2}, said {c}" for c in range(2)}
+
+
+def test_the_others_are_drawn_by_seed_and_row(listed: Listed) -> None:
+    rows = rows_of(listed())
+
+    def mined(seed: int) -> list[tuple[int, ...]]:
+        few = MiningSettings(nearest=6, negatives=7, hard=4, seed=seed)
+        return [
+            row.counterparts
+            for row in coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=few).rows
+        ]
+
+    assert mined(0) == mined(0)
+    assert mined(0) != mined(1)
+    assert [row[:4] for row in mined(0)] == [row[:4] for row in mined(1)]
+    assert len({row[4:] for row in mined(0)}) > len(rows) // 2
+
+
+def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(listed: Listed) -> None:
+    path = listed(n=10)
+    told = [json.loads(line) for line in path.read_text().splitlines()]
+    Image.open(path.parent / "3.png").save(path.parent / "again.webp", lossless=True)  # the pixels of 3.png
+    told += [{"image": "again.webp", "caption": f"again {k}"} for k in range(2)]
+    told[0]["caption"] = told[12]["caption"] = "the same words"
+    path.write_text("".join(json.dumps(line) + "\n" for line in told))
+    rows = rows_of(path)
+    wide = MiningSettings(nearest=9, negatives=15, hard=12)
+    mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=wide)
+    for number in (6, 7, 20, 21):
+        assert not set(mined.rows[number].negatives) & {"picture 3, said 0", "picture 3, said 1", "again 0", "again 1"}
+    for number in (0, 1, 12, 13):
+        assert "the same words" not in mined.rows[number].negatives
+    assert "the same words" in {text for row in mined.rows for text in row.negatives}
+    assert not any(
+        np.array_equal(rows.pixels(row), rows.pixels(c)) for row in range(22) for c in mined.rows[row].counterparts
+    )
+
+
+def test_what_was_scored_before_a_stop_is_not_scored_again(listed: Listed, tmp_path: Path) -> None:
+    rows = rows_of(listed(n=40))
+    whole, first, second = Together(), Together(stop_after=250), Together()
+    expected = coarse_to_fine(rows, Colours(), whole, store=EmbeddingStore(None), settings=FEW)
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        with pytest.raises(KeyboardInterrupt):
+            coarse_to_fine(rows, Colours(), first, store=store, settings=FEW)
+        assert coarse_to_fine(rows, Colours(), second, store=store, settings=FEW) == expected
+    assert first.scored > 0
+    assert second.scored == whole.scored - first.scored
+
+
+def test_the_nearest_images_become_counterparts_and_false_captions_stay(listed: Listed) -> None:
+    rows = rows_of(listed(negative_captions=["no picture"]))
+    mined = nearest_images(rows, Colours(), store=EmbeddingStore(None))
+    near = by_hand(Colours().encode_images([rows.pixels(2 * k) for k in range(12)]), 3)
+    assert [row.counterparts for row in mined.rows] == [
+        tuple(2 * other + number % 2 for other in near[number // 2]) for number in range(24)
+    ]
+    assert {row.negatives for row in mined.rows} == {("no picture",)}
+
+
+def test_the_written_file_is_read_as_the_same_rows(listed: Listed, tmp_path: Path) -> None:
+    mined = coarse_to_fine(rows_of(listed()), Colours(), Together(), store=EmbeddingStore(None), settings=FEW)
+    write_rows(tmp_path / "mined.jsonl", mined, tmp_path)
+    assert rows_of(tmp_path / "mined.jsonl") == mined
+    with raises(DataError, "0", "0.png", "row"):
+        write_rows(tmp_path / "other.jsonl", mined, tmp_path / "elsewhere")
+
+
+def test_captions_that_are_too_few_or_broken_are_said(listed: Listed) -> None:
+    rows = rows_of(listed(n=4))
+    asked = MiningSettings(nearest=3, negatives=9, hard=2)
+    with raises(DataError, "0", "0", "0", "6"):
+        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=asked)
+    asked = MiningSettings(nearest=2, negatives=9, hard=5)
+    with raises(DataError, "0.png", "2", "4", "5", "negatives"):
+        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=asked)
+    broken = TrainingRows(tuple(replace(row, caption=f"{row.caption} \ud800") for row in rows.rows))
+    with raises(DataError, "0.png", "'texts[0]'"):
+        nearest_images(broken, Colours(), store=EmbeddingStore(None))
+    with raises(DataError, "0", "15", "negatives", "128"):
+        MiningSettings(hard=0)
+
+
+def test_a_real_matching_head_mines_by_its_itm_reading(listed: Listed, tmp_path: Path, monkeypatch: Any) -> None:
+    pytest.importorskip("transformers", reason="transformers, of the extra 'models', is not installed")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "models"))
+    import tiny_models
+
+    from tellapart.models.find import find_model
+    from tellapart.models.options import ModelOptions
+
+    rows = rows_of(listed(n=5))
+    folder = tiny_models.blip(tmp_path / "blip")
+    unimodal = find_model(f"hf:{folder}", ModelOptions(reading="itc"))
+    matching = find_model(f"hf:{folder}", ModelOptions(reading="itm"))
+    few = MiningSettings(nearest=2, negatives=5, hard=2)
+    mined = coarse_to_fine(rows, unimodal, matching, store=EmbeddingStore(None), settings=few)
+    for number, row in enumerate(mined.rows):
+        assert len(row.negatives) == 5
+        hard = matching.score_pairs([rows.pixels(number)] * 2, row.negatives[:2])  # type: ignore[attr-defined]
+        assert hard[0] >= hard[1] - 1e-6
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run `tellapart mine` in this process."""
+    import typer
+    from typer.testing import CliRunner
+
+    from tellapart.cli.mine import mine_command
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["tellapart", "mine"])
+    app = typer.Typer()
+    app.command()(mine_command)
+    return lambda *arguments: CliRunner().invoke(app, [*map(str, arguments), "--cache", "cache"])
+
+
+def test_the_command_writes_what_training_reads(listed: Listed, mine: Callable[..., Any], tmp_path: Path) -> None:
+    listed()
+    told = [
+        "rows.jsonl",
+        "-m",
+        "demo-encoder",
+        "--scorer",
+        "demo-encoder",
+        "--nearest",
+        6,
+        "--negatives",
+        5,
+        "--hard",
+        3,
+    ]
+    ran = mine(*told, "--out", "mined/rows.jsonl")
+    assert ran.exit_code == 0, ran.output
+    assert "24 rows in mined/rows.jsonl; their image paths are relative to ." in ran.output
+    mined = read_rows(["mined/rows.jsonl"], tmp_path, ".")
+    assert {len(row.negatives) for row in mined.rows} == {len(row.counterparts) for row in mined.rows} == {5}
+    first = (tmp_path / "mined" / "rows.jsonl").read_bytes()
+    assert mine(*told, "--out", "mined/rows.jsonl").exit_code == 0
+    assert (tmp_path / "mined" / "rows.jsonl").read_bytes() == first
+    assert mine("rows.jsonl", "-m", "demo-encoder", "--out", "near.jsonl", "--limit", 20).exit_code == 0
+    assert {len(row.counterparts) for row in read_rows(["near.jsonl"], tmp_path).rows} == {3}

@@ -1,0 +1,193 @@
+"""The page of a training run says what it gained and lost, and links what lies beside it; `show` makes it anew."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from training_sets import config, squares, table, toml
+
+from facts import check_facts
+from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.records.machine import this_machine
+from tellapart.training.data.leaks import Leak
+from tellapart.training.record import DataRecord, TrainRecord, write_record
+from tellapart.training.report.page import difference_bar, write_training_report
+from tellapart.training.report.results import print_trained
+from tellapart.training.sweep import Sweep
+
+HOSTILE = "folder:<script>alert('x')</script>"
+
+
+def compared(benchmark: str, metric: str, low: float, high: float) -> MetricComparison:
+    tested: dict[str, Any] = {"p": 0.01, "p_holm": 0.0213, "test": "exact McNemar", "detectable": None}
+    middle = (low + high) / 2
+    return MetricComparison(
+        benchmark=benchmark,
+        metric=metric,
+        n=1200,
+        a=0.5 + middle,
+        b=0.5,
+        difference=middle,
+        low=low,
+        high=high,
+        method="bootstrap",
+        only_a=1,
+        only_b=11,
+        **tested,
+    )
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> tuple[Path, TrainRecord]:
+    """A run's folder as `tellapart train` leaves it, without its models."""
+    folder = tmp_path / "my run"
+    (folder / "wise" / "alpha-0.50" / "report").mkdir(parents=True)
+    rows = [{"step": step, "total": 1 / step, "gradient_norm": 1.0} for step in range(1, 5)]
+    rows.append({"step": 4, "validation_group_score": 0.6875})
+    (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    values = {"validation": {"every": 4}, "data": {"share": 0.7}, "report": {"benchmarks": ["demo"]}}
+    record = TrainRecord(
+        config=config(tmp_path, **values).model_dump(mode="json"),
+        fingerprint="0123",
+        start="tellapart:huggingface:itc:1:" + "ab" * 32,
+        model=f"local-dir:{folder}/model",
+        started="2026-11-22T10:00:00+00:00",
+        seconds=12.3,
+        resumed=False,
+        ranks=1,
+        versions={"tellapart": "0.1"},
+        machine=this_machine("cpu"),
+        data=DataRecord(
+            rows=24, images=24, items=12, fingerprint="f" * 64, validation=4, validation_metric="group_score"
+        ),
+        leaks=(Leak("demo", ("a.png",), (), 600),),
+        steps=4,
+        best_step=4,
+        best=0.6875,
+        history=((4, 0.6875),),
+        comparison=Comparison(
+            a="after",
+            b="before",
+            rows=(
+                compared("demo", "text_score", 0.05, 0.25),
+                compared("demo", "group_score", -0.05, 0.15),
+                compared(HOSTILE, "accuracy", -0.2, -0.1),
+            ),
+            unshared=("valse",),
+        ),
+        sweep=Sweep(("demo",), {0.0: (0.5,), 0.5: (0.7,), 1.0: (0.65,)}, 0.5, "local-dir:wise"),
+    )
+    write_record(folder, record)
+    return folder, record
+
+
+def words(page: Path) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", page.read_text(encoding="utf-8").partition("<main>")[2]).split())
+
+
+def test_the_page_says_first_what_was_gained_and_lost(trained: tuple[Path, TrainRecord]) -> None:
+    page = write_training_report(*trained)
+    assert page == trained[0] / "report.html"
+    text = words(page)
+    lost = "folder:&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; accuracy (-15.00)"
+    assert f"better beyond doubt demo text_score (+15.00) forgotten beyond doubt {lost}" in text
+    assert "after step 4: group_score 68.75 % on 4 items held out of the training data (data.share)" in text
+    assert "text_score +15.00 [+5.0, +25.0] 50.00 65.00 1,200 0.0213" in text
+    assert "not compared: valse" in text and "1 training image to the pixel among its 600 pictures" in text
+    assert f"new:arch: {trained[1].start}" in text
+    assert "<script" not in page.read_text(encoding="utf-8")
+
+
+def test_what_the_page_links_is_there(trained: tuple[Path, TrainRecord]) -> None:
+    folder, record = trained
+    page = write_training_report(folder, record)
+    links = [unquote(link) for link in re.findall(r'<a href="([^"#]+)"', page.read_text(encoding="utf-8"))]
+    assert links == ["wise/alpha-0.50/report/", "log.jsonl", "record.json"]
+    assert all((folder / link).exists() for link in links)
+
+
+def test_the_page_holds_the_curves_and_they_lie_beside_it(trained: tuple[Path, TrainRecord]) -> None:
+    folder, record = trained
+    page = write_training_report(folder, record).read_text(encoding="utf-8")
+    drawn = [base64.b64decode(data).decode() for data in re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", page)]
+    titles = ["Loss and its parts", "Validation set, %", "From the start (0) to the trained weights (1)"]
+    assert [any(title in text for text in drawn) for title in titles] == [True] * 3
+    assert 'alt="Loss and its parts, over step: total from 1 to 0.25"' in page
+    assert (folder / "log.svg").is_file() and (folder / "wise" / "curve.svg").is_file()
+
+
+def test_a_run_that_measured_nothing_has_a_page_too(trained: tuple[Path, TrainRecord]) -> None:
+    folder, record = trained
+    bare = record.model_copy(update={"comparison": None, "sweep": None, "best": None, "leaks": (), "limit": 4})
+    text = words(write_training_report(folder, bare))
+    assert "what it lost elsewhere is not known" in text and "beyond doubt" not in text
+    assert "The weights are the last ones; there was no validation set. It is a smoke run" in text
+
+
+def test_a_bar_without_an_interval_has_a_point_alone() -> None:
+    assert difference_bar(-0.2, None, None, 0.2).count("<rect") == 0
+    assert 'class="point" x1="0"' in difference_bar(-0.2, None, None, 0.2)
+    assert 'class="range" x="0" y="3.5" width="100"' in difference_bar(0.0, -0.2, 0.2, 0.2)
+    assert 'class="range worse"' in difference_bar(-0.2, -0.3, -0.1, 0.3)
+    assert 'x1="50"' in difference_bar(0.0, 0.0, 0.0, 0.0)
+
+
+def test_the_terminal_names_the_metric_and_what_was_gained_and_lost(
+    trained: tuple[Path, TrainRecord], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, record = trained
+    print_trained(record, folder / "report.html")
+    out = capsys.readouterr().out
+    assert out.startswith("kept the weights after step 4 of 4: group_score 68.75 % on 4 items held out of the training")
+    assert f"better beyond doubt: demo text_score\nforgotten beyond doubt: {HOSTILE} accuracy\n" in out
+    assert out.rstrip().endswith(f"report: {folder}/report.html")
+
+
+def test_show_makes_the_page_anew_and_prints_what_train_printed(
+    trained: tuple[Path, TrainRecord], command: Callable[..., Any]
+) -> None:
+    folder, _ = trained
+    shown = command("show", folder)
+    assert (shown.code, shown.err) == (0, "")
+    assert "group_score 68.75 % on 4 items" in shown.out and (folder / "report.html").is_file()
+    as_json = command("show", folder, "--json").json
+    assert (as_json["validation_metric"], as_json["report"]) == ("group_score", f"{folder}/report.html")
+    (folder / "record.json").write_text("{}")
+    check_facts(command("show", folder).err, "record.json")
+
+
+def test_show_of_a_folder_of_seeds_prints_their_means(
+    trained: tuple[Path, TrainRecord], command: Callable[..., Any], tmp_path: Path
+) -> None:
+    for seed in range(2):
+        values = {**trained[1].config, "seed": seed}
+        write_record(tmp_path / "seeds" / f"seed-{seed:03d}", trained[1].model_copy(update={"config": values}))
+    assert "2 seeds, percent" in command("show", tmp_path / "seeds").out
+    assert command("show", tmp_path / "seeds", "--json").json["seeds"] == [0, 1]
+
+
+@pytest.mark.slow
+def test_training_ends_with_the_page_and_the_report_of_its_run_folder(
+    tmp_path: Path, command: Callable[..., Any]
+) -> None:
+    name = f"folder:{squares(tmp_path / 'test', seed=5)}"
+    path = tmp_path / "train.toml"
+    path.write_text(toml(table(tmp_path, data={"share": 0.7, "together": True}, report={"benchmarks": [name]})))
+    ran = command("train", path, "--out", "run", "--allow-leak")
+    assert ran.code == 0, ran.err
+    assert ran.out.rstrip().endswith("report: run/report.html")
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    links = re.findall(r'<a href="([^"#]+)"', page)
+    assert links == ["report/report.html", "report/", "model/README.md", "log.jsonl", "record.json"]
+    assert all((tmp_path / "run" / link).exists() for link in links)
+    shown = command("show", "run")
+    assert shown.out == ran.out
+    assert (tmp_path / "run" / "report.html").read_text(encoding="utf-8") == page
+    assert command("show", "run/report").code == 0  # the run folder below is one like any other

@@ -1,0 +1,246 @@
+"""A fusion encoder's run equals a plain loop over the library's own model, however it is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_fusion import MODELS, blip, vilt
+from training_sets import config, far, logged, table, weights
+
+from facts import raises
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError, ModelError
+from tellapart.metrics.pairs import group_score
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.training.data.rows import read_rows
+from tellapart.training.encoders.fusion_encoder import open_fusion
+from tellapart.training.losses.equations import EqSim
+from tellapart.training.losses.loss import FusionLoss, find_loss
+from tellapart.training.training_run import run_training
+
+pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
+
+torch = import_torch()
+
+
+def run(folder: Path, out: str, model: str = "blip", **changes: Any) -> tuple[Any, dict[str, Any]]:
+    """Train a tiny model on squares; what came of it, and its weights."""
+    name = f"hf:{folder / model}" if (folder / model).is_dir() else MODELS[model](folder / model)
+    settings = config(folder, model=name, **{"loss": {"name": "itm"}, "reading": "itm"} | changes)
+    return run_training(settings, folder, folder / out), weights(folder / out)
+
+
+def _rows(folder: Path) -> list[tuple[Any, str]]:
+    pairs = read_pair_set(folder / "train")
+    return [(pairs.pixels(item.images[k]), item.texts[k]) for item in pairs.items for k in (0, 1)]
+
+
+def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(tmp_path: Path) -> None:
+    _, trained = run(tmp_path, "run", matching={"hardest": True})
+    encoder = open_fusion(f"hf:{tmp_path / 'blip'}", "cpu")
+    model, rows = encoder.module.model, _rows(tmp_path)
+    named = list(model.parameters())
+    groups = [
+        {"params": [p for p in named if p.ndim > 1], "weight_decay": 0.1},
+        {"params": [p for p in named if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-2)
+    orders = [np.random.default_rng([0, epoch]).permutation(24) for epoch in (0, 1)]
+    entropy, own = torch.nn.functional.cross_entropy, torch.arange(8)
+    for step in range(4):
+        chosen = [rows[n] for n in orders[step // 3][step % 3 * 8 : step % 3 * 8 + 8]]
+        images = torch.stack([encoder.image(pixels)["pixel_values"] for pixels, _ in chosen])
+        tokens = encoder.tokens([text for _, text in chosen])
+
+        def read(i: Any, t: Any, head: bool, images: Any = images, tokens: Any = tokens) -> Any:
+            return model(
+                pixel_values=images[i], input_ids=tokens["input_ids"][t], attention_mask=tokens["attention_mask"][t],
+                use_itm_head=head,
+            )[0]  # fmt: skip
+
+        cosines = read(own, own, False)
+        logits = cosines / 0.07
+        itc = (entropy(logits, own) + entropy(logits.T, own)) / 2
+        with torch.no_grad():
+            crossed = logits - torch.eye(8) * 1e9
+        texts, pictures = crossed.argmax(1), crossed.argmax(0)
+        heads = torch.cat([read(own, own, True), read(own, texts, True), read(pictures, own, True)])
+        loss = itc + entropy(heads, torch.cat([torch.ones(8), torch.zeros(16)]).long())
+        line = [one for one in logged(tmp_path / "run") if "total" in one][step]
+        assert loss.item() == pytest.approx(line["total"], rel=1e-4)
+        assert itc.item() == pytest.approx(line["itc"], rel=1e-4)
+        for group in optimiser.param_groups:
+            group["lr"] = line["learning_rate"]
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    after = {name: value for name, value in model.state_dict().items() if name in trained}
+    assert far(after, {name: trained[name] for name in after}) < 2e-5
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("model", ["blip", "vilt"])
+@pytest.mark.parametrize("loss", ["itm", "ranking", "eqsim-itm", "eqsim-ranking"])
+def test_every_loss_trains_every_family_and_pieces_change_no_number(tmp_path: Path, model: str, loss: str) -> None:
+    regular = {"alpha": 0.0} if "eqsim" in loss else {}
+    settings: dict[str, Any] = {
+        "loss": {"name": loss, **regular},
+        "matching": {"negatives": 2},
+        "optimiser": {"steps": 2},
+    }
+    _, whole = run(tmp_path, "whole", model, **settings)
+    _, cut = run(tmp_path, "cut", model, **settings, batch={"micro": 5})
+    for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cut"), strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+    assert not regular or logged(tmp_path / "whole")[0]["v2"] > 0
+    assert far(whole, cut) < 2e-5
+    begun = read_state_dict(tmp_path / model / "model.safetensors")
+    still = {name for name in whole if float((whole[name] - begun[name]).abs().max()) == 0}
+    # Keys' biases move no softmax; nothing else may be left untrained.
+    assert not {name for name in still if "key.bias" not in name and "position_ids" not in name}
+
+
+@pytest.mark.parametrize("model", ["blip", "vilt"])
+@pytest.mark.parametrize("source", ["batch", "rows"])
+def test_eqsim_takes_the_four_similarities_of_the_pairs_it_names(tmp_path: Path, model: str, source: str) -> None:
+    _, _ = run(
+        tmp_path, "run", model, loss={"name": "eqsim-itm", "alpha": 0.0, "variant": "v2-all"}, reading="itm_logit",
+        matching={"source": source, "contrast": False}, optimiser={"steps": 1}, data={"together": True},
+        batch={"size": 2},
+    )  # fmt: skip
+    # A batch of one quadruple: whatever is drawn, the other pair is the negative.
+    first = np.random.default_rng([0, 0]).permutation(12)[0]
+    pairs = read_pair_set(tmp_path / "train").select([first])
+    scorer = find_model(f"hf:{tmp_path / model}", ModelOptions(reading="itm_logit"))
+    logits = torch.from_numpy(score(scorer, pairs, store=EmbeddingStore(None)).scores.values[0].astype(np.float64))
+    s = logits.sigmoid()
+    # What another text costs the one image it costs the other, and what another image costs the one text.
+    v2 = (s[0, 0] - s[0, 1]) - (s[1, 1] - s[1, 0]), (s[0, 0] - s[1, 0]) - (s[1, 1] - s[0, 1])
+    expected = EqSim().beta * float(v2[0].square() + v2[1].square())
+    softplus = torch.nn.functional.softplus
+    itm = (softplus(-logits.diagonal()).mean() + softplus(torch.stack([logits[0, 1], logits[1, 0]])).mean() * 2) / 3
+    line = logged(tmp_path / "run")[0]
+    assert "itc" not in line
+    assert line["itm"] == pytest.approx(float(itm), rel=1e-4)
+    assert line["v2"] == pytest.approx(expected, rel=1e-4) and expected > 0
+
+
+def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Path) -> None:
+    table(tmp_path)
+    rows = read_rows(["folder:train"], tmp_path)
+    from dataclasses import replace
+
+    from tellapart.training.data.rows import TrainingRows
+    from tellapart.training.ranks import open_accelerator
+    from tellapart.training.steps.fusion_step import FusionStep
+
+    mined = TrainingRows(
+        tuple(replace(row, counterparts=tuple((n + k) % 24 for k in (2, 5, 9))) for n, row in enumerate(rows.rows))
+    )
+    settings = config(
+        tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-ranking"},
+        matching={"source": "rows", "negatives": 3, "close": 1},
+    )  # fmt: skip
+    encoder, accelerator = open_fusion(settings.model, "cpu"), open_accelerator(settings.device)
+    steps = FusionStep(settings, encoder, mined, accelerator, encoder.module)
+    drawn = steps.draw([3, 8, 5], 0)
+    assert drawn.rows[:3] == [3, 8, 5] and len(set(drawn.rows)) == len(drawn.rows)
+    assert drawn == steps.draw([3, 8, 5], 0) != steps.draw([3, 8, 5], 1)
+    assert drawn.negatives is not None and drawn.close is not None
+    for own, places, close in zip([3, 8, 5], drawn.negatives, drawn.close, strict=True):
+        numbers = [drawn.rows[place] for place in places]
+        assert set(numbers) == {(own + k) % 24 for k in (2, 5, 9)}
+        assert [number == (own + 2) % 24 for number in numbers] == close
+    parts = steps.backward(drawn, [encoder.image(mined.pixels(number)) for number in drawn.rows], 0)
+    assert sorted(parts) == ["itc", "rank", "total", "v1", "v2"]
+
+
+@pytest.mark.slow
+def test_a_fusion_encoder_learns_its_pairs_and_is_measured_by_its_matching_head(tmp_path: Path) -> None:
+    finished, _ = run(
+        tmp_path,
+        "run",
+        data={"validation": "folder:train", "together": True, "keep_images": True},
+        optimiser={"learning_rate": 1e-2, "steps": 100, "epsilon": 1e-8},
+        batch={"size": 24},
+        matching={"source": "rows", "contrast": False},
+        validation={"every": 50},
+    )
+    lines = [one for one in logged(tmp_path / "run") if "total" in one]
+    assert lines[0]["total"] > 0.6 > 0.3 > lines[-1]["total"]
+    pairs = read_pair_set(tmp_path / "train")
+    assert finished.state.best is not None and finished.state.best > 0.5
+    model = find_model(finished.name, ModelOptions(reading="itm"))
+    assert group_score(score(model, pairs, store=EmbeddingStore(None)).scores.values).mean() == finished.state.best
+
+
+class Stopped(Exception):  # noqa: N818
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["batch", "rows"])
+def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str) -> None:
+    settings = config(
+        tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-itm"}, matching={"source": source},
+        validation={"every": 1}, optimiser={"steps": 3},
+    )  # fmt: skip
+    run_training(settings, tmp_path, tmp_path / "whole")
+
+    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
+        if (stage, done) == ("steps", 2):
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
+    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
+    for name in ("log.jsonl", "model/model.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+
+
+def test_the_family_follows_from_the_loss() -> None:
+    from tellapart.catalog import names
+
+    fusion = {name for name in names("loss") if isinstance(find_loss(name), FusionLoss)}
+    assert fusion == {"itm", "ranking", "eqsim-itm", "eqsim-ranking"}
+
+
+def test_a_model_and_a_loss_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    itc = config(tmp_path, model=vilt(tmp_path / "vilt"))
+    with raises(ModelError, "ViltForImageAndTextRetrieval", "loss"):
+        run_training(itc, tmp_path, tmp_path / "run")
+    with raises(ModelError, "demo-encoder", "loss", "BLIP", "ViLT"):
+        run_training(config(tmp_path, model="demo-encoder", loss={"name": "itm"}), tmp_path, tmp_path / "run")
+    with raises(DataError, "[matching]", "'itc'"):
+        run_training(config(tmp_path, model="hf:vilt", matching={}), tmp_path, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"data": {"negative_captions": 1}}, ("data.negative_captions", "pairs")),
+        ({"batch": {"size": 8, "chunk": 2}}, ("batch.chunk", "loss", "'itm'")),
+        ({"matching": {"negatives": 8}}, ("8", "7", "pairs")),
+        ({"matching": {"source": "rows", "negatives": 2}}, ("0", "1", "row")),
+    ],
+)
+def test_what_a_step_cannot_cross_is_said(tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]) -> None:
+    with raises(DataError, said):
+        run(tmp_path, "run", **changes)
+
+
+def test_the_hardest_need_towers_and_close_ones_need_mined_rows(tmp_path: Path) -> None:
+    with raises(ModelError, "matching.hardest", "model"):
+        run(tmp_path, "run", "vilt", matching={"hardest": True})
+    with raises(ValueError, "close", "mined"):
+        config(tmp_path, matching={"close": 1})
+    with raises(ValueError, "hardest", "mined"):
+        config(tmp_path, matching={"source": "rows", "hardest": True})

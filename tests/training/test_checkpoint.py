@@ -1,0 +1,173 @@
+"""A checkpoint comes back to the bit; one that is damaged or another's is refused with what to do."""
+
+from __future__ import annotations
+
+import re
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from facts import raises
+from tellapart.errors import ModelError, RunError
+from tellapart.models.torch.backend import import_torch
+from tellapart.training.checkpoint import (
+    TrainingState,
+    copy_weights,
+    latest_checkpoint,
+    read_checkpoint,
+    weights_of,
+    write_checkpoint,
+    write_folder,
+)
+
+torch = import_torch()
+
+
+def trained(seed: int = 0, width: int = 3, steps: int = 2) -> tuple[Any, Any]:
+    """A module with a frozen parameter and buffers, after some steps of AdamW."""
+    torch.manual_seed(seed)
+    module = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.BatchNorm1d(width), torch.nn.Linear(width, 1))
+    module[2].bias.requires_grad_(False)
+    optimiser = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], lr=0.1)
+    for step in range(steps):
+        optimiser.zero_grad()
+        torch.manual_seed(step)
+        module(torch.randn(8, 4)).square().sum().backward()
+        optimiser.step()
+    return module, optimiser
+
+
+def test_a_checkpoint_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    module, optimiser = trained()
+    state = TrainingState(2, 0.5, 1, [(1, 0.5), (2, 0.25)])
+    write_checkpoint(tmp_path, module, optimiser, state, keep=1)
+    other, again = trained(seed=7, steps=0)
+    result = latest_checkpoint(tmp_path)
+    assert result is not None and read_checkpoint(result, other, again) == state
+    for each, opt in ((module, optimiser), (other, again)):
+        each[2].bias.data.zero_()  # what is frozen is the start's, and in no checkpoint
+        torch.manual_seed(9)
+        opt.zero_grad()
+        each(torch.randn(8, 4)).square().sum().backward()
+        opt.step()
+    first, second = weights_of(module), weights_of(other)
+    assert first.keys() == second.keys() and "2.bias" not in first and "1.running_mean" in first
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_last_ones_are_kept_and_half_written_ones_are_no_checkpoints(tmp_path: Path) -> None:
+    module, optimiser = trained()
+    for step in (1, 2, 10):
+        write_checkpoint(tmp_path, module, optimiser, TrainingState(step), keep=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000010"]
+    (tmp_path / "step-00000011").mkdir()
+    result = latest_checkpoint(tmp_path)
+    assert result is not None and result.name == "step-00000010"
+
+
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_folder(tmp_path / "best", {"a.json": {"a": 1}, "b.json": {"b": float("nan")}})
+    assert list(tmp_path.iterdir()) == []
+
+
+@contextmanager
+def little_room() -> Iterator[None]:
+    """No file may have more than 4 KiB."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("content", [{"w": torch.zeros(4096)}, {"text": "x" * 8192}])
+def test_a_folder_that_does_not_fit_on_the_disk_is_said_and_nothing_is_left(tmp_path: Path, content: Any) -> None:
+    name = "state.json" if "text" in content else "weights.safetensors"
+    with little_room(), raises(RunError, "best", "too large", "resume=True"):
+        write_folder(tmp_path / "best", {name: content})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    write_folder(tmp_path / "best", {"a.json": {"a": 1}})
+    (tmp_path / ".best-0a1b2c3_" / "best").mkdir(parents=True)  # as a power cut leaves a draft
+    write_folder(tmp_path / "best", {"b.json": {"b": 1}})
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+    assert [path.name for path in tmp_path.rglob("*.json")] == ["b.json"]
+    (tmp_path / "file").touch()
+    with raises(RunError, "file/best"):
+        write_folder(tmp_path / "file" / "best", {})
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def foreign(path: Path) -> None:
+    path.write_bytes(b"PK\x03\x04" + bytes(200))
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors"])
+@pytest.mark.parametrize("damage", [cut, foreign, deleted])
+def test_damaged_tensors_are_said(tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
+    module, optimiser = trained()
+    write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
+    checkpoint = tmp_path / "step-00000002"
+    damage(checkpoint / name)
+    with raises(RunError, name, "weights", "delete"):
+        read_checkpoint(checkpoint, *trained())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"step": 2}',
+        '{"step":1,"best":0,"best_step":1,"history":[[1]]}',
+        '{"step":1,"step":2,"best":0,"best_step":1,"history":[]}',
+        '{"step":1,"best":NaN,"best_step":1,"history":[]}',
+    ],
+)
+def test_a_damaged_state_is_said(tmp_path: Path, content: str) -> None:
+    module, optimiser = trained()
+    write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
+    (tmp_path / "step-00000002" / "state.json").write_text(content)
+    with raises(RunError, "state.json", "step-00000002", "delete"):
+        read_checkpoint(tmp_path / "step-00000002", *trained())
+
+
+def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+    module, optimiser = trained()
+    write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
+    with raises(RunError, "model", "weights", "shape"):
+        read_checkpoint(tmp_path / "step-00000002", *trained(width=5))
+    with raises(ModelError, "model", "2.weight", "weights"):
+        copy_weights({name: value for name, value in weights_of(module).items() if name != "2.weight"}, module)
+    wider, moments = trained()
+    wider.add_module("3", torch.nn.Linear(1, 1))
+    write_checkpoint(tmp_path / "other", wider, moments, TrainingState(1), keep=1)
+    with raises(RunError, "run"):
+        read_checkpoint(tmp_path / "other" / "step-00000001", *trained())
+    # Weights of this run beside moments of another.
+    torch.optim.AdamW(wider.parameters())
+    more = torch.optim.AdamW(wider.parameters(), lr=0.1)
+    wider(torch.randn(8, 4)).sum().backward()
+    more.step()
+    write_checkpoint(tmp_path / "third", wider, more, TrainingState(1), keep=1)
+    shutil.copy(tmp_path / "third/step-00000001/optimiser.safetensors", tmp_path / "step-00000002")
+    with raises(RunError, "moments") as caught:
+        read_checkpoint(tmp_path / "step-00000002", *trained())
+    assert re.search(r"'3\.(weight|bias)'", str(caught.value))

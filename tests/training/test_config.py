@@ -1,0 +1,178 @@
+"""A wrong configuration is refused before anything is computed.
+
+The message names file, key and the nearest known one.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+from training_sets import toml
+
+from facts import raises
+from tellapart.catalog import LOSSES, names
+from tellapart.errors import DataError, ModelError, UnknownNameError
+from tellapart.training.config import TrainConfig, loss_options, read_config
+from tellapart.training.presets import list_presets
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+EXAMPLES = sorted((ROOT / "examples" / "training").glob("*.toml"))
+VALUES: dict[str, Any] = {
+    "name": "run",
+    "model": "new:arch",
+    "data": {"train": ["rows.jsonl"]},
+    "loss": {"name": "eqsim", "k": 4},
+    "optimiser": {"learning_rate": 1e-3, "steps": 4},
+    "batch": {"size": 8},
+}
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    path = folder / "run.toml"
+    values = VALUES | {
+        key: {**VALUES.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()
+    }
+    path.write_text(toml(values), encoding="utf-8")
+    return path
+
+
+def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: Path) -> None:
+    settings = read_config(written(tmp_path, optimiser={"betas": [0.9, 0.999], "learning_rate": 1}))
+    assert (settings.optimiser.betas, settings.optimiser.learning_rate, settings.batch.size) == ((0.9, 0.999), 1.0, 8)
+    assert (settings.seed, settings.precision, settings.data.share, settings.validation.every) == (
+        0,
+        "float32",
+        1.0,
+        500,
+    )
+    assert loss_options(settings.loss).k == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"modle": "x"}, ("run.toml", "'modle'", "'model'")),
+        ({"data": {"trian": []}}, ("run.toml", "[data]", "'trian'", "'train'")),
+        ({"optimiser": {"warmup": 3}}, ("[optimiser]", "'warmup'", "'warm_up'")),
+        ({"batch": {"size": "many"}}, ("[batch]", "'size'", "'many'")),
+        ({"batch": {"size": 1}}, ("[batch]", "'size'", "2", "1")),
+        ({"optimiser": {"epochs": 2}}, ("[optimiser]", "epochs")),
+        ({"data": {"take": [0.5, 1.5]}}, ("[data]", "'take[1]'", "1", "1.5")),
+        ({"report": {"alphas": [2.0]}}, ("[report]", "'alphas[0]'")),
+        ({"report": {"licence": "Not One"}}, ("[report]", "'licence'")),
+        ({"device": "tpu"}, ("'device'", "'cpu'", "'cuda'", "'mps'", "'tpu'")),
+        ({"name": "a/b"}, ("'name'", "key")),
+        ({"seed": -1}, ("'seed'", "key")),
+        (
+            {"preset": "eqsim"},
+            ("'eqsim'", "'eqsim-f30k'", "coco-cf-base"),
+        ),
+        ({"loss": {"margin": 1}}, ("[loss]", "'eqsim'", "'margin'", "k")),
+        ({"loss": {"name": "itc"}}, ("[loss]", "'itc'", "'k'")),
+        ({"loss": {"name": 3}}, ("[loss]", "'name'")),
+        ({"loss": {"k": "four"}}, ("[loss]", "'eqsim'", "type")),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]) -> None:
+    with raises(DataError, said):
+        read_config(written(tmp_path, **changes))
+
+
+def test_neither_steps_nor_epochs_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace("steps = 4", ""))
+    with raises(DataError, "[optimiser]", "epochs"):
+        read_config(path)
+
+
+def test_an_unknown_loss_and_an_option_out_of_range_are_named(tmp_path: Path) -> None:
+    with raises(UnknownNameError, "[loss]", "loss", "'eqsin'", "'eqsim'"):
+        read_config(written(tmp_path, loss={"name": "eqsin"}))
+    with raises(ModelError, "alpha=-1.0", "0"):
+        read_config(written(tmp_path, loss={"alpha": -1.0}))
+
+
+def test_what_is_no_toml_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("name = \n")
+    with raises(DataError, "run.toml", "TOML", "1"):
+        read_config(path)
+    path.write_bytes(b"name = '\xff'\n")
+    with raises(DataError, "run.toml:1", "UTF-8", "0xff", "UTF-8"):
+        read_config(path)
+
+
+def test_the_fingerprint_is_of_what_decides_the_weights_alone() -> None:
+    settings = TrainConfig(**VALUES)
+
+    def changed(**changes: Any) -> str:
+        return TrainConfig(**(VALUES | changes)).fingerprint("data")
+
+    assert settings.fingerprint("data") == changed(
+        name="other", report={"benchmarks": ["demo"]}, log={"tensorboard": True}
+    )
+    assert settings.fingerprint("data") == changed(data=VALUES["data"] | {"outside_images": True})
+    others = {changed(seed=1), changed(loss={"name": "eqsim", "k": 5}), changed(batch={"size": 10})}
+    assert len({settings.fingerprint("data"), settings.fingerprint("other"), *others}) == 5
+
+
+def test_a_run_that_was_stopped_before_goes_on_unless_its_losses_numbers_changed() -> None:
+    # Fingerprints of the same configurations at 6a1e460, before `optimiser.decayed` and two losses' released forms.
+    before = {"eqsim": "1c83ad05467e7eb0", "fsc-clip": "9e22799d3b34879d", "cs-clip": "d2ebb00d26f40589"}
+    losses: dict[str, Any] = {"eqsim": {"name": "eqsim", "k": 4}, "fsc-clip": {"name": "fsc-clip"}}
+    losses["cs-clip"] = {"name": "cs-clip"}
+    now = {name: TrainConfig(**(VALUES | {"loss": loss})).fingerprint("data") for name, loss in losses.items()}
+    assert {name for name in before if now[name] != before[name]} == {"fsc-clip", "cs-clip"}
+    decays_all = TrainConfig(**(VALUES | {"optimiser": VALUES["optimiser"] | {"decayed": "all"}}))
+    assert decays_all.fingerprint("data") != now["eqsim"]
+
+
+def keys(model: type[BaseModel] = TrainConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of a configuration, as `table.key`, with its default; tables themselves are left out."""
+    for name, field in model.model_fields.items():
+        kinds = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
+        inner = next((kind for kind in kinds if issubclass(kind, BaseModel)), None)
+        if inner is not None:
+            yield from keys(inner, f"{name}.")
+        else:
+            yield prefix + name, "needed" if field.is_required() else field.default
+
+
+def test_the_page_names_every_key_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `([a-z_.]+)` \| ([^|]*) \| [^|]+ \|$", PAGE.split("## Keys")[1], re.MULTILINE))
+    said = {
+        name: tomllib.loads(f"x = {value.strip('`')}")["x"] if "`" in value else value for name, value in rows.items()
+    }
+    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in keys()}
+    assert said == {name: "" if value in (None, []) else value for name, value in settings.items()}
+
+
+def test_the_page_names_every_preset_loss_and_example() -> None:
+    matching = {name for name in LOSSES if f"`{name}`" in PAGE and name.startswith(("itm", "ranking", "eqsim-"))}
+    assert matching == {"itm", "ranking", "eqsim-itm", "eqsim-ranking"}
+    assert {name for name in list_presets() if f"| `{name}` |" not in PAGE} == set()
+    assert {path.name for path in EXAMPLES if f"../examples/training/{path.name}" not in PAGE} == set()
+
+
+def test_the_configuration_on_the_page_is_one(tmp_path: Path) -> None:
+    block = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
+    (tmp_path / "run.toml").write_text(block, encoding="utf-8")
+    settings = read_config(tmp_path / "run.toml")
+    assert (settings.name, settings.batch.micro, settings.report.alphas) == ("mine", 64, [0.0, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_a_configuration_of_benchmarks_that_exist(path: Path) -> None:
+    settings = read_config(path)
+    assert settings.preset is not None
+    assert {*settings.report.benchmarks} <= {*names("benchmark")}
+    chosen = settings.data.validation
+    assert chosen is None or chosen.startswith("folder:") or chosen in names("benchmark")
+    assert not settings.data.take or len(settings.data.take) == len(settings.data.train)

@@ -1,0 +1,99 @@
+"""Losses of other packages: a declaration or a plain function trains; anything else is refused with what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_fusion import blip
+from training_sets import config, logged
+
+from facts import raises
+from tellapart.api.listing import ls
+from tellapart.catalog import LOSSES
+from tellapart.errors import DataError
+from tellapart.training.config import loss_options
+from tellapart.training.losses.loss import DualLoss, FusionLoss, find_loss
+from tellapart.training.training_run import run_training
+
+SOURCE = """
+from dataclasses import dataclass
+from tellapart.training.losses.itc import itc
+from tellapart.training.losses.itm import itm
+from tellapart.training.losses.loss import DualLoss
+from tellapart.training.losses.negclip import negclip
+
+@dataclass(frozen=True)
+class Weight:
+    weight: float = 1.0
+
+def weighted(batch, options=Weight()):
+    "Return itc times a weight."
+    return {name: part * options.weight for name, part in itc(batch).items()}
+
+def matched(matches):
+    "Return itm."
+    return itm(matches)
+
+def odd(pairs):
+    "Take something else."
+
+DECLARED = DualLoss(negclip, negative_captions=2)
+"""
+POINTS = """
+weighted = installed_losses:weighted
+matched = installed_losses:matched
+declared = installed_losses:DECLARED
+odd = installed_losses:odd
+number = installed_losses:SOURCE
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = tmp_path / "site" / "installed_losses-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-losses\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[tellapart.losses]{POINTS}")
+    (about.parent / "installed_losses.py").write_text(f"{SOURCE}\nSOURCE = 1\n")
+    monkeypatch.syspath_prepend(str(about.parent))
+
+
+def totals(folder: Path, out: str, **changes: Any) -> list[float]:
+    run_training(config(folder, **changes), folder, folder / out)
+    return [line["total"] for line in logged(folder / out) if "total" in line]
+
+
+@pytest.mark.slow
+def test_a_plain_function_is_declared_by_its_parameters(installed: None, tmp_path: Path) -> None:
+    weighted, matched = find_loss("weighted"), find_loss("matched")
+    assert (type(weighted), weighted.options.__name__) == (DualLoss, "Weight")
+    assert isinstance(matched, FusionLoss) and matched.counterparts and matched.negatives == 1
+    assert loss_options({"name": "weighted", "weight": 2.0}).weight == 2.0
+    with raises(DataError, "'weighted'", "'wieght'", "'weight'"):
+        loss_options({"name": "weighted", "wieght": 2.0})
+    own = totals(tmp_path, "own", loss={"name": "weighted"})
+    assert own == totals(tmp_path, "itc", loss={"name": "itc"})
+    model = {"model": blip(tmp_path / "blip"), "optimiser": {"steps": 1}, "matching": {"contrast": False}}
+    assert len(totals(tmp_path, "matched", loss={"name": "matched"}, **model)) == 1
+
+
+@pytest.mark.slow
+def test_a_declaration_says_which_negatives_are_drawn(installed: None, tmp_path: Path) -> None:
+    two = totals(tmp_path, "two", loss={"name": "declared"})
+    settings = {"negative_captions": 2, "negative_images": "none"}
+    assert two == totals(tmp_path, "negclip", loss={"name": "negclip"}, data=settings)
+
+
+@pytest.mark.parametrize("name", ["odd", "number"])
+def test_anything_else_is_refused(installed: None, name: str) -> None:
+    with raises(DataError, "loss", f"'{name}'", "loss", "DualLoss(function)"):
+        find_loss(name)
+
+
+def test_the_listing_has_the_first_line_of_every_loss(installed: None) -> None:
+    rows = {row["name"]: row["about"] for row in ls("losses")}
+    assert list(rows)[: len(LOSSES)] == list(LOSSES)
+    assert rows["eqsim"].startswith("Return `itc` and EqSim's regularisation")
+    assert rows["weighted"] == "Return itc times a weight." and rows["odd"].startswith("cannot be loaded: loss 'odd'")

@@ -1,0 +1,381 @@
+"""A run's numbers are those of a plain loop, with any gradient cache, however often it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_sets import architecture, config, far, logged, squares, table, toml, weights
+
+from facts import raises
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError, ModelError, RunError
+from tellapart.models.find import find_model
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.training.config import read_config
+from tellapart.training.data.batch_order import BatchOrder
+from tellapart.training.data.rows import read_rows
+from tellapart.training.encoders import openclip_encoder
+from tellapart.training.encoders.load_start import open_dual
+from tellapart.training.encoders.new_model import write_new_model
+from tellapart.training.encoders.trainable import Encoded
+from tellapart.training.loop import rate
+from tellapart.training.ranks import open_accelerator
+from tellapart.training.record import read_record
+from tellapart.training.steps.dual_step import DualStep
+from tellapart.training.training_run import run_training
+
+torch = import_torch()
+
+
+def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    run_training(settings, tmp_path, tmp_path / "run")
+    # The same in the plainest way: the whole batch, cross-entropy both ways, AdamW in two groups, the schedule.
+    model = open_dual(f"local-dir:{tmp_path / 'run' / 'start'}", "cpu")
+    named = [p for _, p in model.module.named_parameters()]
+    groups = [
+        {"params": [p for p in named if p.ndim > 1], "weight_decay": 0.1},
+        {"params": [p for p in named if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-2)
+    pairs = read_pair_set(tmp_path / "train")
+    rows = [(item.images[k], item.texts[k]) for item in pairs.items for k in (0, 1)]
+    orders = [np.random.default_rng([0, epoch]).permutation(24) for epoch in (0, 1)]
+    for step in range(4):
+        chosen = orders[step // 3][step % 3 * 8 : step % 3 * 8 + 8]
+        images = torch.stack([model.image(pairs.pixels(rows[n][0]))["pixels"] for n in chosen])
+        image, text, scale, _ = model.module({"pixels": images}, model.tokens([rows[n][1] for n in chosen]))
+        logits = scale * image @ text.T
+        same = torch.nn.functional.cross_entropy
+        loss = (same(logits, torch.arange(8)) + same(logits.T, torch.arange(8))) / 2
+        assert loss.item() == pytest.approx(
+            [one for one in logged(tmp_path / "run") if "total" in one][step]["total"], rel=1e-5
+        )
+        for group in optimiser.param_groups:
+            group["lr"] = 1e-3 * rate(step, 4, 1)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    trained = weights(tmp_path / "run")
+    for name, value in model.module.model.state_dict().items():
+        assert torch.allclose(value, trained[name], atol=2e-6), name
+
+
+def test_biases_norms_and_the_scale_are_decayed_where_everything_is(tmp_path: Path) -> None:
+    decay = {"weight_decay": 0.5, "learning_rate": 1e-2}
+    both = [config(tmp_path, optimiser=decay | {"steps": 1, "decayed": decayed}) for decayed in ("matrices", "all")]
+    for name, settings in zip(("matrices", "all"), both, strict=True):
+        run_training(settings, tmp_path, tmp_path / name)
+    start = read_state_dict(tmp_path / "all" / "start" / "open_clip_model.safetensors")
+    plain, decayed = weights(tmp_path / "matrices"), weights(tmp_path / "all")
+    trained = [name for name, value in start.items() if value.is_floating_point() and "attn_mask" not in name]
+    assert any(start[name].ndim < 2 for name in trained)
+    for name in trained:  # the same gradient moved both; decay takes rate x decay of the weights at the start
+        less = 1e-2 * 0.5 * start[name] if start[name].ndim < 2 else torch.zeros(())
+        torch.testing.assert_close(plain[name] - decayed[name], less.expand_as(start[name]), rtol=1e-3, atol=1e-6)
+    assert "logit_scale" in trained
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg", "tripletclip", "ce-clip"]
+)
+def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path, loss: str) -> None:
+    settings = config(tmp_path, loss={"name": loss})
+    if loss == "siglip":
+        architecture(tmp_path / "arch", init_logit_bias=-10.0)
+    run_training(settings, tmp_path, tmp_path / "whole")
+    run_training(config(tmp_path, loss={"name": loss}, batch={"micro": 3, "chunk": 2}), tmp_path, tmp_path / "cached")
+    for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cached"), strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+    assert far(weights(tmp_path / "whole"), weights(tmp_path / "cached")) < 2e-5
+    before = read_state_dict(tmp_path / "whole" / "start" / "open_clip_model.safetensors")
+    assert all(
+        float((weights(tmp_path / "whole")[name] - before[name]).abs().max()) > 0
+        for name in before
+        if "attn_mask" not in name
+    )
+
+
+@pytest.mark.slow
+def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number(tmp_path: Path) -> None:
+    settings = config(tmp_path, loss={"name": "cs-clip"}, data={"train": ["units.jsonl"]}, optimiser={"steps": 2})
+    rows = [
+        {
+            "image": f"train/{item.images[k]}",
+            "caption": item.texts[k],
+            "negative_captions": [item.texts[1 - k]],
+            "units": [[item.texts[k][: 10 + n], f"{item.id}, {k}, {n}"] for n in range(3)],
+        }
+        for item in read_pair_set(tmp_path / "train").items
+        for k in (0, 1)
+    ]
+    (tmp_path / "units.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run_training(settings, tmp_path, tmp_path / "whole")
+    cached = settings.model_copy(update={"batch": settings.batch.model_copy(update={"micro": 3, "chunk": 2})})
+    run_training(cached, tmp_path, tmp_path / "cached")
+    for one, other in zip(logged(tmp_path / "whole"), logged(tmp_path / "cached"), strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+        assert "total" not in one or one["units"] > 0.1
+    # What is drawn is two units of the row, with replacement, each with its own foil, others in another step.
+    read = read_rows(["units.jsonl"], tmp_path)
+    start = open_dual(f"local-dir:{tmp_path / 'whole' / 'start'}", "cpu")
+    step = DualStep(settings, start, read, open_accelerator(settings.device), start.module)
+    drawn = [step.draw([5, 0], number) for number in range(12)]
+    pairs = [list(zip(one.units[::2], one.units[1::2], strict=True)) for one in drawn]
+    assert {pair for one in pairs for pair in one[:2]} == set(read.rows[5].units)
+    assert {pair for one in pairs for pair in one[2:]} == set(read.rows[0].units)
+    assert {one[0] == one[1] for one in pairs} == {True, False}
+    texts = torch.arange(12.0)[:, None]  # two captions, two false ones, and two units of each with their foils
+    batch = step._batch(drawn[0], Encoded(torch.zeros(2, 1), texts, torch.tensor(1.0), None), 0)
+    assert batch.units is not None
+    assert batch.units[..., 0].tolist() == [[[4, 5], [6, 7]], [[8, 9], [10, 11]]]
+    with raises(DataError, "loss", "'cs-clip'", "0"):
+        run_training(config(tmp_path, loss={"name": "cs-clip"}), tmp_path, tmp_path / "none")
+
+
+@pytest.mark.slow
+def test_training_on_a_few_pairs_learns_them(tmp_path: Path) -> None:
+    settings = config(
+        tmp_path,
+        data={"validation": "folder:train", "together": True, "keep_images": True},
+        optimiser={"learning_rate": 3e-3, "steps": 200, "epsilon": 1e-8, "weight_decay": 0.0, "warm_up": 10},
+        batch={"size": 24},
+        validation={"every": 100},
+    )
+    finished = run_training(settings, tmp_path, tmp_path / "run")
+    losses = [one["total"] for one in logged(tmp_path / "run") if "total" in one]
+    assert losses[-1] < losses[0] / 2  # captions that stand twice keep it from zero
+    assert finished.state.best is not None and finished.state.best > 0.5
+    # The written model is the one that the validation set chose, and anyone may measure it.
+    pairs = read_pair_set(tmp_path / "train")
+    scores = score(find_model(finished.name), pairs, store=EmbeddingStore(None)).scores
+    from tellapart.metrics.pairs import group_score
+
+    assert group_score(scores.values).mean() == finished.state.best
+
+
+class Stopped(Exception):  # noqa: N818
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [1, 3, 5])
+def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, stop: int) -> None:
+    settings = config(tmp_path, loss={"name": "negclip"}, optimiser={"steps": 6}, data={"validation": "folder:train"})
+    run_training(settings, tmp_path, tmp_path / "whole")
+
+    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
+        if (stage, done) == ("steps", stop):
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
+    with raises(RunError, "resume=True", "run"):
+        run_training(settings, tmp_path, tmp_path / "stopped")
+    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
+    assert (tmp_path / "whole/log.jsonl").read_bytes() == (tmp_path / "stopped/log.jsonl").read_bytes()
+    for name in ("model/open_clip_model.safetensors", "checkpoints/step-00000006/optimiser.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    values = table(tmp_path, optimiser={"steps": 150}, data={"keep_images": True}, validation={"every": 25})
+    (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
+    command = [sys.executable, "-m", "tellapart", "train", str(tmp_path / "run.toml"), "--out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run_training(read_config(tmp_path / "run.toml"), tmp_path, tmp_path / "whole")
+    killed = subprocess.Popen(
+        [*command, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
+    while not list((tmp_path / "killed" / "checkpoints").glob("step-*")):
+        assert killed.poll() is None
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not (tmp_path / "killed" / "model").exists()
+    subprocess.run([*command, str(tmp_path / "killed"), "--resume"], check=True, capture_output=True, env=environment)
+    for name in ("log.jsonl", "model/open_clip_model.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path: Path) -> None:
+    run_training(config(tmp_path, optimiser={"max_scale": 12.0}), tmp_path, tmp_path / "bound")
+    assert [one["scale"] for one in logged(tmp_path / "bound") if "scale" in one] == pytest.approx(
+        [12.0, 11.99, 11.99, 11.99], abs=0.01
+    )
+    run_training(config(tmp_path, optimiser={"max_scale": None}), tmp_path, tmp_path / "free")
+    assert min(one["scale"] for one in logged(tmp_path / "free") if "scale" in one) > 12
+
+
+@pytest.mark.slow
+def test_other_data_or_options_are_another_run(tmp_path: Path) -> None:
+    run_training(config(tmp_path), tmp_path, tmp_path / "run")
+    with raises(RunError, "run", "configuration"):
+        run_training(config(tmp_path, seed=1), tmp_path, tmp_path / "run", resume=True)
+    squares(tmp_path / "other", seed=3)
+    with raises(RunError, "run", "another"):
+        run_training(config(tmp_path, data={"train": ["folder:other"]}), tmp_path, tmp_path / "run", resume=True)
+    with raises(RunError, "folder", "train"):
+        run_training(config(tmp_path), tmp_path, tmp_path / "train")
+
+
+def test_a_run_that_diverges_names_the_batch_and_overwrites_nothing(tmp_path: Path) -> None:
+    settings = config(tmp_path, optimiser={"learning_rate": 1e30, "steps": 6}, validation={"every": 1})
+    rows = BatchOrder(read_rows(["folder:train"], tmp_path), 8, 0).batch(1)
+    named = ", ".join(f"{row} ({row // 2}_{row % 2}.png)" for row in rows)
+    with raises(RunError, "nan", "step 2", named):
+        run_training(settings, tmp_path, tmp_path / "run")
+    assert [line["step"] for line in logged(tmp_path / "run")] == [1]
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000001"]
+    assert not (tmp_path / "run" / "model").exists()
+
+
+def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    with raises(DataError, "24", "100", "batch.size"):
+        run_training(config(tmp_path, batch={"size": 100}), tmp_path, tmp_path / "run")
+    with raises(DataError, "items", "size"):
+        run_training(config(tmp_path, batch={"size": 7}, data={"together": True}), tmp_path, tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
+    name = f"folder:{squares(tmp_path / 'test', seed=0)}"  # the same squares as the training set
+    settings = config(tmp_path, report={"benchmarks": [name]})
+    with raises(DataError, "24", "0_0.png", "0_1.png", "allow_leak=True"):
+        run_training(settings, tmp_path, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    finished = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
+    assert finished.comparison is not None and finished.comparison.b.endswith("start")
+
+
+@pytest.mark.slow
+def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def counted(name: str, device: str) -> openclip_encoder.TrainableOpenClip:
+        opened.append(name)
+        return really(name, device)
+
+    really = openclip_encoder.open_openclip
+    monkeypatch.setattr(openclip_encoder, "open_openclip", counted)
+    benchmark = f"folder:{squares(tmp_path / 'test', count=4, seed=5)}"
+    settings = config(tmp_path, report={"benchmarks": [benchmark], "alphas": [0.0]}, optimiser={"steps": 1})
+    drawn = write_new_model(tmp_path / "arch", tmp_path / "drawn", 0)
+    run_training(settings.model_copy(update={"model": drawn}), tmp_path, tmp_path / "run", allow_leak=True)
+    assert opened == [drawn]
+
+
+@pytest.mark.slow
+def test_runs_of_one_process_may_differ_in_precision(tmp_path: Path) -> None:
+    for precision in ("float32", "bfloat16", "float32"):
+        run_training(config(tmp_path, precision=precision), tmp_path, tmp_path / f"run-{len(list(tmp_path.iterdir()))}")
+    first, half, again = (logged(out) for out in sorted(tmp_path.glob("run-*")))
+    assert first == again != half
+    assert [line["total"] for line in half] == pytest.approx([line["total"] for line in first], rel=0.02)
+
+
+def test_what_others_told_accelerate_is_kept_and_said(tmp_path: Path) -> None:
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+    try:
+        theirs = Accelerator(cpu=True, mixed_precision="bf16")
+        with raises(RunError, "device", "precision"):
+            run_training(config(tmp_path), tmp_path, tmp_path / "run")
+        assert theirs.mixed_precision == "bf16" and not (tmp_path / "run").exists()
+    finally:
+        AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.mark.slow
+def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> None:
+    names = [f"folder:{squares(tmp_path / 'test', seed=5)}", "demo-objects"]
+    settings = config(tmp_path, report={"benchmarks": names, "alphas": [0.0, 0.5, 1.0]})
+    result = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
+    assert result.comparison is not None and result.sweep is not None
+    assert {row.benchmark for row in result.comparison.rows} == {"folder:test", "demo-objects"}
+    assert all(row.low is not None and row.low <= row.difference <= row.high for row in result.comparison.rows)
+    assert list(result.sweep.curve) == [0.0, 0.5, 1.0]
+    # The ends of the sweep are the start and the trained model themselves.
+    group = next(row for row in result.comparison.rows if row.metric == "group_score")
+    assert result.comparison.a == result.name and group.a >= 0
+    kept = tmp_path / "run" / "wise" / f"alpha-{result.sweep.best:.2f}" / "model"
+    assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
+
+
+def test_weights_are_never_chosen_on_what_is_reported(tmp_path: Path) -> None:
+    settings = config(tmp_path, data={"validation": "demo"}, report={"benchmarks": ["demo"]})
+    with raises(DataError, "weights", "chosen"):
+        run_training(settings, tmp_path, tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_split_by_cluster_leaves_no_item_on_both_sides(tmp_path: Path) -> None:
+    settings = config(tmp_path, data={"share": 0.6, "together": True}, batch={"size": 4})
+    finished = run_training(settings, tmp_path, tmp_path / "run")
+    assert finished.state.best is not None and len(finished.state.history) == 2
+
+
+def test_a_clip_of_transformers_trains_and_loads_again(tmp_path: Path) -> None:
+    import tiny_models
+
+    folder = tiny_models.clip(tmp_path / "clip")
+    settings = config(tmp_path, model=f"hf:{folder}")
+    finished = run_training(settings, tmp_path, tmp_path / "run")
+    trained, begun = find_model(finished.name), find_model(f"hf:{folder}")
+    assert trained.fingerprint != begun.fingerprint
+    assert np.abs(trained.encode_texts(["a red square"]) - begun.encode_texts(["a red square"])).max() > 1e-4
+    fresh = config(tmp_path, model=f"new:{folder}")
+    assert find_model(run_training(fresh, tmp_path, tmp_path / "fresh").name).fingerprint not in {
+        trained.fingerprint,
+        begun.fingerprint,
+    }
+
+
+def test_what_has_no_gradients_cannot_be_trained(tmp_path: Path) -> None:
+    with raises(ModelError, "constant"):
+        run_training(config(tmp_path, model="constant"), tmp_path, tmp_path / "run")
+    with raises(ModelError, "open_clip_config.json", "folder"):
+        run_training(config(tmp_path, model="new:train"), tmp_path, tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_run_stops_when_nothing_is_better_beyond_doubt_and_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    still = {"learning_rate": 1e-12, "steps": 9}
+    settings = config(
+        tmp_path,
+        data={"validation": f"folder:{squares(tmp_path / 'valid', 6, seed=9)}"},
+        optimiser=still,
+        validation={"every": 2, "patience": 2},
+    )
+    finished = run_training(settings, tmp_path, tmp_path / "run")
+    # The first measurement is what the others are compared with; nothing moves at this rate.
+    assert [step for step, _ in finished.state.history] == [2, 4, 6]
+    assert (finished.state.stopped, finished.state.step) == (True, 6)
+    assert read_record(tmp_path / "run").steps == 6
+
+    def stop(stage: str, done: int, _total: int, _note: str = "") -> None:
+        if (stage, done) == ("steps", 5):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_training(settings, tmp_path, tmp_path / "stopped", progress=stop)
+    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).state == finished.state
+    assert (tmp_path / "run" / "log.jsonl").read_bytes() == (tmp_path / "stopped" / "log.jsonl").read_bytes()
+    # A run that has stopped takes no further step.
+    assert run_training(settings, tmp_path, tmp_path / "run", resume=True).state == finished.state

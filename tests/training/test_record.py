@@ -1,0 +1,245 @@
+"""A finished run has a record that says all, a card that is read from it, and curves of what was measured."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from training_sets import config, logged, squares
+
+from facts import raises
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.stats.intervals import wilson
+from tellapart.training.data.leaks import Leak
+from tellapart.training.model_card import model_card
+from tellapart.training.record import TrainRecord, read_record, write_record
+from tellapart.training.report.curves import TrainingChart, log_charts, svg, sweep_chart, write_curves
+from tellapart.training.run_files import RunFiles
+from tellapart.training.sweep import Sweep
+from tellapart.training.training_run import FinishedRun, run_training
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, FinishedRun]]:
+    """A run on squares, some left over to choose by, reported on others, with a sweep."""
+    import torch
+
+    folder, threads = tmp_path_factory.mktemp("record"), torch.get_num_threads()
+    torch.set_num_threads(1)
+    name = f"folder:{squares(folder / 'test', seed=5)}"
+    settings = config(
+        folder,
+        data={"share": 0.7, "together": True},
+        batch={"size": 4},
+        report={"benchmarks": [name], "alphas": [0.0, 0.5, 1.0], "licence": "mit"},
+    )
+    yield folder, run_training(settings, folder, folder / "run", allow_leak=True)
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.slow
+def test_the_record_says_what_was_told_and_what_came_of_it(run: tuple[Path, FinishedRun]) -> None:
+    folder, finished = run
+    record = read_record(folder / "run")
+    assert record == finished.record
+    assert record.config["optimiser"]["weight_decay"] == 0.1  # type: ignore[index,call-overload]
+    assert record.fingerprint == json.loads((folder / "run" / "run.json").read_text())["fingerprint"]
+    assert record.data.validation is not None
+    assert record.data.rows == record.data.images == 2 * record.data.items == 24 - 2 * record.data.validation
+    assert (record.steps, len(record.history)) == (4, 2)
+    assert (record.comparison, record.sweep) == (finished.comparison, finished.sweep)
+    assert record.machine.cores > 0 and "torch" in record.versions and record.seconds > 0
+    assert [leak.benchmark for leak in record.leaks] == [f"folder:{folder / 'test'}"]
+
+
+@pytest.mark.slow
+def test_the_card_in_the_models_folder_is_that_of_the_record(run: tuple[Path, FinishedRun]) -> None:
+    folder, finished = run
+    assert finished.record is not None and finished.comparison is not None
+    card = (folder / "run" / "model" / "README.md").read_text(encoding="utf-8")
+    assert card == model_card(read_record(folder / "run"))
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    matter = yaml.safe_load(card.split("---\n")[1])
+    assert matter["license"] == "mit" and "itc" in matter["tags"] and "base_model" not in matter
+    for row in finished.comparison.rows:
+        assert f"| {row.metric} | {row.n:,} | {100 * row.b:.2f} | {100 * row.a:.2f} | " in card
+    assert "| `optimiser.learning_rate` | `0.001` |" in card
+    assert f"is\n`{finished.record.start}`." in card and len(finished.record.start) == 64
+    chosen_by = f"{100 * finished.state.best:.2f} % on {finished.record.data.validation} items held out"  # type: ignore[operator]
+    assert f"measurements on a validation set, with group\\_score {chosen_by} of the training data" in card
+    assert f"Pareto-best is {finished.record.sweep.best:.2f}" in card  # type: ignore[union-attr]
+    for header, rule in re.findall(r"^(\|.*\|)\n(\|[-:|]+\|)$", card, re.MULTILINE):
+        assert header.count("|") == rule.count("|")
+
+
+def changed(record: TrainRecord, **changes: object) -> TrainRecord:
+    return TrainRecord.model_validate({**record.model_dump(), **changes})
+
+
+def compared(low: float, high: float, name: str = "cifar10", **tests: object) -> Comparison:
+    tested: dict[str, Any] = {"p": 0.01, "p_holm": 0.02, "test": "exact McNemar", "detectable": None, **tests}
+    row = MetricComparison(
+        benchmark=name,
+        metric="accuracy",
+        n=100,
+        a=0.5,
+        b=0.6,
+        difference=-0.1,
+        low=low,
+        high=high,
+        method="bootstrap",
+        only_a=1,
+        only_b=11,
+        **tested,
+    )
+    return Comparison(a="after", b="before", rows=(row,), unshared=("valse",))
+
+
+def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, FinishedRun]) -> None:
+    record = run[1].record
+    assert record is not None
+    lost = model_card(changed(record, comparison=compared(-0.2, -0.01)))
+    assert "Forgotten beyond doubt (the interval lies below 0): cifar10 accuracy." in lost
+    assert "Measured on one side alone, and so not compared: valse." in lost
+    assert "lies below 0): nothing." in model_card(changed(record, comparison=compared(-0.2, 0.01)))
+    assert "lies above 0): cifar10 accuracy." in model_card(changed(record, comparison=compared(0.01, 0.2)))
+    shared = model_card(changed(record, leaks=(Leak("demo", ("a_b.png",), (), 600),)))
+    assert "**Training images are pictures of what is reported** (`--allow-leak`)" in shared
+    assert r"| demo | 600 | 1: a\_b.png | 0 |" in shared
+    bare = record.model_dump()
+    bare["config"] |= {
+        "report": {"benchmarks": [], "alphas": [], "licence": None},
+        "model": "openai/clip-vit-base-patch32",
+    }
+    bare |= {"comparison": None, "sweep": None, "leaks": (), "best": None, "limit": 4, "resumed": True, "ranks": 2}
+    card = model_card(TrainRecord.model_validate(bare))
+    assert "license: unknown\nbase_model: openai/clip-vit-base-patch32\n" in card
+    assert "what it lost elsewhere is not known" in card
+    assert "there was no validation set. It is a smoke run, stopped by `--limit 4`." in card
+    assert "s since it was resumed on" in card and ", 2 ranks;" in card
+    assert "No benchmark is reported" in card
+    assert "pipeline_tag: zero-shot-image-classification" in card
+    bare["config"] |= {"loss": {"name": "eqsim-itm"}, "matching": {"negatives": 2}, "reading": "itm"}
+    card = model_card(TrainRecord.model_validate(bare))
+    assert "pipeline_tag" not in card and "| `matching.negatives` | `2` |" in card and "| `reading` | `itm` |" in card
+
+
+def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card(run: tuple[Path, FinishedRun]) -> None:
+    record = run[1].record
+    assert record is not None
+    floor = {"p": 1 / 10_001, "p_holm": 2 / 10_001, "test": "cluster sign flips"}
+    drawn = changed(record, comparison=compared(-0.2, -0.01, flips=10_000, **floor))
+    assert "-10.00 [-20.0, -1.0] | <= 0.0002 |" in model_card(drawn)
+    assert "-10.00 [-20.0, -1.0] | 0.02 |" in model_card(changed(record, comparison=compared(-0.2, -0.01)))
+
+
+def test_a_start_of_a_hub_model_keeps_its_whole_fingerprint(run: tuple[Path, FinishedRun]) -> None:
+    record = run[1].record
+    assert record is not None
+    start = f"tellapart:huggingface:itc:1:{'0123456789abcdef' * 4}"
+    assert f"`{start}`" in model_card(changed(record, start=start))
+
+
+def test_a_validation_value_names_its_metric_and_its_items(run: tuple[Path, FinishedRun]) -> None:
+    record = run[1].record
+    assert record is not None and record.data.validation_metric == "group_score"
+    data = {**record.data.model_dump(), "validation": 1200}
+    left_over = "group_score 68.75 % on 1,200 items held out of the training data (data.share)"
+    assert changed(record, best=0.6875, data=data).describe_validation() == left_over
+    config = {**record.config, "data": {"train": ["a"], "validation": "folder:sets/mine"}}
+    named = changed(record, best=0.6875, data=data, config=config)
+    assert named.describe_validation() == "group_score 68.75 % on 1,200 items of folder:sets/mine"
+    older = {key: value for key, value in data.items() if key != "validation_metric"}  # before 0.2 it was not kept
+    assert "metric 68.75 % on 1,200 items of" in str(changed(named, data=older).describe_validation())
+    assert changed(record, best=None).describe_validation() is None
+
+
+def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) -> None:
+    record = run[1].record
+    assert record is not None
+    card = model_card(changed(record, comparison=compared(-0.2, 0.2, "a|b\n# <script>`")))
+    assert r"| a\|b # \<script\>\` | accuracy | 100 |" in card
+    bare = record.model_dump()
+    bare["config"]["model"] = "local-dir:x`\n---\n|y"
+    assert "from `local-dir:x' --- \\|y`" in model_card(TrainRecord.model_validate(bare))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{", ("record.json", "JSON")), ("{}", ("record.json", "'config'"))],
+)
+def test_a_record_that_is_damaged_is_said(tmp_path: Path, content: str, said: str | tuple[str, ...]) -> None:
+    (tmp_path / "record.json").write_text(content)
+    with raises(RunError, said):
+        read_record(tmp_path)
+    with raises(RunError, "record.json", "folder"):
+        read_record(tmp_path / "gone")
+
+
+def test_a_record_that_is_written_anew_is_the_same(run: tuple[Path, FinishedRun], tmp_path: Path) -> None:
+    record = run[1].record
+    assert record is not None
+    write_record(tmp_path, record)
+    assert (tmp_path / "record.json").read_bytes() == (run[0] / "run" / "record.json").read_bytes()
+
+
+def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, FinishedRun]) -> None:
+    folder, finished = run
+    written = write_curves(RunFiles(folder / "run"), finished.sweep)
+    assert [path.relative_to(folder / "run").as_posix() for path in written] == ["log.svg", "wise/curve.svg"]
+    loss, chosen, rate = log_charts(folder / "run" / "log.jsonl")
+    steps = [line for line in logged(folder / "run") if "total" in line]
+    assert loss.lines["total"] == [(line["step"], line["total"]) for line in steps]
+    assert finished.record is not None
+    assert chosen.lines == {"group_score": [(step, 100 * value) for step, value in finished.record.history]}
+    measured = finished.record.data.validation
+    assert measured is not None
+    for (step, low, high), (at, value) in zip(chosen.ranges, finished.record.history, strict=True):
+        expected = wilson(round(value * measured), measured)
+        assert (step, low, high) == (at, pytest.approx(100 * expected.low), pytest.approx(100 * expected.high))
+    assert rate.lines["learning_rate"] == [(line["step"], line["learning_rate"]) for line in steps]
+    assert written[0].read_text(encoding="utf-8").count('class="range s0"') == len(chosen.ranges) > 0
+    for path, lines in zip(written, (len(loss.lines) + 2, 1), strict=True):
+        drawn = ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314  (written here)
+        assert len(drawn.findall(f".//{SVG}polyline")) == lines
+        assert not drawn.findall(f".//{SVG}script")
+
+
+def test_a_point_is_drawn_where_its_value_lies_between_the_ticks() -> None:
+    drawn = svg(
+        [TrainingChart("a <b>", "alpha", {"one & all": [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0)]}, (0.5, "best"))]
+    )
+    tree = ElementTree.fromstring(drawn)  # noqa: S314  (written here)
+    points = tree.find(f".//{SVG}polyline").get("points").split()  # type: ignore[union-attr]
+    (x0, y0), (x1, y1), (x2, y2) = (map(float, point.split(",")) for point in points)
+    assert (x0, x2) == (62, 622) and x1 == 342  # the axis from end to end
+    assert y0 > y1 > y2 and y0 - y1 == pytest.approx(y1 - y2, abs=0.02)
+    marks = [path.get("d") for path in tree.findall(f".//{SVG}path") if path.get("class") == "best"]
+    assert any(mark is not None and mark.startswith("M342") for mark in marks)
+    texts = ["".join(text.itertext()) for text in tree.iter(f"{SVG}text")]
+    assert {"a <b>", "one & all", "best", "alpha", "0", "20", "40", "60", "80", "100"} <= set(texts)
+
+
+def test_long_logs_are_thinned_to_means_and_flat_ones_are_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f'{{"step": {k}, "total": {k % 2}}}\n' for k in range(1, 1001)))
+    (chart,) = log_charts(path)
+    assert len(chart.lines["total"]) == 200
+    assert {y for _, y in chart.lines["total"]} == {2 / 5, 3 / 5}
+    flat = Sweep(tuple("abcdefghij"), {0.0: (0.0,) * 10}, 0.0, "x")
+    assert svg([sweep_chart(flat)]).count("stroke-dasharray=") == 4  # two of ten lines and their keys
+    for damaged in ('{"st', '{"step": 2, "total": 2.0, "total": 3.0}', '{"step": 2, "total": NaN}', "[" * 9_000):
+        path.write_text(f'{{"step": 1, "total": 2.0}}\n{damaged}')
+        with raises(RunError, "log.jsonl", "log.jsonl:2", "resume=True"):
+            log_charts(path)
+    path.write_text('{"step": 1, "total": [2.0]}\n')
+    with raises(RunError, "log.jsonl", "'total'"):
+        log_charts(path)

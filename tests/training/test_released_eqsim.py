@@ -1,0 +1,131 @@
+"""EqSim on FIBER and METER: the presets' sums are those of their losses, and tiny runs learn and resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training_sets import logged, toml, weights
+
+from facts import raises
+from tellapart.errors import DataError, ModelError
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import DualEncoder
+from tellapart.models.torch.backend import import_torch
+from tellapart.training.config import TrainConfig, read_config
+from tellapart.training.data.batch_order import BatchOrder
+from tellapart.training.data.rows import read_rows
+from tellapart.training.encoders.fusion_encoder import open_fusion
+from tellapart.training.training_run import run_training
+
+pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
+
+import reference_losses as reference
+from tiny_native import released_eqsim
+
+pytestmark = pytest.mark.slow
+
+torch = import_torch()
+
+PARTS = {
+    "fiber": {"true", "wrong_text", "wrong_image", "eqsim.itc", "eqsim.v1", "eqsim.v2"},
+    "meter": {"rank", "v1", "v2", "itm.true", "itm.wrong_text", "itm.wrong_image"},
+}
+#: Of the contrastive logits, where FIBER's file names none and in the tiny one.
+SCALE = 1 / 0.07
+
+
+def settings(folder: Path, family: str, **changes: Any) -> TrainConfig:
+    folder.mkdir(exist_ok=True)
+    values = released_eqsim(folder, family)
+    for key, value in changes.items():
+        values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
+    (folder / "run.toml").write_text(toml(values), encoding="utf-8")
+    return read_config(folder / "run.toml")
+
+
+FAMILIES = pytest.mark.parametrize("family", ["fiber", "meter"])
+
+
+@FAMILIES
+def test_a_run_of_the_preset_learns(tmp_path: Path, family: str) -> None:
+    more = {"steps": 40, "learning_rate": {"fiber": 1e-2, "meter": 1e-3}[family], "epsilon": 1e-8}
+    made = settings(tmp_path, family, optimiser=more, data={"augment": "none"}, validation={"every": 100})
+    run_training(made, tmp_path, tmp_path / "run")
+    lines = [line for line in logged(tmp_path / "run") if "total" in line]
+    assert np.mean([line["total"] for line in lines[-8:]]) < 0.9 * np.mean([line["total"] for line in lines[:8]])
+    assert lines[0]["total"] == pytest.approx(sum(v for k, v in lines[0].items() if k in PARTS[family]), rel=1e-5)
+
+
+@FAMILIES
+@pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
+def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path: Path, family: str) -> None:
+    made = settings(tmp_path, family, dropout={'"*.output.dense"': 0.1})  # as published; augmented, too
+    run_training(made, tmp_path, tmp_path / "whole")
+
+    def stop(stage: str, done: int, _total: int, _note: str = "") -> None:
+        if (stage, done) == ("steps", 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_training(made, tmp_path, tmp_path / "stopped", progress=stop)
+    run_training(made, tmp_path, tmp_path / "stopped", resume=True)
+    for name in ("log.jsonl", "model/model.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+    without = settings(tmp_path / "other", family)
+    run_training(without, tmp_path / "other", tmp_path / "plain")
+    assert logged(tmp_path / "plain")[0]["total"] != logged(tmp_path / "whole")[0]["total"]
+
+
+def test_eqsim_is_added_on_the_contrastive_matrix_of_each_part(tmp_path: Path) -> None:
+    changed = {"also.eqsim.as_released": False, "also.eqsim.variant": "v2-all", "also.eqsim.alpha": 0.0}
+    made = settings(tmp_path, "fiber", loss=changed | {"also.eqsim.factor": 0.5}, data={"augment": "none"})
+    run_training(made, tmp_path, tmp_path / "run")
+    line, sums = logged(tmp_path / "run")[0], {"itc": 0.0, "v1": 0.0, "v2": 0.0}
+    model = find_model(made.model, ModelOptions(reading="itc"))
+    assert isinstance(model, DualEncoder)
+    rows = read_rows(made.data.train, tmp_path)
+    options: dict[str, Any] = {"alpha": 0.0, "beta": 0.5, "k": 8, "variant": "v2-all", "normalise": "batch"}
+    for part in range(2):  # of the first step
+        numbers = BatchOrder(rows, 8, 0).batch(part, parts=2)
+        images = model.encode_images([rows.pixels(n) for n in numbers]).astype(np.float64)
+        cosines = images @ model.encode_texts([rows.rows[n].caption for n in numbers]).astype(np.float64).T
+        ids = rows.image_ids[numbers]
+        found = reference.eqsim(cosines, SCALE, ids[:, None] == ids[None, :], **options)
+        sums = {name: value + found[name] for name, value in sums.items()}
+    for name, value in sums.items():
+        assert line[f"eqsim.{name}"] == pytest.approx(0.5 * value / 2, rel=1e-4, abs=1e-7)
+    assert line["eqsim.v2"] > 0
+
+
+@FAMILIES
+def test_two_heads_read_one_pass_and_a_frozen_one_stays(tmp_path: Path, family: str) -> None:
+    made = settings(tmp_path, family, data={"augment": "none"})
+    rows = read_rows(made.data.train, tmp_path)
+
+    def logits(reading: str, *also: str) -> Any:
+        opened = open_fusion(made.model, "cpu", reading, also=also)
+        fusion: Any = opened.module
+        images = fusion.images([opened.image(rows.pixels(n)) for n in range(4)])
+        return fusion.join(images, fusion.texts(opened.tokens([row.caption for row in rows.rows[:4]]))).detach()
+
+    both, rank, itm = logits("rank", "itm"), logits("rank"), logits("itm")
+    assert both.shape == (4, 2)
+    torch.testing.assert_close(both, torch.cat([rank, itm], dim=1), rtol=1e-5, atol=1e-6)
+    with raises(ModelError, "'vqa'"):
+        logits("rank", "vqa")
+    if family == "meter":
+        run_training(made, tmp_path, tmp_path / "run")
+        before, after = open_fusion(made.model, "cpu", "rank").module.model.state_dict(), weights(tmp_path / "run")  # type: ignore[union-attr]
+        moved = {name for name, value in after.items() if float((value - before[name]).abs().max()) > 0}
+        assert "rank_output.weight" in moved and "itm_score.fc.weight" not in moved
+
+
+def test_a_contrastive_loss_needs_towers_and_dropout_a_part(tmp_path: Path) -> None:
+    with raises(ModelError, "loss.also.itc", "loss", "model"):
+        run_training(settings(tmp_path, "meter", loss={"also.itc.factor": 1.0}), tmp_path, tmp_path / "run")
+    with raises(DataError, "model", "'*norm9*'", "model"):
+        run_training(settings(tmp_path / "other", "meter", dropout={'"*norm9*"': 0.1}), tmp_path, tmp_path / "else")

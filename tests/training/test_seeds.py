@@ -1,0 +1,201 @@
+"""Seeds are runs of their own, kept when they are done; what is said over them is scipy's, paired by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from training_sets import config, squares, table, toml
+
+from facts import check_facts, raises
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.records.timing_record import Machine
+from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
+from tellapart.training.seeds import between, over_seeds, paired_by_seed, read_seeds, train_seeds
+from tellapart.training.training_run import FinishedRun
+
+SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=6)
+
+
+def made(seed: int, after: Sequence[float], before: Sequence[float], names: str = "ab", **changes: Any) -> TrainRecord:
+    """A record whose metrics have these values in the trained model and in its start."""
+    rows = tuple(
+        MetricComparison(
+            benchmark=name,
+            metric="group_score",
+            n=100,
+            a=a,
+            b=b,
+            difference=a - b,
+            low=None,
+            high=None,
+            method="bootstrap",
+            only_a=0,
+            only_b=0,
+            p=1.0,
+            p_holm=1.0,
+            test="exact McNemar",
+            detectable=None,
+        )
+        for name, a, b in zip(names, after, before, strict=False)
+    )
+    told = {"name": "made", "seed": seed, **changes}
+    return TrainRecord(
+        config=told,
+        fingerprint="0",
+        start="1",
+        model=f"local-dir:{seed}",
+        started="2026-01-01T00:00:00+00:00",
+        seconds=1.0,
+        resumed=False,
+        ranks=1,
+        versions={},
+        machine=Machine(processor="x", cores=1, system="x"),
+        data=DataRecord(rows=1, images=1, items=1, fingerprint="0"),
+        steps=1,
+        best_step=1,
+        best=None,
+        history=(),
+        comparison=Comparison(a="a", b="b", rows=rows),
+    )
+
+
+@settings(max_examples=30)  # scipy tries every sign where differences tie
+@given(SCORES)
+def test_the_tests_are_those_of_scipy_on_the_differences(values: list[tuple[int, int]]) -> None:
+    from scipy.stats import t
+
+    a, b = (np.array(side) / 100 for side in zip(*values, strict=True))
+    low, high, p, ranks = paired_by_seed(a.tolist(), b.tolist())
+    changes = a - b
+    if np.ptp(changes) < 1e-12:
+        assert (low, high, p) == (None, None, None)
+        assert ranks is not None
+        return
+    # The same by hand: Student's t of the mean difference.
+    error = changes.std(ddof=1) / np.sqrt(len(changes))
+    quantile = t.ppf(0.975, len(changes) - 1)
+    assert low == pytest.approx(changes.mean() - quantile * error)
+    assert high == pytest.approx(changes.mean() + quantile * error)
+    assert p == pytest.approx(2 * t.sf(abs(changes.mean() / error), len(changes) - 1))
+    assert (low is not None and high is not None and low * high > 0) == (p is not None and p < 0.05)
+    assert ranks is not None and 0 < ranks <= 1
+    assert paired_by_seed(b.tolist(), a.tolist())[2:] == pytest.approx((p, ranks))
+
+
+def test_signed_ranks_of_a_few_seeds_are_counted_by_hand() -> None:
+    # All of five differences are positive: two of the 32 signs are as extreme.
+    assert paired_by_seed([0.2, 0.4, 0.7, 0.5, 0.9], [0.1, 0.2, 0.3, 0.0, 0.1])[3] == pytest.approx(2 / 32)
+    assert paired_by_seed([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]) == (None, None, None, 1.0)
+
+
+def test_over_seeds_gives_means_spread_and_the_start() -> None:
+    result = over_seeds([made(s, (0.5 + 0.1 * s, 0.3), (0.4, 0.3)) for s in range(3)])
+    first, second = result
+    assert (first.benchmark, first.seeds, first.other) == ("a", 3, pytest.approx(0.4))
+    assert (first.mean, first.sd, first.difference) == pytest.approx((0.6, 0.1, 0.2))
+    assert first.p is not None and first.p_holm == first.p  # the only row with a test
+    assert (second.difference, second.low, second.p, second.p_holm, second.p_ranks) == (0.0, None, None, None, 1.0)
+    (alone,) = over_seeds([made(0, (0.5,), (0.4,))])
+    assert (alone.sd, alone.p, alone.p_ranks, alone.mean) == (None, None, None, 0.5)
+
+
+def test_many_metrics_are_corrected_together() -> None:
+    records = [made(s, (0.5 + 0.01 * s, 0.4 + 0.02 * s), (0.4, 0.35)) for s in range(5)]
+    result = over_seeds(records)
+    ps = sorted(row.p for row in result if row.p is not None)
+    assert sorted(row.p_holm for row in result if row.p_holm is not None) == pytest.approx(
+        [min(1, 2 * ps[0]), max(min(1, 2 * ps[0]), ps[1])]
+    )
+
+
+def test_two_configurations_are_paired_on_the_seeds_that_both_have() -> None:
+    first = [made(s, (0.6 + 0.01 * s,), (0,)) for s in (1, 2, 3, 4)]
+    second = [made(s, (0.5 + 0.02 * s,), (0,)) for s in (3, 2, 9)]
+    (row,) = between(first, second)
+    assert (row.seeds, row.mean, row.other) == (2, pytest.approx(0.625), pytest.approx(0.55))
+    assert row.p == pytest.approx(paired_by_seed([0.62, 0.63], [0.54, 0.56])[2])
+    with raises(RunError, "1, 2, 3, 4", "9", "share"):
+        between(first, second[2:])
+    with raises(RunError, "benchmark", "report"):
+        between(first, [made(1, (0.5,), (0,), names="z")])
+
+
+def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path: Path) -> None:
+    for seed in (107, 9, 1000):
+        (tmp_path / f"seed-{seed:03d}").mkdir()
+        write_record(tmp_path / f"seed-{seed:03d}", made(seed, (0.5,), (0.4,)))
+    assert [record.config["seed"] for record in read_seeds(tmp_path)] == [9, 107, 1000]
+    with raises(RunError, "seeds", "folder"):
+        read_seeds(tmp_path / "gone")
+
+
+def test_only_what_is_not_done_is_trained_again(tmp_path: Path) -> None:
+    told = config(tmp_path)
+    trained: list[int] = []
+
+    def once(one: Any, folder: Path) -> FinishedRun:
+        trained.append(one.seed)
+        if one.seed == 2 and len(trained) == 3:
+            raise KeyboardInterrupt
+        folder.mkdir(parents=True, exist_ok=True)
+        record = made(one.seed, (0.5,), (0.4,)).model_copy(update={"config": one.model_dump(mode="json")})
+        write_record(folder, record)
+        return FinishedRun("x", None, False, record=record)  # type: ignore[arg-type]
+
+    with pytest.raises(KeyboardInterrupt):
+        train_seeds(told, tmp_path / "out", 4, once)
+    result = train_seeds(told, tmp_path / "out", 4, once, resume=True)
+    assert trained == [0, 1, 2, 2, 3]
+    assert [record.config["seed"] for record in result] == [0, 1, 2, 3]
+    # Another configuration or limit is not what was trained: `start` decides what is to be said of it.
+    train_seeds(config(tmp_path, optimiser={"weight_decay": 0.0}), tmp_path / "out", 1, once, resume=True)
+    train_seeds(told, tmp_path / "out", 1, once, resume=True, limit=3)
+    assert trained[5:] == [0, 0]
+
+
+def test_seeds_on_different_data_are_no_sample(tmp_path: Path) -> None:
+    told = config(tmp_path)
+
+    def once(one: Any, folder: Path) -> FinishedRun:
+        data = DataRecord(rows=1, images=1, items=1, fingerprint=str(one.seed // 2))
+        record = made(one.seed, (0.5,), (0.4,)).model_copy(update={"data": data})
+        return FinishedRun("x", None, False, record=record)  # type: ignore[arg-type]
+
+    with raises(RunError, "seed-002", "trained"):
+        train_seeds(told, tmp_path / "out", 3, once)
+
+
+@pytest.mark.slow
+def test_the_command_trains_resumes_and_compares(tmp_path: Path, command: Callable[..., Any]) -> None:
+    name = f"folder:{squares(tmp_path / 'test', seed=5)}"
+    values = table(tmp_path, report={"benchmarks": [name]}, optimiser={"steps": 2}, seed=7)
+    (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
+    arguments = ("train", tmp_path / "run.toml", "--out", tmp_path / "a", "--allow-leak")
+    ran = command(*arguments, "--seeds", 2, "--json")
+    assert ran.code == 0, ran.err
+    assert (ran.json["seeds"], ran.json["against"]) == ([7, 8], None)
+    records = [read_record(tmp_path / "a" / f"seed-00{seed}") for seed in (7, 8)]
+    rows = {row["metric"]: row for row in ran.json["start"]}
+    for row in records[0].comparison.rows:  # type: ignore[union-attr]
+        seconds = records[1].comparison.rows  # type: ignore[union-attr]
+        other = next(each for each in seconds if each.metric == row.metric)
+        assert rows[row.metric]["mean"] == pytest.approx((row.a + other.a) / 2)
+    assert (tmp_path / "a" / "seed-007" / "log.svg").is_file()
+    assert (tmp_path / "a/seed-007/model/README.md").is_file()
+    again = command(*arguments, "--seeds", 2, "--resume", "--against", tmp_path / "a")
+    assert again.code == 0, again.err
+    assert "2 seeds, percent" in again.out and again.out.count("group_score") == 2
+    assert [read_record(tmp_path / "a" / f"seed-00{seed}") for seed in (7, 8)] == records  # nothing ran again
+    refused = command(*arguments, "--seeds", 2)
+    assert refused.code != 0
+    check_facts(refused.err, "--resume", "run")
+    alone = command(*arguments, "--against", tmp_path / "a")
+    assert alone.code != 0
+    check_facts(alone.err, "--against", "--seeds", "N")

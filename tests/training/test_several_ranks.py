@@ -1,0 +1,192 @@
+"""Two ranks under torchrun: the numbers of one, and one clear error in both, whichever of them it happened in."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_fusion import MODELS as LIBRARY
+from tiny_native import MAKE, native, released_eqsim
+from training_sets import far, logged, squares, table, toml, weights
+
+from tellapart.training.config import read_config
+from tellapart.training.data.batch_order import BatchOrder
+from tellapart.training.data.rows import read_rows
+from tellapart.training.record import read_record
+from tellapart.training.seeds import over_seeds, train_seeds
+from tellapart.training.training_run import run_training
+
+pytestmark = [
+    pytest.mark.slow,  # the two ranks start once for all that is asked here, which takes most of the time
+    pytest.mark.skipif(find_spec("transformers") is None, reason="fusion encoders need the extra 'models'"),
+]
+
+MODELS = LIBRARY | {name: partial(native, family=name) for name in MAKE}
+EQSIM = {"name": "eqsim", "variant": "v2-all", "normalise": "none", "alpha": 0.0}
+DUAL: dict[str, Any] = {"loss": EQSIM, "data": {"negative_captions": 0, "validation": "folder:train"}}
+FUSION: dict[str, Any] = {
+    "loss": {"name": "eqsim-itm", "alpha": 0.0},
+    "optimiser": {"steps": 3},
+    "matching": {"negatives": 2},
+    "reading": "itm",
+}
+SEEDS: dict[str, Any] = {"optimiser": {"steps": 2}, "data": {"train": ["folder:seeded"]}, "seed": 7}
+Said = tuple[dict[str, Any], dict[str, Any]]
+
+
+def read_by_the_second(folder: Path) -> Path:
+    """The image that the second of two ranks reads first."""
+    rows = read_rows([str(folder)], Path())
+    return rows.rows[BatchOrder(rows, 8, 0).batch(0, 1, 2)[0]].image
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Configurations, and what they name."""
+    folder = tmp_path_factory.mktemp("ranks")
+    SEEDS["report"] = {"benchmarks": [f"folder:{squares(folder / 'test', seed=1)}"]}
+    for name in ("seeded", "broken"):
+        squares(folder / name)
+    image = read_by_the_second(folder / "broken")
+    image.write_bytes(image.read_bytes()[:-60])
+    settings: dict[str, dict[str, Any]] = {
+        "dual": DUAL,
+        "seeds": SEEDS,
+        "leak": {"report": {"benchmarks": [f"folder:{squares(folder / 'leak-test')}"]}},
+        "image": {"data": {"train": ["folder:broken"]}},
+        "full": {},
+        "unforeseen": {},
+        "diverged": {"optimiser": {"learning_rate": 1e30}},
+    }
+    settings |= {name: {**FUSION, "model": made(folder / f"{name}-model")} for name, made in MODELS.items()}
+    for name, changes in settings.items():
+        (folder / f"{name}.toml").write_text(toml(table(folder, **changes)), encoding="utf-8")
+    for family in MAKE:
+        values = released_eqsim(folder, family) | {"name": f"{family}-eqsim"}
+        (folder / f"{family}-eqsim.toml").write_text(toml(values), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def said(folder: Path) -> Said:
+    """What both ranks say of everything, in one go: most of the time goes into starting them."""
+    program = Path(__file__).with_name("several_ranks_program.py")
+    done = subprocess.run(  # noqa: PLW1510  (its own words are shown below)
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", program, folder],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"},
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads((folder / f"said-{rank}.json").read_text()) for rank in (0, 1))
+    return first, second
+
+
+def near(one: Path, other: Path, relative: float = 1e-4) -> None:
+    """Two runs have the same log and weights, beyond rounding."""
+    for line, same in zip(logged(one), logged(other), strict=True):
+        assert line == pytest.approx(same, rel=relative, abs=1e-5)
+    assert far(weights(one), weights(other)) < 2e-5
+
+
+def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) -> None:
+    run_training(read_config(folder / "dual.toml"), folder, folder / "dual-alone")
+    near(folder / "dual-alone", folder / "dual")
+    assert [each["dual"]["out"].count("measure with:") for each in said] == [1, 0]
+    assert [each["dual"]["code"] for each in said] == [0, 0]
+    assert read_record(folder / "dual").ranks == 2
+
+
+@pytest.mark.parametrize("name", [*MODELS, *(f"{family}-eqsim" for family in MAKE)])
+@pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
+def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: str) -> None:
+    run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
+    # FIBER's tiny tower has norms over four numbers: of rounding they make 1 % of the third step's gradient.
+    near(folder / f"{name}-alone", folder / f"{name}", 2e-2 if name.startswith("fiber") else 1e-4)
+    assert [each[name] for each in said] == ["", ""]
+
+
+def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(said: Said, folder: Path) -> None:
+    first, second = (each["seeds"] for each in said)
+    assert [call["code"] for call in (*first, *second)] == [0] * 4, first + second
+    assert [call["out"] for call in second] == ["", ""]
+    result, again = (json.loads(call["out"]) for call in first)
+    assert result["seeds"] == [7, 8] and again == result
+    settings = read_config(folder / "seeds.toml")
+    records = train_seeds(
+        settings, folder / "seeds-alone", 2, lambda each, out: run_training(each, folder, out, allow_leak=True)
+    )
+    for row, alone in zip(result["start"], over_seeds(records), strict=True):
+        assert (row["metric"], row["seeds"]) == (alone.metric, 2)
+        assert (row["mean"], row["other"]) == pytest.approx((alone.mean, alone.other))
+    for seed in ("seed-007", "seed-008"):
+        near(folder / "seeds" / seed, folder / "seeds-alone" / seed)
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "message"),
+    [
+        ("leak", 2, r"error: folder:.*leak-test: 24 training images are its pictures to the pixel .*--allow-leak\n"),
+        ("odd", 2, r"error: .*seeds: seed-009 trained on other data than the rest; delete what is out of date.*\n"),
+    ],
+)
+def test_a_command_that_is_refused_on_the_first_rank_ends_alike_on_both(
+    said: Said, what: str, code: int, message: str
+) -> None:
+    first, second = (each[what] for each in said)
+    assert first == second
+    assert (first["code"], first["out"]) == (code, "")
+    assert re.fullmatch(message, first["err"])
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("image", r"DataError: rank 1: .*/broken/images/.*\.png.*"),
+        ("elsewhere", r"DataError: rank 1: .*nowhere/train.*"),
+        (
+            "full",
+            r"RunError: .*full/start: cannot be written \(.*[Ff]ile too large.*go on with --resume",
+        ),
+        ("claimed", r"RunError: .*dual holds this run already; add --resume to go on with it.*"),
+        (
+            "unseen",
+            r"RunError: rank 1: .*unseen/checkpoints: the last .* is None here and step-00000004 for rank 0; .*",
+        ),
+        ("diverged", r"RunError: .*training has diverged; lower optimiser.learning_rate.*"),
+    ],
+)
+def test_an_error_of_one_rank_is_raised_in_both(said: Said, what: str, message: str) -> None:
+    first, second = (each[what] for each in said)
+    assert first == second
+    assert re.fullmatch(message, first)
+
+
+def test_a_rank_that_is_gone_is_said(said: Said) -> None:
+    assert (
+        said[0]["lost"]
+        == "RunError: another rank ended, and says why itself; go on with resume=True once that is mended"
+    )
+
+
+def test_an_error_that_nobody_foresaw_keeps_its_own_class_where_it_happened(said: Said) -> None:
+    assert [each["unforeseen"] for each in said] == ["ValueError: steps 1/4", "RunError: ValueError: steps 1/4"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system lists no threads")
+def test_a_run_that_is_done_leaves_no_thread_but_those_of_the_gradients(said: Said) -> None:
+    assert [each["exchanging"] for each in said] == [2, 2]
+
+
+def test_the_others_wait_for_the_first_rank_longer_than_for_a_gradient(said: Said) -> None:
+    for work, gradient in (each["patience"] for each in said):
+        assert work >= 7 * 86_400 > 3600 >= gradient

@@ -1,0 +1,106 @@
+"""Small sets to train on, architectures without weights, and configurations."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from tellapart.data.folder import write_pair_set
+from tellapart.data.item import Item
+from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.training.config import TrainConfig
+
+COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "grey": (120, 120, 120)}
+
+OPEN_CLIP = {
+    "model_cfg": {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 16, "layers": 1, "width": 16, "patch_size": 8, "head_width": 8},
+        "text_cfg": {"context_length": 24, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
+    },
+    "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
+}
+
+
+def squares(folder: Path, count: int = 12, *, seed: int = 0) -> Path:
+    """A pair set: two pictures of two squares each, whose colours change places."""
+    rng = np.random.default_rng(seed)
+    items, images = [], {}
+    for k in range(count):
+        first, second = rng.choice(list(COLOURS), 2, replace=False)
+        names = (f"images/{k}_0.png", f"images/{k}_1.png")
+        for name, (left, right) in zip(names, ((first, second), (second, first)), strict=True):
+            pixels = rng.integers(0, 40, (16, 16, 3)).astype(np.uint8)
+            pixels[4:12, :8] += np.array(COLOURS[left], np.uint8)
+            pixels[4:12, 8:] += np.array(COLOURS[right], np.uint8)
+            file = io.BytesIO()
+            Image.fromarray(pixels).save(file, "PNG")
+            images[name] = file.getvalue()
+        texts = (f"a {first} square left of a {second} one", f"a {second} square left of a {first} one")
+        items.append(Item(id=f"item-{k}", images=names, texts=texts, tags={"aspect": "location"}))
+    write_pair_set(folder, items, images, {"title": "squares"})
+    return folder
+
+
+def architecture(folder: Path, **changes: Any) -> str:
+    """The name of an open_clip model without weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = OPEN_CLIP | {"model_cfg": OPEN_CLIP["model_cfg"] | changes}
+    (folder / "open_clip_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return f"new:{folder}"
+
+
+def table(folder: Path, **changes: Any) -> dict[str, Any]:
+    """A configuration's values: ITC on squares, from weights that nobody trained."""
+    values: dict[str, Any] = {
+        "name": "squares",
+        "model": "new:arch",
+        "data": {"train": ["folder:train"]},
+        "loss": {"name": "itc"},
+        # A large epsilon: AdamW then makes no whole steps of gradients that are nothing but rounding.
+        "optimiser": {"learning_rate": 1e-3, "steps": 4, "warm_up": 1, "epsilon": 1e-2},
+        "batch": {"size": 8},
+        "validation": {"every": 2},
+    }
+    if not (folder / "train").exists():
+        squares(folder / "train")
+        architecture(folder / "arch")
+    for key, value in changes.items():
+        values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) and key != "loss" else value
+    return values
+
+
+def config(folder: Path, **changes: Any) -> TrainConfig:
+    """The same, checked."""
+    return TrainConfig(**table(folder, **changes))
+
+
+def toml(values: dict[str, Any]) -> str:
+    """A configuration's values as a TOML file."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if not isinstance(value, dict)]
+    for key, inner in values.items():
+        if isinstance(inner, dict):
+            lines += [f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in inner.items())]
+    return "\n".join(lines) + "\n"
+
+
+def weights(out: Path) -> dict[str, Any]:
+    """The trained model's tensors by name."""
+    (file,) = (out / "model").glob("*.safetensors")
+    return read_state_dict(file)
+
+
+def far(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """The greatest difference between two models' weights."""
+    assert one.keys() == other.keys()
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+def logged(out: Path) -> list[dict[str, float]]:
+    """The lines of a run's log."""
+    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
