@@ -13,8 +13,8 @@ from tellapart.training.losses.batch import LossParts
 from tellapart.training.losses.preset import Preset
 
 if TYPE_CHECKING:
-    from tellapart.train.losses.batch import Batch
-    from tellapart.train.losses.matches import Matches
+    from tellapart.training.losses.batch import Batch
+    from tellapart.training.losses.matches import Matches
 
 __all__ = ["DualLoss", "FusionLoss", "Loss", "declare", "find_loss"]
 
