@@ -283,3 +283,26 @@ def test_half_an_image_and_damaged_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"\x93NUMPY nonsense")
         with raises(ModelError, name, "plain"):
             RegionFile(tmp_path / name, DIMENSIONS)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_images_with_the_same_pixels_and_other_regions_are_an_error(first: int, tmp_path: Path) -> None:
+    from PIL import Image
+
+    picture, (one, other, *_) = pictures()[0], regions()
+    for name in ("a.png", "b.png"):
+        Image.fromarray(picture).save(tmp_path / name)
+    Image.fromarray(pictures()[1]).save(tmp_path / "c.png")
+    held = {"a.png": one, "b.png": (one, other)[first], "c.png": other}
+    parts = {f"{key}/{part}": array for key, own in held.items() for part, array in zip(_PARTS, own, strict=True)}
+    np.savez(tmp_path / "regions.npz", **parts)
+    file = RegionFile(tmp_path / "regions.npz", DIMENSIONS)
+    if first:
+        with raises(ModelError, "a.png", "b.png", "same pixels"):
+            file.inputs(picture)
+    else:
+        assert file.inputs(picture)["mask"].sum() == REGIONS[0]
+    assert file.inputs(pictures()[1])["mask"].sum() == REGIONS[1]
+
+
+_PARTS = ("features", "boxes")

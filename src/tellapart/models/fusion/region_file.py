@@ -42,7 +42,8 @@ class RegionFile:
     For every image the file holds two arrays: `KEY/features`, floats `(regions, dimensions)`, and `KEY/boxes`, floats
     `(regions, 4)`: left, top, right, bottom, as shares (0 to 1) of the image's width and height. KEY is the image's
     path, relative to the folder of the file, or the hash of its pixels (`tellapart.data.images.pixel_hash`). Either
-    way it is looked up by its pixels, so a benchmark may name it differently. Arrays are read one image at a time.
+    way it is looked up by its pixels, so a benchmark may name it differently; of two images with the same pixels the
+    regions must be the same. Arrays are read one image at a time.
 
     Nothing in the file is unpickled. `dimensions` are those of the features that the model takes.
 
@@ -70,7 +71,8 @@ class RegionFile:
                 f"{quote(missing[0], 200) if missing else 'all'}"
             )
         self._keys = {key: key for key in keys if _HASH.fullmatch(key)}  # hash of pixels -> key
-        self._unread = [key for key in reversed(keys) if not _HASH.fullmatch(key)]
+        self._unread = dict.fromkeys(key for key in keys if not _HASH.fullmatch(key))
+        self._lengths: dict[int, list[str]] | None = None  # bytes of an image's file -> keys
         self._lock = Lock()
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,20 +102,52 @@ class RegionFile:
     def _key(self, pixels_hash: str) -> str:
         # In the order of the file, and no further than needed: a run's images come in much the same order.
         while pixels_hash not in self._keys and self._unread:
-            reference = self._unread.pop()
-            try:
-                picture = resolve(self.path.parent, reference)
-                self._keys[pixel_hash(decode(picture.read_bytes(), reference))] = reference
-            except OSError as error:
-                raise DataError(f"{self.path} names an image {reference!r}, which cannot be read: {error}") from error
-            except DataError as error:
-                raise DataError(f"{self.path} names an image that cannot be read: {error}") from error
+            self._file(next(iter(self._unread)))
+        if pixels_hash in self._keys:
+            # A copy further down may have other regions, and is as long as its original.
+            for reference in self._of_length().get(self._length(self._keys[pixels_hash]), ()):
+                if reference in self._unread:
+                    self._file(reference)
         if pixels_hash not in self._keys:
             raise ModelError(
                 f"{self.path} has no regions of the image whose pixels hash to {pixels_hash}; run the detector on it, "
                 "too, and add its arrays under that hash, or under the image's path relative to the file's folder"
             )
         return self._keys[pixels_hash]
+
+    def _of_length(self) -> dict[int, list[str]]:
+        if self._lengths is None:
+            self._lengths = {}
+            for reference in self._unread:
+                self._lengths.setdefault(self._length(reference), []).append(reference)
+        return self._lengths
+
+    def _length(self, reference: str) -> int:
+        """Return how many bytes an image's file has; -1 where regions are filed under a hash, or it is not there."""
+        try:
+            return resolve(self.path.parent, reference).stat().st_size
+        except (OSError, DataError):
+            return -1
+
+    def _file(self, reference: str) -> None:
+        """File an image that is named by its path under the hash of its pixels.
+
+        Raises:
+            ModelError: an image of the same pixels has other regions.
+        """
+        del self._unread[reference]
+        try:
+            hashed = pixel_hash(decode(resolve(self.path.parent, reference).read_bytes(), reference))
+        except OSError as error:
+            raise DataError(f"{self.path} names an image {reference!r}, which cannot be read: {error}") from error
+        except DataError as error:
+            raise DataError(f"{self.path} names an image that cannot be read: {error}") from error
+        first = self._keys.setdefault(hashed, reference)
+        if any(not np.array_equal(self._read(f"{first}/{part}"), self._read(f"{reference}/{part}")) for part in _PARTS):
+            raise ModelError(
+                f"{self.path}: {first} and {reference} have the same pixels and different regions; regions are found "
+                "by pixels, so keep one of the two"
+            )
 
     def _read(self, name: str) -> NDArray[np.float32]:
         try:
