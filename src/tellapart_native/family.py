@@ -45,7 +45,7 @@ class Layout:
         settings: fields of `config.json` beside the file, or of the configuration in the checkpoint.
         heads_found: numbers of attention heads that `heads` returned, by setting.
         depths: pattern of layers -> their width -> how many published files have.
-        unpublished: pattern -> how many there are, where neither the file's settings nor a published size says it.
+        unpublished: pattern -> how many there are, of a width that was not published.
     """
 
     source: str
@@ -102,6 +102,8 @@ class Layout:
             return
         width = min((sizes[0] for part, sizes in layers[0].items() if _NORM.search(part)), default=0)
         wanted = self.depths.get(pattern, {}).get(width)
+        if wanted is None:
+            self.unpublished[pattern] = len(layers)
         stated = self.settings.get(DEPTH_SETTINGS.get(pattern, ""), _stated(self.settings, pattern))
         wanted = wanted if stated is None else (int(stated),)
         if wanted is not None and len(layers) not in wanted:
@@ -110,8 +112,6 @@ class Layout:
                 f"{self.source} is not whole: it has {len(layers)} of {pattern.format('*')} at width {width}, and "
                 f"published files have {either}"
             )
-        if wanted is None:
-            self.unpublished[pattern] = len(layers)
 
     def has(self, prefix: str) -> bool:
         """Return whether a tensor's name begins so."""
@@ -176,6 +176,7 @@ class Reading:
         needs: the tensor that a file must have for it.
         lacks: a tensor that it must not have, as another task's file does; empty for none.
         prompt: a wording around a text, which replaces `{}`; None for the family's.
+        clean: the authors' cleaner of captions for it; None for the family's.
     """
 
     halves: Callable[[Network], Halves]
@@ -183,6 +184,7 @@ class Reading:
     needs: str
     lacks: str = ""
     prompt: str | None = None
+    clean: Callable[[str], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,7 @@ class NativeFamily:
         prompt: a wording around a caption, which replaces `{}`.
         begin_training: adds parts to a module, for a reading, that training begins with and a file may lack;
             None if the family cannot be trained.
+        holds_settings: whether a file without its authors' settings is refused: numbers depend on them.
         contrast: unimodal vectors of a trainable family; None if it has none.
     """
 
@@ -223,6 +226,7 @@ class NativeFamily:
     prompt: str = "{}"
     begin_training: Callable[[Network, str], None] | None = None
     contrast: Contrast | None = None
+    holds_settings: bool = False
 
     def keep(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors that a reading may need, under the module's names."""

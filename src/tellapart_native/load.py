@@ -80,6 +80,11 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
     path = Path(name).expanduser()
     checkpoint = read_checkpoint(path / WEIGHTS if path.is_dir() else path)
     tensors, settings = family.keep(checkpoint.tensors), _settings(checkpoint, family.name)
+    if family.holds_settings and not settings:
+        raise ModelError(
+            f"{name} holds none of its arguments (args or cfg), and its numbers depend on them; put a config.json with "
+            f'"model_type": "{family.name}" and the arguments beside it'
+        )
     if image_size is not None:
         if family.resize is None:
             raise ModelError(f"{name}: {family.title} reads images of one size; leave out image_size={image_size}")
@@ -181,7 +186,8 @@ def prepare(
         ends, prompt = ends or reading.read == "likelihood", prompt if reading.prompt is None else reading.prompt
     if not ends:
         leave_out_end(tokenizer)
-    clean: Callable[[str], str] = family.clean if options.texts == "cleaned" and family.clean else str
+    cleaner = (reading.clean if reading is not None else None) or family.clean
+    clean: Callable[[str], str] = cleaner if options.texts == "cleaned" and cleaner else str
     texts = TokenReader(tokenizer, module.config.context, clean=lambda text: prompt.format(clean(text)))
     facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {prompt}{'' if ends else ' no end'}"
     if family.images is not None:

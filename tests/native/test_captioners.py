@@ -347,6 +347,15 @@ def test_ofa_matches(names: dict[str, str]) -> None:
         np.testing.assert_array_equal(model.score_pairs(PICTURES[k : k + 1], TEXTS[k : k + 1]), scores[k : k + 1])
     cleaned = find_model(names["ofa"], ModelOptions(reading="itm", texts="cleaned")).score_pairs(PICTURES, TEXTS)
     assert (cleaned != scores).tolist() == [False, True, False]
+    lowered = "a red bowl, on the cup!"  # the matching's form keeps the punctuation inside
+    as_authors = model.score_pairs(PICTURES[1:2], [lowered])
+    np.testing.assert_array_equal(cleaned[1:2], as_authors)
+
+
+def test_an_ofa_file_without_its_arguments_is_refused(tmp_path: Path) -> None:
+    torch.save({"model": ofa_state()}, tmp_path / "bare.pt")
+    with raises(ModelError, "args", "config.json"):
+        find_model(f"ofa:{tmp_path / 'bare.pt'}")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

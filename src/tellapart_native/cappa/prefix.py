@@ -6,4 +6,4 @@ from tellapart_native.prefix import declare_prefix
 
 __all__ = ["PREFIX"]
 
-PREFIX = declare_prefix("cappa", "Open CapPa, from a file that examples/convert/cappa.py made")
+PREFIX = declare_prefix("cappa", "experimental: Open CapPa, from a file that examples/convert/cappa.py made")

@@ -19,7 +19,7 @@ from tellapart_native.heads.decoding import Past, Search, Writer
 from tellapart_native.layers.resnet import Resnet
 from tellapart_native.module import NativeConfig
 from tellapart_native.ofa.layers import Decoder, Encoder, hide
-from tellapart_native.preprocessing.captions import clean_like_ofa
+from tellapart_native.preprocessing.captions import clean_like_ofa, clean_like_ofa_matching
 from tellapart_native.preprocessing.images import HALF_COLOURS, IMAGENET_COLOURS, square
 
 if TYPE_CHECKING:
@@ -180,6 +180,7 @@ def _build(layout: Layout) -> Network:
     words = module.encoder.embed_tokens.num_embeddings
     # The authors cut questions at 80 tokens, and no caption; the table of positions bounds both.
     context = module.encoder.embed_positions.num_embeddings - _UNUSED
+    layout = replace(layout, settings={name: value for name, value in settings.items() if "layers" not in name})
     module.config = NativeConfig("ofa", vocab_size=words, context=context, image_size=size, layout=layout)
     module.config.colours = IMAGENET_COLOURS if settings.get("imagenet_default_mean_and_std") else HALF_COLOURS
     for kind, (setting, published) in _CODES.items():
@@ -190,12 +191,13 @@ def _build(layout: Layout) -> Network:
 FAMILY = NativeFamily(
     name="ofa",
     title="OFA",
+    holds_settings=True,
     build=_build,
     readings={
         "likelihood": Reading(OfaCaptioner, "likelihood", "encoder.embed_tokens.weight", prompt=" {}"),
         "mean_likelihood": Reading(OfaCaptionerMean, "likelihood", "encoder.embed_tokens.weight", prompt=" {}"),
-        "itm": Reading(Ofa, "itm", "encoder.embed_tokens.weight"),
-        "itm_logit": Reading(Ofa, "itm_logit", "encoder.embed_tokens.weight"),
+        "itm": Reading(Ofa, "itm", "encoder.embed_tokens.weight", clean=clean_like_ofa_matching),
+        "itm_logit": Reading(Ofa, "itm_logit", "encoder.embed_tokens.weight", clean=clean_like_ofa_matching),
     },
     images=lambda module: square(module.config.image_size, module.config.colours),
     vocabulary="facebook/bart-base",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 
-__all__ = ["clean_like_albef", "clean_like_blip", "clean_like_ofa"]
+__all__ = ["clean_like_albef", "clean_like_blip", "clean_like_ofa", "clean_like_ofa_matching"]
 
 
 def clean_like_albef(caption: str, words: int = 30) -> str:
@@ -36,7 +36,17 @@ def clean_like_ofa(caption: str, words: int = 20) -> str:
     return " ".join(caption.translate(str.maketrans("", "", string.punctuation)).split()[:words])
 
 
-def _cut(caption: str, words: int) -> str:
+def clean_like_ofa_matching(caption: str) -> str:
+    """Clean a caption as OFA's matching does: lower case, no marks before it; most punctuation stays.
+
+    >>> clean_like_ofa_matching("...A man's dog, black/white - sits. <person> too!")
+    "a man's dog, black white sits. person too!"
+    """
+    caption = caption.lower().lstrip(",.!?*#:;~").replace("-", " ").replace("/", " ")
+    return _cut(caption.replace("<person>", "person"), None)
+
+
+def _cut(caption: str, words: int | None) -> str:
     """Squeeze blanks, strip the ends, and keep the first words."""
     caption = re.sub(r"\s{2,}", " ", caption).rstrip("\n").strip(" ")
     return " ".join(caption.split(" ")[:words])
