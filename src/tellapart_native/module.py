@@ -50,7 +50,9 @@ class NativeConfig:
         return {**self._settings, **{name: value for name, value in facts.items() if value is not None}}
 
     def __str__(self) -> str:
-        return json.dumps(self.to_dict(), sort_keys=True, default=str)
+        """Return the facts that identify a model beyond its tensors; the tensors' names have the depths."""
+        facts = {name: value for name, value in self.to_dict().items() if name != "depths"}
+        return json.dumps(facts, sort_keys=True, default=str)
 
 
 def unit(vectors: Tensor) -> Tensor:
