@@ -22,7 +22,7 @@ class Measured:
 
     Attributes:
         value: higher is better.
-        n: items behind it; 0 where unknown.
+        n: items behind it; 0 if unknown.
         metric: whose value it is.
     """
 
@@ -33,15 +33,15 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class AgreeingBenchmark:
-    """What one benchmark says of models, beside the others.
+    """One benchmark's ranking of models, compared with the others.
 
     Attributes:
         metric: that ranks its models.
-        n: items; 0 where unknown.
+        n: items; 0 if unknown.
         mean: of its rank correlations with the other benchmarks.
         nearest: the benchmark that ranks models most like it.
         nearest_correlation: with that one.
-        items_needed: so many of its items would rank these models with a reliability of 0.9; None where unknown.
+        items_needed: so many of its items would rank these models with a reliability of 0.9; None if unknown.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Agreeing:
         models: how many.
         benchmarks: in the order of the clustering, neighbours alike.
         correlations: Spearman's, rows and columns in that order.
-        shares: of the variance of ranks, what each principal component holds.
+        shares: of the variance of ranks that each principal component holds.
         dimensions: components above those of shuffled tables.
         left_out: benchmarks that too few of these models were measured on, or on which all are equal.
     """
@@ -90,7 +90,7 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
     >>> found.models, [one.name for one in found.benchmarks], found.benchmarks[0].mean
     (5, ['c', 'b', 'a'], -1.0)
     """
-    benchmarks, models = _complete(table)
+    benchmarks, models = _find_complete(table)
     left_out = sorted({name for row in table.values() for name in row} - set(benchmarks))
     values = np.array([[table[model][name].value for name in benchmarks] for model in models])
     if len(benchmarks) < 2 or len(models) < FEWEST_MODELS:
@@ -108,46 +108,46 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
             mean=found.mean(k),
             nearest=benchmarks[found.nearest(k)],
             nearest_correlation=float(found.spearman[k, found.nearest(k)]),
-            items_needed=_needed(values[:, k], sizes[benchmarks[k]]),
+            items_needed=_count_needed(values[:, k], sizes[benchmarks[k]]),
         )
         for k in found.order
     ]
     return Agreeing(
         models=len(models),
         benchmarks=tuple(rows),
-        correlations=_ordered(found),
+        correlations=_order_correlations(found),
         shares=tuple(float(share) for share in found.shares),
         dimensions=found.dimensions,
         left_out=tuple(left_out),
     )
 
 
-def _complete(table: Mapping[str, Mapping[str, Measured]]) -> tuple[list[str], list[str]]:
+def _find_complete(table: Mapping[str, Mapping[str, Measured]]) -> tuple[list[str], list[str]]:
     """Return benchmarks and models of the largest table without gaps; benchmarks of most models come first."""
     counts: dict[str, int] = {}
     for row in table.values():
         for name in row:
             counts[name] = counts.get(name, 0) + 1
-    names = sorted((name for name in counts if _differs(table, name)), key=lambda name: -counts[name])
+    names = sorted((name for name in counts if _has_differences(table, name)), key=lambda name: -counts[name])
     best: tuple[int, list[str], list[str]] = (0, [], [])
     for k in range(2, len(names) + 1):
         models = [model for model, row in table.items() if row.keys() >= set(names[:k])]
-        differing = [name for name in names[:k] if _differs({model: table[model] for model in models}, name)]
+        differing = [name for name in names[:k] if _has_differences({model: table[model] for model in models}, name)]
         if len(models) >= FEWEST_MODELS and len(differing) * len(models) > best[0]:
             best = (len(differing) * len(models), differing, models)
     return best[1], best[2]
 
 
-def _differs(table: Mapping[str, Mapping[str, Measured]], name: str) -> bool:
+def _has_differences(table: Mapping[str, Mapping[str, Measured]], name: str) -> bool:
     return len({row[name].value for row in table.values() if name in row}) > 1
 
 
-def _needed(values: np.ndarray, n: int) -> float | None:
+def _count_needed(values: np.ndarray, n: int) -> float | None:
     if not n or values.min() < 0 or values.max() > 1:
         return None
     return items_to_tell_apart(values, n)
 
 
-def _ordered(found: BenchmarkAgreement) -> tuple[tuple[float, ...], ...]:
+def _order_correlations(found: BenchmarkAgreement) -> tuple[tuple[float, ...], ...]:
     matrix = found.spearman[np.ix_(found.order, found.order)]
     return tuple(tuple(float(one) for one in row) for row in matrix)

@@ -1,4 +1,4 @@
-"""Open a page that was written in the user's browser, where there is a display."""
+"""Open a page that was written in the user's browser, if there is a display."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["open_in_browser"]
 def open_in_browser(page: Path) -> bool:
     """Open a local page in the user's browser, and return whether one took it.
 
-    Nothing is opened when standard output is no terminal, or where there is no display (a server, a job): the caller
+    Nothing is opened when standard output is not a terminal, or without a display (a server, a job): the caller
     prints the page's path.
     """
     display = sys.platform in {"darwin", "win32"} or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

@@ -1,4 +1,4 @@
-"""Builds on the terminal and as JSON: how many candidates each step rejected, and what was written."""
+"""Builds on the terminal and as JSON: how many candidates each step rejected, and the files written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build_json(built: BuildResult, page: Path | None) -> dict[str, Any]:
 
 
 def print_build(built: BuildResult, page: Path | None = None) -> None:
-    """Print a build's funnel, and where its card is: the page if there is one."""
+    """Print a build's funnel, and the path of its card: the page if there is one."""
     _print_funnel(built.funnel.rows())
     resumed = [f"{thousands(built.resumed)} were decided by an earlier build"] if built.resumed else []
     measure = f"measure with: tellapart run -b {shlex.quote(f'folder:{built.folder}')}"
@@ -37,17 +37,17 @@ def print_build(built: BuildResult, page: Path | None = None) -> None:
 
 
 def caption_pairs_json(written: PairsWritten, out: Path) -> dict[str, Any]:
-    """Return what became of a recipe's captions as one object."""
-    return {"pairs": written.pairs, "rejected": _rejections(written), "resumed": written.resumed, "out": str(out)}
+    """Return the fate of a recipe's captions as one object."""
+    return {"pairs": written.pairs, "rejected": _list_rejections(written), "resumed": written.resumed, "out": str(out)}
 
 
 def print_caption_pairs(written: PairsWritten, out: Path) -> None:
     """Print how many caption pairs were written, and how many each step rejected."""
-    _print_funnel([*_rejections(written), ("pairs", "", written.pairs)])
+    _print_funnel([*_list_rejections(written), ("pairs", "", written.pairs)])
     print_lines("", f"caption pairs: {out}")
 
 
-def _rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
+def _list_rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
     return [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
 
 

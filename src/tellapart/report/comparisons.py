@@ -1,4 +1,4 @@
-"""Comparisons on the terminal: two models beside each other, or many, each with each or with a baseline."""
+"""Comparisons on the terminal: two models side by side, or many, each with each or with a baseline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChosenModels", "choose_models", "print_comparison", "print_models"]
 
-#: What the columns of every comparison are called, after those that say what a row is of.
+#: Names of the columns of every comparison, after those that name a row's subject.
 _COLUMNS = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
 
 #: Letters of a first heading beyond which a table is too wide for a terminal.
@@ -36,7 +36,7 @@ class ChosenModels:
     Attributes:
         runs: the models.
         baseline: the label of the model that each other one is compared with, if there is one.
-        left_out: reference models that lie beside others and were not named.
+        left_out: reference models that lie next to others and were not named.
     """
 
     runs: tuple[System, ...]
@@ -45,16 +45,17 @@ class ChosenModels:
 
 
 def choose_models(folders: Sequence[Path], baseline: str | None = None) -> ChosenModels:
-    """Choose all models of some run folders, but for reference models that only lie beside others.
+    """Choose all models of some run folders, but for reference models that only lie next to others.
 
-    A reference model is compared where its own folder is named, or where it is the baseline: it bounds what numbers
+    A reference model is compared if its folder is named, or if it is the baseline: it bounds the values that numbers
     can mean, and its pairs would cost the others power (Holm).
 
     Raises:
-        RunError: a folder is no run, the baseline is not there or is several runs, or fewer than two models are left.
+        RunError: a folder is not a run, the baseline is not there or is several runs, or fewer than two models are
+            left.
     """
     runs = gather(folders)
-    label = None if baseline is None else _find(runs, plain(baseline))
+    label = None if baseline is None else _find_label(runs, plain(baseline))
     named = {folder.resolve() for folder in folders}
 
     def is_chosen(run: System) -> bool:
@@ -74,13 +75,13 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None) -> Chose
     return ChosenModels(chosen, label, left_out)
 
 
-def _find(runs: Sequence[System], name: str) -> str:
+def _find_label(runs: Sequence[System], name: str) -> str:
     """Return the label of the model of that name, or of that label."""
     own = [run.label for run in runs if name in {run.label, plain(run.result.model.name)}]
     if len(own) != 1:
         known = ", ".join(run.label for run in runs)
         raise RunError(
-            f"baseline={name}: {len(own)} runs are of that model; say one of {', '.join(own)}"
+            f"baseline={name}: {len(own)} runs are of that model; name one of {', '.join(own)}"
             if own
             else f"baseline={name}: no run is of that model; the models are {known}"
         )
@@ -88,14 +89,14 @@ def _find(runs: Sequence[System], name: str) -> str:
 
 
 def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> None:
-    """Print two models beside each other.
+    """Print two models side by side.
 
     Args:
         comparison: of them.
-        left_out: reference models that lie beside them.
+        left_out: reference models that lie next to them.
     """
     print_lines(f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals")
-    for benchmark in _benchmarks([comparison]):
+    for benchmark in _list_benchmarks([comparison]):
         rows = [row for row in comparison.rows if row.benchmark == benchmark]
         if comparison.by is None:
             title = f"{plain(benchmark)} ({thousands(rows[0].n)} items)"
@@ -110,21 +111,21 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
                 if row.metric == metric
             ]
             _print_rows([comparison.by, "items"], own, title=f"{plain(benchmark)}: {metric}")
-    print_lines("", *_notes([comparison], left_out))
+    print_lines("", *_write_notes([comparison], left_out))
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
-    """Print many models beside each other: their tiers, and a row a pair.
+    """Print many models side by side: their tiers, and a row a pair.
 
     Args:
         comparison: of them.
-        left_out: reference models that lie beside them.
+        left_out: reference models that lie next to them.
     """
     pairs, baseline = comparison.pairs, comparison.baseline
     number_of = {label: str(number) for number, label in enumerate(comparison.models, start=1)}
     against = "" if baseline is None else f", each (a) with {plain(baseline)} (b)"
     print_lines(f"{len(comparison.models)} models{against}: percent, 95% intervals")
-    for benchmark in _benchmarks(pairs):
+    for benchmark in _list_benchmarks(pairs):
         if rankings := [ranking for ranking in comparison.tiers if ranking.benchmark == benchmark]:
             _print_tiers(benchmark, rankings, number_of)
         rows = [(pair, row) for pair in pairs for row in pair.rows if row.benchmark == benchmark]
@@ -138,10 +139,10 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
                 named = [([pair.a], row) for pair, row in own]
             _print_rows(["pair" if baseline is None else "model"], named, title=title)
     tiers = ["tier: models of one tier do not differ from its best; Holm over the pairs of a metric, 5%"]
-    print_lines("", *_notes(pairs, left_out), *(tiers if comparison.tiers else []))
+    print_lines("", *_write_notes(pairs, left_out), *(tiers if comparison.tiers else []))
 
 
-def _benchmarks(pairs: Sequence[Comparison]) -> list[str]:
+def _list_benchmarks(pairs: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(row.benchmark for pair in pairs for row in pair.rows))
 
 
@@ -157,7 +158,7 @@ def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dic
     }
     lines = table("", "model", *(heading for metric in cells for heading in (metric, "tier")), numbers_from=2)
     for name in cells[main_metric(list(cells))]:
-        _add(lines, [number_of[name], name, *(cell for own in cells.values() for cell in own[name])])
+        _add_row(lines, [number_of[name], name, *(cell for own in cells.values() for cell in own[name])])
     print_lines("", f"{plain(benchmark)}: tiers of {thousands(max(ranking.n for ranking in rankings))} items")
     console().print(lines)
 
@@ -165,7 +166,7 @@ def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dic
 def _print_rows(
     heads: Sequence[str], rows: Sequence[tuple[Sequence[str], MetricComparison]], *, title: str | None = None
 ) -> None:
-    """Print rows: what each is of, and of how many items where that differs; then its numbers."""
+    """Print rows: the subject of each, the number of its items if that differs; then its numbers."""
     lines = table(*map(plain, heads), *_COLUMNS, numbers_from=1)
     for label, row in rows:
         numbers = (
@@ -178,19 +179,19 @@ def _print_rows(
             row.p_holm_text,
             "-" if row.detectable is None else percent(row.detectable, 1),
         )
-        _add(lines, [*label, *numbers])
+        _add_row(lines, [*label, *numbers])
     print_lines("", *([] if title is None else [title]))
     console().print(lines)
 
 
-def _add(lines: Table, cells: Sequence[str]) -> None:
+def _add_row(lines: Table, cells: Sequence[str]) -> None:
     # Text, not str: a model's or tag's name must not be read as markup.
     from rich.text import Text
 
     lines.add_row(*(Text(plain(cell)) for cell in cells))
 
 
-def _notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[str]:
+def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[str]:
     notes = []
     rows = [row for pair in pairs for row in pair.rows]
     if rows:

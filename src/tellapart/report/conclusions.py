@@ -1,7 +1,7 @@
-"""What a report's numbers say, in sentences: above chance or not, which model is first, and what it fails at.
+"""A report's numbers in sentences: above chance or not, which model is first, and what it fails at.
 
-A sentence claims what an interval or a test carries, and no more: a model is above chance where its whole interval is,
-lower than the first where a test says so after correction for all of them, and fails at a subset that is clearly below
+A sentence claims only as much as an interval or a test carries: a model is above chance if all of its interval is,
+lower than the first if a test finds it so after correction for all of them, and fails at a subset that is clearly below
 the rest.
 """
 
@@ -56,13 +56,13 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
     """Return the values of one tag that lie clearly below its other values, the lowest first.
 
     Clearly: the value's interval lies below that of the items of the tag's other values, both at a level that holds
-    for all values of all tags together (Bonferroni), so that the lowest of many is no accident. The tag is that of the
-    lowest such value. Empty where there is none, or where the metric has no value of an item.
+    for all values of all tags together (Bonferroni), so that the lowest of many is not an accident. The tag is that
+    of the lowest such value. Empty if there is none, or if the metric has no value of an item.
 
     Args:
         entry: the model.
         metric: by which.
-        seed: of the bootstrap, where values are no right or wrong.
+        seed: of the bootstrap, if values are not right or wrong.
     """
     groups_of = {tag: groups for tag, groups in entry.record.by.items() if len(groups) > 1}
     looked_at = sum(map(len, groups_of.values()))
@@ -88,7 +88,7 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
         for value, mask in masks.items():
             others = tagged & ~mask
             known = groups[value].metrics.get(metric) if value in groups else None
-            # What the record's own, narrower interval does not show needs no wider one.
+            # A difference that the record's narrower interval does not show needs no wider one.
             if known is None or known.high is None or known.high >= values[tagged].mean() or not others.any():
                 continue
             if _lies_below(interval(mask), interval(others)):
@@ -122,14 +122,14 @@ ABOVE, LEVEL, BELOW = "above chance", "not distinguishable from chance", "below 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What one benchmark's numbers say.
+    """The conclusions from one benchmark's numbers.
 
     Attributes:
         name, title: the benchmark's.
         metric: by which.
         sentences: for people.
-        standing: model -> above, below or not distinguishable from chance; without those of whom nothing can be said.
-        first: the model with the highest value, and those that no test tells apart from it; empty of one model.
+        standing: model -> above, below or not distinguishable from chance; without those that allow no conclusion.
+        first: the model with the highest value, and those that no test distinguishes from it; empty of one model.
     """
 
     name: str
@@ -143,16 +143,20 @@ class Conclusion:
 def conclude(section: Section, rivals: Rivals) -> Conclusion:
     """Put one benchmark's numbers into one to three sentences."""
     metric, ranking = section.main, rivals.ranking
-    standing = {entry.label: said for entry in ranking if metric and (said := _standing(metric, _value(entry, metric)))}
+    standing = {
+        entry.label: said
+        for entry in ranking
+        if metric and (said := _describe_standing(metric, _get_value(entry, metric)))
+    }
     distinct = rivals.distinct(metric)
     near = tuple(entry.label for entry in ranking[1:] if distinct.get(entry.model) is False)
     sentences: list[str] = []
     if metric and len(ranking) == 1:
-        sentences = [_alone(section, metric, ranking[0], standing)]
+        sentences = [_describe_model(section, metric, ranking[0], standing)]
     elif metric:
         sentences = [_first_of(section, metric, rivals), *_chance_of_all(metric, ranking, standing)]
     if metric:
-        sentences += _failing(metric, ranking[0])
+        sentences += _describe_failures(metric, ranking[0])
     return Conclusion(
         name=section.name,
         title=section.record.title,
@@ -175,10 +179,10 @@ def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     for model in models[:_MOST_NAMED]:
         on = {each.name: each.standing[model] for each in conclusions if model in each.standing}
         above = sum(said == ABOVE for said in on.values())
-        parts = [f"{model} is above chance on {above} of {_count(len(on), 'benchmark')}"]
+        parts = [f"{model} is above chance on {above} of {_write_count(len(on), 'benchmark')}"]
         for said, words in ((LEVEL, "not distinguishable from it on"), (BELOW, "below it on")):
             if names := [name for name, one in on.items() if one == said]:
-                parts.append(f"{words} {_list(names)}")
+                parts.append(f"{words} {_join_names(names)}")
         sentences.append(f"{', '.join(parts)}.")
     if len(models) > _MOST_NAMED:
         sentences.append(f"The other {len(models) - _MOST_NAMED} models are told of with each benchmark.")
@@ -186,15 +190,16 @@ def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     firsts = {model: sum(model in each.first for each in ranked) for each in ranked for model in each.first}
     if firsts:
         best = sorted(firsts, key=lambda model: -firsts[model])
-        told = _list([f"{model} on {firsts[model]}" for model in best])
+        told = _join_names([f"{model} on {firsts[model]}" for model in best])
         sentences.append(
-            f"First, or not distinguishable from the first, of {_count(len(ranked), 'benchmark')} with tests: {told}."
+            f"First, or not distinguishable from the first, of {_write_count(len(ranked), 'benchmark')} "
+            f"with tests: {told}."
         )
     return tuple(sentences)
 
 
 def answer_lines(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
-    """Return what a report begins with, a line a benchmark; many benchmarks are counted up.
+    """Return a report's first lines, one a benchmark; many benchmarks are counted up.
 
     >>> answer_lines([Conclusion("demo", "", "accuracy", ("It is first.", "It is above chance."), {}, ())])
     ('demo: It is first. It is above chance.',)
@@ -204,12 +209,12 @@ def answer_lines(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     return tuple(f"{each.name}: {' '.join(each.sentences)}" for each in conclusions if each.sentences)
 
 
-def _value(entry: ModelEntry, metric: str) -> Value:
+def _get_value(entry: ModelEntry, metric: str) -> Value:
     return entry.record.metrics[metric]
 
 
-def _standing(metric: str, value: Value) -> str:
-    """Say where an interval lies from chance; nothing where there is none, or where a guess is never right."""
+def _describe_standing(metric: str, value: Value) -> str:
+    """Name the side of chance on which an interval lies; nothing without an interval, or if a guess is never right."""
     if value.chance is None or value.low is None or value.high is None:
         return ""
     can_be_negative = metric in METRICS and METRICS[metric].bounds[0] < 0
@@ -218,100 +223,104 @@ def _standing(metric: str, value: Value) -> str:
     return ABOVE if value.low > value.chance else BELOW if value.high < value.chance else LEVEL
 
 
-def _alone(section: Section, metric: str, entry: ModelEntry, standing: dict[str, str]) -> str:
-    value = _value(entry, metric)
-    reached = f"{entry.label} reaches {_percent(value.value)} by {_named(metric)} on {_items(section, metric)}"
-    interval = "" if value.low is None or value.high is None else f" ({_interval(value)})"
+def _describe_model(section: Section, metric: str, entry: ModelEntry, standing: dict[str, str]) -> str:
+    value = _get_value(entry, metric)
+    items = _write_items(section, metric)
+    reached = f"{entry.label} reaches {_write_percent(value.value)} by {_write_metric(metric)} on {items}"
+    interval = "" if value.low is None or value.high is None else f" ({_write_interval(value)})"
     if entry.label not in standing:
         return f"{reached}{interval}."
-    return f"{reached}{interval}: {standing[entry.label]}, {_percent(value.chance or 0)}{_ties(value)}."
+    return f"{reached}{interval}: {standing[entry.label]}, {_write_percent(value.chance or 0)}{_describe_ties(value)}."
 
 
-def _ties(value: Value) -> str:
-    """Say what ties cost where they may be why a value lies below chance."""
+def _describe_ties(value: Value) -> str:
+    """Describe the cost of ties if they may be why a value lies below chance."""
     below = value.chance is not None and value.high is not None and value.high < value.chance
     if not below or not value.ties or value.tie_neutral is None:
         return ""
-    neutral = _percent(value.tie_neutral)
-    return f", with ties in {_count(value.ties, 'item')} counted as wrong ({neutral} if they were broken at random)"
+    neutral = _write_percent(value.tie_neutral)
+    return (
+        f", with ties in {_write_count(value.ties, 'item')} counted as wrong ({neutral} if they were broken at random)"
+    )
 
 
 def _first_of(section: Section, metric: str, rivals: Rivals) -> str:
     first, *rest = rivals.ranking
-    count, items = len(rivals.ranking), _items(section, metric)
-    value = _percent(_value(first, metric).value)
-    start = f"{first.label} is first of {count} models on {items}, with {value} by {_named(metric)}"
+    count, items = len(rivals.ranking), _write_items(section, metric)
+    value = _write_percent(_get_value(first, metric).value)
+    start = f"{first.label} is first of {count} models on {items}, with {value} by {_write_metric(metric)}"
     distinct = rivals.distinct(metric)
     if not distinct:
-        return f"{start}, {rest[0].label} second with {_percent(_value(rest[0], metric).value)}; they were not tested."
+        second = _write_percent(_get_value(rest[0], metric).value)
+        return f"{start}, {rest[0].label} second with {second}; they were not tested."
     near = [entry for entry in rest if distinct.get(entry.model) is False]
     lower = [entry for entry in rest if distinct.get(entry.model)]
     parts = [start]
     for entries, words in ((near, "not distinguishable from it"), (lower, "lower")):
         if entries:
-            parts.append(f"{_models(metric, entries)} {'is' if len(entries) == 1 else 'are'} {words}")
+            parts.append(f"{_describe_models(metric, entries)} {'is' if len(entries) == 1 else 'are'} {words}")
     if rivals.untested:
-        parts.append(f"{_count(rivals.untested, 'model')} after the first {MOST_TESTED} were not tested")
+        parts.append(f"{_write_count(rivals.untested, 'model')} after the first {MOST_TESTED} were not tested")
     return f"{'; '.join(parts)} (paired tests at {ALPHA:.0%}, Holm over {rivals.tests})."
 
 
-def _models(metric: str, entries: Sequence[ModelEntry]) -> str:
+def _describe_models(metric: str, entries: Sequence[ModelEntry]) -> str:
     if len(entries) > _MOST_NAMED:
         return f"{len(entries)} models"
-    return _list([f"{entry.label} ({_percent(_value(entry, metric).value)})" for entry in entries])
+    return _join_names([f"{entry.label} ({_write_percent(_get_value(entry, metric).value)})" for entry in entries])
 
 
 def _chance_of_all(metric: str, ranking: Sequence[ModelEntry], standing: dict[str, str]) -> list[str]:
-    """Say which models lie where from chance; nothing where nothing can be said of any."""
+    """Name the models above, below and near chance; nothing if all allow no conclusion."""
     if not standing:
         return []
-    chance = _percent(_value(ranking[0], metric).chance or 0)
+    chance = _write_percent(_get_value(ranking[0], metric).chance or 0)
     if len(standing) == len(ranking) and len(set(standing.values())) == 1:
         return [f"{'Both' if len(ranking) == 2 else 'All'} are {next(iter(standing.values()))}, {chance}."]
     parts: list[str] = []
     for said in (ABOVE, LEVEL, BELOW):
         if names := [name for name, one in standing.items() if one == said]:
-            few = _list(names) if len(names) <= _MOST_NAMED else f"{len(names)} models"
+            few = _join_names(names) if len(names) <= _MOST_NAMED else f"{len(names)} models"
             parts.append(f"{few} {'is' if len(names) == 1 else 'are'} {said}{'' if parts else f', {chance}'}")
     return [f"{'; '.join(parts)}."]
 
 
-def _failing(metric: str, entry: ModelEntry) -> list[str]:
+def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
     subsets = weak_subsets(entry, metric)
     if not subsets:
         return []
     worst, *more = subsets[:_MOST_SUBSETS]
     said = (
-        f"{entry.label} fails most at {worst.tag} {worst.value}: {_percent(worst.mean)} of "
-        f"{_count(worst.n, 'item')} against {_percent(worst.others)} of the others"
+        f"{entry.label} fails most at {worst.tag} {worst.value}: {_write_percent(worst.mean)} of "
+        f"{_write_count(worst.n, 'item')} against {_write_percent(worst.others)} of the others"
     )
-    then = _list([f"{one.value} ({_percent(one.mean)} of {thousands(one.n)})" for one in more])
+    then = _join_names([f"{one.value} ({_write_percent(one.mean)} of {thousands(one.n)})" for one in more])
     return [f"{said}; then {then}." if then else f"{said}."]
 
 
-def _items(section: Section, metric: str) -> str:
+def _write_items(section: Section, metric: str) -> str:
     """Write how many units the metric is a mean of, and of how many a limit left them."""
     noun = next((sample.unit for sample in section.samples if metric in sample.outcomes), "item")
     n, whole = section.record.metrics[metric].n, section.record.limited_from
-    return _count(n, noun) if whole is None else f"{thousands(n)} of {_count(whole, noun)}"
+    return _write_count(n, noun) if whole is None else f"{thousands(n)} of {_write_count(whole, noun)}"
 
 
-def _named(metric: str) -> str:
+def _write_metric(metric: str) -> str:
     return f"{metric} ({METRICS[metric].title})" if metric in METRICS else metric
 
 
-def _interval(value: Value) -> str:
+def _write_interval(value: Value) -> str:
     return f"{value.level:.0%} interval {100 * (value.low or 0):.1f} to {100 * (value.high or 0):.1f}"
 
 
-def _percent(fraction: float) -> str:
+def _write_percent(fraction: float) -> str:
     return f"{percent(fraction)}%"
 
 
-def _count(number: int, noun: str) -> str:
+def _write_count(number: int, noun: str) -> str:
     """Write a count with its noun.
 
-    >>> _count(1, "item"), _count(1200, "caption query"), _count(2, "pair of questions")
+    >>> _write_count(1, "item"), _write_count(1200, "caption query"), _write_count(2, "pair of questions")
     ('1 item', '1,200 caption queries', '2 pairs of questions')
     """
     if number == 1:
@@ -321,10 +330,10 @@ def _count(number: int, noun: str) -> str:
     return f"{thousands(number)} {plural}{of}{rest}"
 
 
-def _list(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Join names as people do.
 
-    >>> _list(["a"]), _list(["a", "b", "c"])
+    >>> _join_names(["a"]), _join_names(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

@@ -16,11 +16,11 @@ from tellapart.report.numbers import is_deviation
 
 __all__ = ["FEW", "RADIUS", "Line", "Plot", "Trace", "deviations", "plot", "share_a_scale"]
 
-#: A model joins those on an axis whose deviations are at least a third of its own (the largest) and a tenth (the
+#: A model joins those on an axis whose deviations are at least a third of its deviations (the largest) and a tenth (the
 #: smallest): wider apart, the narrower would be a spike.
 _TO_NEXT, _TO_FIRST = 3.0, 10.0
 
-#: Items below which a curve would be made of its bins, not of what was measured: each item is then a dot.
+#: Items below which a curve would show its bins, not the measured values: each item is then a dot.
 FEW = 30
 
 #: Of a dot, and the most height that a model's dots have, in SVG units.
@@ -44,8 +44,8 @@ class Trace:
 
     @property
     def size(self) -> float:
-        """The largest of the metrics' median absolute deviations from zero; a mean where a median is zero."""
-        return max(map(_typical, self.values.values()))
+        """The largest of the metrics' median absolute deviations from zero; a mean if a median is zero."""
+        return max(map(_typical_size, self.values.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Line:
 
     Attributes:
         points: of a curve, `x,y x,y ...`.
-        spike: x, where all items have the same value.
-        dots: the centre of each item, where they are too few for a curve.
+        spike: x, if all items have the same value.
+        dots: the centre of each item, if they are too few for a curve.
     """
 
     label: str
@@ -71,7 +71,7 @@ class Plot:
 
     Attributes:
         ticks: x and label of each tick.
-        zero: x of the value 0, where an equivariant model's items lie.
+        zero: x of the value 0, on which an equivariant model's items lie.
         beyond: values that lie outside the axis.
     """
 
@@ -128,11 +128,11 @@ def share_a_scale(traces: Sequence[Trace]) -> list[list[Trace]]:
 
 
 def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: float = 170.0) -> Plot:
-    """Draw one deviation of the items for models on one scale: densities over all items, or dots where they are few.
+    """Draw one deviation of the items for models on one scale: densities over all items, or dots if they are few.
 
     All curves have the same bins, symmetric about zero, so that they compare. The axis holds 99 % of every
-    model's items, or eight times its typical deviation if that is less; what lies beyond is counted. Below 30 items
-    every item is a dot, each model's on a floor of its own, the first model's at the top.
+    model's items, or eight times its typical deviation if that is less; items beyond are counted. Below 30 items
+    every item is a dot, each model's on a separate floor, the first model's at the top.
 
     Source: EqSim, Fig. 6 and 13.
 
@@ -143,12 +143,12 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
     ((170.0, 60.5), (170.0, 53.5), (331.9, 60.5))
     """
     values = [trace.values[metric] for trace in traces]
-    reach = max(map(_reach, values)) or 1.0
+    reach = max(map(_find_reach, values)) or 1.0
 
     few = min(map(len, values)) < FEW
     if few:
         height = min(height, BAND * len(traces))
-    frame, draw = _Frame(reach, width, height), _dots if few else _curves
+    frame, draw = _Frame(reach, width, height), _draw_dots if few else _draw_curves
     power = 10.0 ** math.floor(math.log10(reach / 2))
     step = next(factor * power for factor in (5, 2, 1) if factor * power <= reach / 2 * 1.0000001)
     ticks = [k * step for k in range(-4, 5) if abs(k * step) <= reach * 1.02]
@@ -164,7 +164,7 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
     )
 
 
-def _curves(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
+def _draw_curves(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
     # An odd number of bins that the items fill: more items show finer structure.
     bins = 2 * min(20, max(4, round(0.6 * math.sqrt(min(map(len, values)))))) + 1
     histograms = [histogram(own, bins=bins, limit=frame.reach) if np.ptp(own) > 0 else None for own in values]
@@ -179,18 +179,18 @@ def _curves(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], fram
         yield Line(trace.label, trace.style, " ".join(coordinates))
 
 
-def _dots(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
+def _draw_dots(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
     room = frame.height / len(traces)
     for number, (trace, own) in enumerate(zip(traces, values, strict=True)):
         floor = (number + 1) * room - RADIUS
         places = [frame.across(float(x)) for x in np.sort(own[np.abs(own) <= frame.reach])]
-        levels = _stack(places)
+        levels = _stack_dots(places)
         rise = min(2 * RADIUS, max(0.0, room - 2 * RADIUS) / max([1, *levels]))
         dots = ((x, round(floor - rise * level, 2)) for x, level in zip(places, levels, strict=True))
         yield Line(trace.label, trace.style, dots=tuple(dots))
 
 
-def _stack(places: Sequence[float]) -> list[int]:
+def _stack_dots(places: Sequence[float]) -> list[int]:
     """Return for each place, from left to right, the lowest level on which its dot covers no other."""
     levels: list[int] = []
     last: list[float] = []  # the rightmost place of each level
@@ -201,11 +201,11 @@ def _stack(places: Sequence[float]) -> list[int]:
     return levels
 
 
-def _typical(values: NDArray[np.float64]) -> float:
+def _typical_size(values: NDArray[np.float64]) -> float:
     size = np.abs(values)
     return float(np.median(size) or size.mean())
 
 
-def _reach(values: NDArray[np.float64]) -> float:
+def _find_reach(values: NDArray[np.float64]) -> float:
     """Return how far an axis must reach: a few extreme items must not make the rest a spike."""
-    return min(float(np.quantile(np.abs(values), 0.99, method="higher")), 8 * _typical(values))
+    return min(float(np.quantile(np.abs(values), 0.99, method="higher")), 8 * _typical_size(values))

@@ -12,7 +12,7 @@ __all__ = ["gate_markdown", "headline_of", "print_gate"]
 
 _COLUMNS = ("base", "new", "new - base", "p (Holm)")
 
-#: What stops a gate, as it is counted.
+#: Reasons that stop a gate, as they are counted.
 _STOPS = {
     "regression": "regression",
     "missing": "missing result",
@@ -22,7 +22,7 @@ _STOPS = {
 
 
 def headline_of(result: GateResult) -> str:
-    """Return what the gate says in one line.
+    """Return the gate's verdict in one line.
 
     >>> row = GateRow(benchmark="demo", metric="text_score", verdict="no difference seen")
     >>> headline_of(GateResult(base="a", new="b", rows=(row,)))
@@ -33,16 +33,17 @@ def headline_of(result: GateResult) -> str:
     """
     if not result.passed:
         stopped = Counter(_STOPS[row.verdict] for row in result.rows if row.fails)
-        return f"the gate stops: {', '.join(_count(count, what) for what, count in stopped.items())}"
+        return f"the gate stops: {', '.join(_write_count(count, what) for what, count in stopped.items())}"
     headlines = sum(row.metric is not None for row in result.rows)
     benchmarks = len({row.benchmark for row in result.rows})
     better = sum(row.verdict == "improvement" for row in result.rows)
-    text = f"the gate passes: no regression in {_count(headlines, 'headline')} of {_count(benchmarks, 'benchmark')}"
-    return f"{text}, {_count(better, 'improvement')}" if better else text
+    parts = f"{_write_count(headlines, 'headline')} of {_write_count(benchmarks, 'benchmark')}"
+    text = f"the gate passes: no regression in {parts}"
+    return f"{text}, {_write_count(better, 'improvement')}" if better else text
 
 
 def print_gate(result: GateResult) -> None:
-    """Print every headline with its verdict, and what the gate says."""
+    """Print every headline with its verdict, and the gate's verdict."""
     # Text, not str: a model's or benchmark's name must not be read as markup.
     from rich.text import Text
 
@@ -50,10 +51,16 @@ def print_gate(result: GateResult) -> None:
     lines = table("benchmark", "metric", "items", *_COLUMNS, "verdict", numbers_from=2)
     lines.columns[-1].justify, lines.columns[-1].no_wrap = "left", False
     for row in result.rows:
-        cells = [row.benchmark, row.metric or "-", thousands(row.n) if row.n else "-", *_numbers(row), _short(row)]
+        cells = [
+            row.benchmark,
+            row.metric or "-",
+            thousands(row.n) if row.n else "-",
+            *_write_numbers(row),
+            _short_verdict(row),
+        ]
         lines.add_row(*(Text(plain(cell)) for cell in cells), style="bold red" if row.fails else "")
     console().print(lines)
-    print_lines("", *map(plain, _reasons(result)), *map(plain, _notes(result)), headline_of(result))
+    print_lines("", *map(plain, _list_reasons(result)), *map(plain, _write_notes(result)), headline_of(result))
 
 
 def gate_markdown(result: GateResult) -> str:
@@ -75,11 +82,11 @@ def gate_markdown(result: GateResult) -> str:
     """
     rows = [
         [
-            _code(row.benchmark),
-            _code(row.metric) if row.metric else "–",
+            _write_code(row.benchmark),
+            _write_code(row.metric) if row.metric else "–",
             thousands(row.n) if row.n else "–",
-            *_numbers(row),
-            f"**{_short(row)}**" if row.fails else _short(row),
+            *_write_numbers(row),
+            f"**{_short_verdict(row)}**" if row.fails else _short_verdict(row),
         ]
         for row in result.rows
     ]
@@ -92,30 +99,30 @@ def gate_markdown(result: GateResult) -> str:
             f"|:---|:---|{'---:|' * (len(heads) - 3)}:---|",
             *(f"| {' | '.join(cells)} |" for cells in rows),
             "",
-            f"base: {_code(result.base)}; new: {_code(result.new)}; percent, 95% intervals",
+            f"base: {_write_code(result.base)}; new: {_write_code(result.new)}; percent, 95% intervals",
             "",
-            *(f"- {_code(line)}" for line in (*_reasons(result), *_notes(result))),
-            *([""] if _reasons(result) or _notes(result) else []),
+            *(f"- {_write_code(line)}" for line in (*_list_reasons(result), *_write_notes(result))),
+            *([""] if _list_reasons(result) or _write_notes(result) else []),
         ]
     )
 
 
-def _numbers(row: GateRow) -> list[str]:
+def _write_numbers(row: GateRow) -> list[str]:
     if row.base is None or row.new is None or row.change is None:
         return ["-"] * len(_COLUMNS)
     return [percent(row.base), percent(row.new), points(row.change, row.low, row.high), row.p_holm_text or "-"]
 
 
-def _short(row: GateRow) -> str:
+def _short_verdict(row: GateRow) -> str:
     """Return the verdict; a reason does not fit a table."""
     return row.verdict if row.reason else row.says
 
 
-def _reasons(result: GateResult) -> list[str]:
+def _list_reasons(result: GateResult) -> list[str]:
     return [f"{row.benchmark}{f' {row.metric}' if row.metric else ''}: {row.says}" for row in result.rows if row.reason]
 
 
-def _notes(result: GateResult) -> list[str]:
+def _write_notes(result: GateResult) -> list[str]:
     notes = []
     if result.by_chance is not None and result.by_chance >= 0.01:
         notes.append(
@@ -130,10 +137,10 @@ def _notes(result: GateResult) -> list[str]:
     return notes
 
 
-def _count(number: int, noun: str) -> str:
+def _write_count(number: int, noun: str) -> str:
     return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
 
 
-def _code(text: str) -> str:
+def _write_code(text: str) -> str:
     """Return a text as a span of code, also in a cell of a table."""
     return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

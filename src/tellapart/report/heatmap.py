@@ -26,7 +26,7 @@ class HeatRow:
     Attributes:
         name: the value; `all items` in the last row.
         n: items.
-        values: a number a model; None where it has none.
+        values: a number a model; None if it has none.
     """
 
     name: str
@@ -46,7 +46,7 @@ class HeatMap:
 
     @property
     def chance(self) -> float | None:
-        """What a model without information gets, over all items."""
+        """The value of a model without information, over all items."""
         return next((one.chance for one in self.rows[-1].values if one is not None), None)
 
 
@@ -74,17 +74,17 @@ def heat_map(
     tag = _check_tag(records, benchmark, tag)
     names = dict.fromkeys(value for record in records.values() for value in record.by.get(tag, {}))
     groups = [{value: group.metrics for value, group in record.by.get(tag, {}).items()} for record in records.values()]
-    by = (_row(value, [own.get(value, {}).get(metric) for own in groups]) for value in names)
-    whole = _row("all items", [record.metrics.get(metric) for record in records.values()])
+    by = (_make_row(value, [own.get(value, {}).get(metric) for own in groups]) for value in names)
+    whole = _make_row("all items", [record.metrics.get(metric) for record in records.values()])
     return HeatMap(benchmark, metric, tag, tuple(records), (*(row for row in by if row.n), whole))
 
 
-def _row(name: str, values: list[Value | None]) -> HeatRow:
+def _make_row(name: str, values: list[Value | None]) -> HeatRow:
     return HeatRow(name, max((value.n for value in values if value is not None), default=0), tuple(values))
 
 
 def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str | None:
-    """Return the tag that breaks a benchmark down: its paper's, or the only one; None where neither is clear."""
+    """Return the tag that breaks a benchmark down: its paper's, or the only one; None if neither is clear."""
     known = dict.fromkeys(tag for record in records.values() for tag in record.by)
     declared = declared_benchmark(benchmark)
     if declared is not None and declared.paper is not None and declared.paper[0] in known:
@@ -106,7 +106,7 @@ def _check_tag(records: Mapping[str, BenchmarkResult], benchmark: str, tag: str 
 
 
 def is_above_chance(value: Value) -> bool:
-    """Return whether a number's whole interval lies above chance; also where no chance or no interval is defined."""
+    """Return whether all of a number's interval lies above chance; also if no chance or no interval is defined."""
     return value.chance is None or value.low is None or value.low > value.chance
 
 
@@ -122,7 +122,7 @@ def heat_table(heat: HeatMap) -> Markup:
     heads = "".join(f'<th scope="col">{escape(model)}</th>' for model in heat.models)
     rows = "".join(
         f'<tr><th scope="row">{escape(plain(row.name))}</th><td>{thousands(row.n)}</td>'
-        f"{''.join(map(_cell, row.values))}</tr>"
+        f"{''.join(map(_write_cell, row.values))}</tr>"
         for row in heat.rows
     )
     return Markup(  # noqa: S704  (names are escaped)
@@ -132,7 +132,7 @@ def heat_table(heat: HeatMap) -> Markup:
     )
 
 
-def _cell(value: Value | None) -> str:
+def _write_cell(value: Value | None) -> str:
     if value is None:
         return "<td>–</td>"
     shade = min(10, max(0, int(10 * value.value)))

@@ -1,4 +1,4 @@
-"""Where a run's images are now: in the run folder itself, at the path that the run read them from, or beside both."""
+"""Sources of a run's images: the run folder itself, the path that the run read them from, or a folder next to both."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["ImageSources", "bundle_picture"]
 #: The folder of pictures inside a run folder that was bundled.
 PICTURES = "pictures"
 
-#: What a bundled picture may be, by its suffix.
+#: Types of a bundled picture, by its suffix.
 _KINDS = ("png", "jpeg", "webp")
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSources:
-    """What a record says of where one benchmark's images are.
+    """A record's facts about the place of one benchmark's images.
 
     Attributes:
-        folder: the run's, where it is now.
+        folder: the run's, at its present path.
         benchmark: its name in the record.
-        own: the user's own set, if it is one.
+        own: the user's set, if it is one.
         data, images: the folders that the run was given.
     """
 
@@ -47,7 +47,7 @@ class ImageSources:
         return cls(folder, benchmark, result.benchmarks[benchmark].own, result.run.data, result.run.images)
 
     def reader(self, *, outside: bool = False) -> Callable[[str], bytes] | None:
-        """Return what takes an image's reference to its file's bytes; None where no image is at hand.
+        """Return a reader that takes an image's reference to its file's bytes; None if no image is available.
 
         Args:
             outside: as of `Locations`; never taken from the record, which a stranger may have written.
@@ -58,7 +58,7 @@ class ImageSources:
 
         def read(reference: str) -> bytes:
             for kind in _KINDS:
-                path = _bundled(bundled, reference, kind)
+                path = _bundled_path(bundled, reference, kind)
                 if path.is_file():
                     return path.read_bytes()
             if live is None:
@@ -68,7 +68,7 @@ class ImageSources:
         return read
 
     def lost(self) -> str:
-        """Say where the images were looked for."""
+        """List the places at which the images were looked for."""
         where = self.own or self.images or self.data
         if where is None:
             return f"the images of {self.benchmark} are not on this machine"
@@ -82,11 +82,11 @@ class ImageSources:
         try:
             benchmark = self._live_benchmark(outside)
             return None if benchmark is None else benchmark.read_image()
-        except TellapartError:  # what is there now is another thing
+        except TellapartError:  # the files there now are others
             return None
 
     def _live_benchmark(self, outside: bool) -> Benchmark | None:
-        """Find the benchmark again; None where the user's own set is gone."""
+        """Find the benchmark again; None if the user's set is gone."""
         own, data, images = (
             None if each is None else find_located(each, self.folder) for each in (self.own, self.data, self.images)
         )
@@ -99,11 +99,11 @@ def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) ->
     """Write an image, small, into a run folder, and return the bytes that were written.
 
     Raises:
-        DataError: the bytes are no image.
+        DataError: the bytes are not an image.
         RunError: it cannot be written.
     """
     kind, small = small_picture(data, reference)
-    path = _bundled(folder / PICTURES / file_name(benchmark), reference, kind)
+    path = _bundled_path(folder / PICTURES / file_name(benchmark), reference, kind)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as draft:
@@ -113,5 +113,5 @@ def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) ->
     return small
 
 
-def _bundled(folder: Path, reference: str, kind: str) -> Path:
+def _bundled_path(folder: Path, reference: str, kind: str) -> Path:
     return folder / f"{file_name(reference)}.{kind}"

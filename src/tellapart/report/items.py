@@ -36,7 +36,7 @@ TIED = "t"
 
 
 def true_texts(measured: Container[str], texts: int) -> int:
-    """Return how many texts of an item of one image are true: all but one where `itt` was measured of it.
+    """Return how many texts of an item of one image are true: all but one if `itt` was measured of it.
 
     >>> true_texts(["itt"], 3), true_texts(["choice_score"], 3)
     (2, 1)
@@ -45,7 +45,7 @@ def true_texts(measured: Container[str], texts: int) -> int:
 
 
 def true_pairs(shape: tuple[int, int], true: int = 1) -> tuple[tuple[int, int], ...]:
-    """Return the true (image, text) pairs of an item: equal indices, or the first where one side is single.
+    """Return the true (image, text) pairs of an item: equal indices, or the first if one side is single.
 
     Args:
         shape: images and texts.
@@ -63,7 +63,7 @@ def true_pairs(shape: tuple[int, int], true: int = 1) -> tuple[tuple[int, int], 
 def margins(scores: NDArray[np.float32], true: int = 1) -> NDArray[np.float32]:
     """Return by how much each item's lowest true pair outscores its highest false one: float32 (item,).
 
-    Positive exactly where the group score (2x2) or the choice (1xm, nx1) is right, for float32 subtraction of
+    Positive exactly if the group score (2x2) or the choice (1xm, nx1) is right, for float32 subtraction of
     different numbers is never zero.
 
     Args:
@@ -90,7 +90,7 @@ def worst_first(margins_of: Sequence[NDArray[np.float32]]) -> list[int]:
     >>> worst_first([np.float32([0.1, -0.5, 0.3]), np.float32([0.2, 0.3, -0.9])])
     [1, 2, 0]
     """
-    ranks = [_rank(margin) for margin in margins_of]
+    ranks = [_rank_items(margin) for margin in margins_of]
     best = np.min(np.stack(ranks), axis=0)
     return [int(item) for item in np.argsort(best, kind="stable")]
 
@@ -156,8 +156,8 @@ def model_table(samples: Sequence[Sample], metrics: Sequence[str]) -> dict[str, 
     """
     values = np.array([sample.scores for sample in samples], dtype=np.float32)
     return {
-        "scores": _shortest(values.reshape(len(values), -1)),
-        "margins": _shortest(margins(values, true_texts(samples[0].outcomes, values.shape[2]))),
+        "scores": _shorten_numbers(values.reshape(len(values), -1)),
+        "margins": _shorten_numbers(margins(values, true_texts(samples[0].outcomes, values.shape[2]))),
         "outcomes": {metric: outcome_codes(samples, metric) for metric in metrics},
     }
 
@@ -168,11 +168,11 @@ def _tag_column(samples: Sequence[Sample], tag: str) -> dict[str, Any]:
     return {"values": values, "of": [code[sample.tags[tag]] if tag in sample.tags else -1 for sample in samples]}
 
 
-def _shortest(values: NDArray[np.float32]) -> Any:
+def _shorten_numbers(values: NDArray[np.float32]) -> Any:
     # numpy writes a float32 with the fewest digits that read back the same; float() keeps them.
     return values.astype(str).astype(np.float64).tolist()
 
 
-def _rank(margin: NDArray[np.float32]) -> NDArray[np.float64]:
+def _rank_items(margin: NDArray[np.float32]) -> NDArray[np.float64]:
     order = np.sort(margin)
     return np.asarray((np.searchsorted(order, margin, "left") + np.searchsorted(order, margin, "right")) / 2)

@@ -24,13 +24,13 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     columns = _COLUMNS[what]
     lines = table(*columns)
     for row in rows:
-        cells = {**row, "shape": _shape_of(row), "metrics": _few(_first_metrics(row))}
+        cells = {**row, "shape": _shape_of(row), "metrics": _join_few(_first_metrics(row))}
         cells["items"] = thousands(row["items"]) if row.get("items") else ""
         if what == "benchmarks" and row["files"] is None:
             cells["licence"] = row["title"]
         lines.add_row(*(plain(str(cells[column] or "")) for column in columns))
     console().print(lines)
-    if notes := _notes(what, rows):
+    if notes := _write_notes(what, rows):
         print_lines("", *notes)
 
 
@@ -42,7 +42,7 @@ _COLUMNS = {
 }
 
 
-def _notes(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _write_notes(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if what == "models":
         return ["also, by what it is made of:", *(f"  {form}: {meaning}" for form, meaning in name_forms().items())]
     if what != "benchmarks":
@@ -55,7 +55,9 @@ def _notes(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         if row["files"] and row["missing"]:
             where = f"; {row['files']}" if row["hub"] else ""
-            notes.append(f"{row['name']} needs {_few(row['needs'])} (images: {row['images']}){where}: {row['source']}")
+            notes.append(
+                f"{row['name']} needs {_join_few(row['needs'])} (images: {row['images']}){where}: {row['source']}"
+            )
     return notes
 
 
@@ -72,5 +74,5 @@ def _first_metrics(row: Mapping[str, Any]) -> tuple[str, ...]:
     return headline(row.get("metrics") or ())
 
 
-def _few(names: Sequence[str]) -> str:
+def _join_few(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"

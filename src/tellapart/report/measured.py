@@ -35,13 +35,13 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     """Read runs as `records.systems.gather` does, with labels that are safe to print.
 
     Raises:
-        RunError: none is named, a folder is no run, or no model has the name of a label.
+        RunError: none is named, a folder is not a run, or no model has the name of a label.
     """
     return [replace(system, label=plain(system.label)) for system in systems.gather(folders, labels)]
 
 
 def name_on(run: System, benchmark: str) -> str:
-    """Return a system's label, marked where another tool measured it on that benchmark.
+    """Return a system's label, marked if another tool measured it on that benchmark.
 
     Raises:
         RunError: it did not measure that.

@@ -22,7 +22,7 @@ __all__ = [
     "worth_text",
 ]
 
-#: Share of its items below which it is said what items in clusters are worth.
+#: Share of its items below which the worth of items in clusters is written.
 _MATTERS = 0.9
 
 
@@ -36,7 +36,7 @@ def percent(fraction: float, decimals: int = 2) -> str:
 
 
 def interval(value: Value) -> str:
-    """Write the interval of a fraction in percent; nothing where none is defined.
+    """Write the interval of a fraction in percent; nothing if none is defined.
 
     >>> interval(Value(value=0.3, low=0.264, high=0.354, method="wilson", n=9, clusters=9, average="micro: items"))
     '[26.4, 35.4]'
@@ -47,7 +47,7 @@ def interval(value: Value) -> str:
 
 
 def points(difference: float, low: float | None, high: float | None) -> str:
-    """Write a difference of fractions in percentage points, with its interval where one is defined.
+    """Write a difference of fractions in percentage points, with its interval if one is defined.
 
     >>> points(0.125, 0.05, 0.2), points(-0.125, None, None)
     ('+12.50 [+5.0, +20.0]', '-12.50')
@@ -66,7 +66,7 @@ def score(value: Value) -> str:
 
 
 def items_text(record: BenchmarkResult) -> str:
-    """Say how many items a record is of, and of how many where a limit cut them; nothing where that is not known.
+    """Write the number of a record's items, and their number before a limit cut them; nothing if unknown.
 
     >>> value = Value(value=0.5, method="wilson", n=20, clusters=20, average="micro: items")
     >>> record = BenchmarkResult(title="", fingerprint="", origin="", metrics={"text_score": value})
@@ -81,9 +81,9 @@ def items_text(record: BenchmarkResult) -> str:
 
 
 def worth_text(values: Iterable[Value]) -> str:
-    """Say how many independent items would be as precise, for models of the same items; nothing where it is about n.
+    """Write how many independent items would be as precise, for models of the same items; nothing if it is about n.
 
-    Each model has a number of its own: of several that differ, the smallest and the largest are named.
+    Each model has its number: of several that differ, the smallest and the largest are named.
 
     >>> value = Value(value=0.5, method="wilson", n=7511, clusters=1500, effective=1240.4, average="micro: items")
     >>> worth_text([value]), worth_text([value, value.model_copy(update={"effective": 1300.0})])
@@ -99,9 +99,9 @@ def worth_text(values: Iterable[Value]) -> str:
 
 
 def official_number(value: Value | None, rule: TieRule) -> float | None:
-    """Return a share of right items as the benchmark's authors count ties; None where that is our own, or not known.
+    """Return a share of right items as the benchmark's authors count ties; None if that is our count, or unknown.
 
-    Records of earlier versions hold no such number; where a tie is right it follows from theirs.
+    Records of earlier versions hold no such number; if a tie is right it follows from theirs.
 
     >>> tied = Value(value=0.25, ties=2, method="wilson", n=8, clusters=8, average="micro: items")
     >>> official_number(tied, "right"), official_number(tied.model_copy(update={"official": 0.375}), "first")
@@ -129,7 +129,7 @@ def is_imported(record: BenchmarkResult) -> bool:
 
 
 def deviation(number: float | None) -> str:
-    """Write a deviation with three significant digits; a dash where it is not defined.
+    """Write a deviation with three significant digits; a dash if it is not defined.
 
     >>> deviation(0.012345), deviation(-1.5), deviation(None)
     ('0.0123', '-1.5', '–')
@@ -147,7 +147,8 @@ def thousands(number: int) -> str:
 
 
 def plain(text: str) -> str:
-    """Return untrusted text with what could steer a terminal (escapes, line ends, direction marks) made visible.
+    """Return untrusted text with the characters that steer a terminal (escapes, line ends, direction marks) made
+    visible.
 
     >>> plain("a\\x1b[2Jb")
     'a\ufffd[2Jb'

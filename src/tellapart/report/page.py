@@ -56,7 +56,7 @@ class ModelAnswer:
     """One model's output for a unit, and its value.
 
     Attributes:
-        output: shortened; empty where there is none.
+        output: shortened; empty if there is none.
         value: of the first metric, 0 to 1 or another number.
     """
 
@@ -107,23 +107,23 @@ def examples(section: Section) -> tuple[TaskExamples, ...]:
         metric = next(iter(section.samples[rows[0]].outcomes), None)
         if metric is None:
             continue
-        order = sorted(rows, key=lambda row: (_total(section.entries, row, metric), row))
-        worst = tuple(_example(section.entries, row, metric) for row in order[:MOST_EXAMPLES])
+        order = sorted(rows, key=lambda row: (_sum_outcomes(section.entries, row, metric), row))
+        worst = tuple(_make_example(section.entries, row, metric) for row in order[:MOST_EXAMPLES])
         tables.append(TaskExamples(noun, metric, len(rows), worst))
     return tuple(tables)
 
 
-def _total(entries: Sequence[ModelEntry], row: int, metric: str) -> float:
+def _sum_outcomes(entries: Sequence[ModelEntry], row: int, metric: str) -> float:
     return sum(entry.samples[row].outcomes.get(metric, 0.0) for entry in entries)
 
 
-def _example(entries: Sequence[ModelEntry], row: int, metric: str) -> TaskExample:
+def _make_example(entries: Sequence[ModelEntry], row: int, metric: str) -> TaskExample:
     sample = entries[0].samples[row]
-    answers = tuple(_answer(entry.samples[row], metric) for entry in entries)
+    answers = tuple(_make_answer(entry.samples[row], metric) for entry in entries)
     return TaskExample(sample.id, sample.images, sample.texts, sample.gold, answers)
 
 
-def _answer(sample: Sample, metric: str) -> ModelAnswer:
+def _make_answer(sample: Sample, metric: str) -> ModelAnswer:
     output = sample.output
     if isinstance(output, dict) and output.keys() == {"rank", "first"}:
         output = output["rank"]  # of a gallery, whose first images or captions the board shows
@@ -132,7 +132,7 @@ def _answer(sample: Sample, metric: str) -> ModelAnswer:
     return ModelAnswer(short, sample.outcomes.get(metric, 0.0))
 
 
-#: Characters that pictures may take in the file, unless the caller says otherwise.
+#: Characters that pictures may take in the file, unless the caller gives another number.
 IMAGE_BUDGET = 24_000_000
 
 #: A tag with more values than this has no list of them; the search finds its items.
@@ -141,7 +141,7 @@ MOST_VALUES = 500
 
 @dataclass(frozen=True, slots=True)
 class ReportPage:
-    """A report, and what its numbers say.
+    """A report, and the conclusions from its numbers.
 
     Attributes:
         conclusions: of each benchmark.
@@ -156,8 +156,8 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
 
     Args:
         runs: the models, the one to show first at the head.
-        image_budget_bytes: what pictures may take of the file; the worst items of every model come first, and the
-            page says how many items show none.
+        image_budget_bytes: room for pictures in the file; the worst items of every model come first, and the
+            page counts the items without any.
 
     Raises:
         RunError: no run, or samples that do not match their record.
@@ -174,9 +174,9 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
     all_sections = sections(runs)
     views = []
     for position, section in enumerate(all_sections):
-        # What one benchmark does not use of its share goes to those after it.
+        # The unused part of one benchmark's share goes to those after it.
         browsed = ends(section.worst(), MOST_ITEMS) if section.record.shape else []
-        pictures = _pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
+        pictures = _collect_pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
         views.append(_View.of(section, pictures, sorted(browsed)))
     names = label_runs([run.result.model.name for run in runs])
@@ -197,7 +197,7 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A section, its pictures, the positions of the items to browse and what its numbers say, for the template."""
+    """A section, its pictures, the positions of the items to browse and its conclusions, for the template."""
 
     section: Section
     album: Album
@@ -214,7 +214,7 @@ class _View:
     def heat(self) -> tuple[str, Markup] | None:
         """The tag that breaks the benchmark down, and its models by it; None of one model, or of no two subsets.
 
-        Reference models are left out: what they get says nothing of subsets.
+        Reference models are left out: their values show nothing about subsets.
         """
         records = {entry.label: entry.record for entry in self.rivals.ranking}
         several = [tag for tag, groups in self.section.record.by.items() if len(groups) > 1]
@@ -236,7 +236,7 @@ class _View:
     def tags(self) -> dict[str, dict[str, int]]:
         """Tag -> value -> items to browse, for the filters."""
         count: dict[str, dict[str, int]] = {}
-        for sample in self._of(self.section.samples):
+        for sample in self._select_browsed(self.section.samples):
             for tag, value in sample.tags.items():
                 values = count.setdefault(tag, {})
                 values[value] = values.get(value, 0) + 1
@@ -244,11 +244,11 @@ class _View:
             tag: dict(sorted(values.items())) for tag, values in sorted(count.items()) if len(values) <= MOST_VALUES
         }
 
-    def _of(self, samples: Sequence[Sample]) -> list[Sample]:
+    def _select_browsed(self, samples: Sequence[Sample]) -> list[Sample]:
         return [samples[position] for position in self.browsed]
 
     def data(self) -> dict[str, Any]:
-        """Return what the page's script reads."""
+        """Return the data of the page's script."""
         section = self.section
         outcomes = section.outcomes
         return {
@@ -256,13 +256,13 @@ class _View:
             "name": section.name,
             "shape": (*(section.record.shape or ()), *([section.record.true] if section.record.true > 1 else [])),
             "headline": [name for name in section.headline if name in outcomes],
-            "items": item_table(self._of(section.samples), self.album.index),
+            "items": item_table(self._select_browsed(section.samples), self.album.index),
             "models": [
                 {
                     "model": entry.model,
                     "kind": entry.record.kind,
                     **model_table(
-                        self._of(entry.samples),
+                        self._select_browsed(entry.samples),
                         [name for name in outcomes if name in entry.samples[0].outcomes],
                     ),
                 }
@@ -271,7 +271,7 @@ class _View:
         }
 
 
-def _pictures(section: Section, browsed: Sequence[int], budget: int) -> Album:
+def _collect_pictures(section: Section, browsed: Sequence[int], budget: int) -> Album:
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
     if read is None:
         return Album((), {}, 0, ())
@@ -292,15 +292,15 @@ def page_environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
-        loader=FunctionLoader(_asset),
+        loader=FunctionLoader(_read_asset),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.globals |= {
-        "asset": _asset,
-        "json": _json,
+        "asset": _read_asset,
+        "json": _write_json,
         "score_bar": score_bar,
         "dot_radius": RADIUS,
         "alpha": ALPHA,
@@ -311,11 +311,11 @@ def page_environment() -> Environment:
     return environment
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return files("tellapart.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _json(value: object) -> str:
+def _write_json(value: object) -> str:
     # Inside <script> only `<` could end the element or open a comment; JSON may write it as an escape.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")

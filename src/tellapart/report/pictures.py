@@ -1,4 +1,4 @@
-"""Pictures of a run: read where the run found them, and embedded in the page as data URIs within a budget."""
+"""Pictures of a run: read from the run's sources, and embedded in the page as data URIs within a budget."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def small_picture(data: bytes, name: str) -> tuple[str, bytes]:
         name: for the error message.
 
     Raises:
-        DataError: the bytes are no image.
+        DataError: the bytes are not an image.
     """
     kind = _web_format(data)
     if kind is None or len(data) > KEEP_BYTES:
@@ -69,7 +69,7 @@ def data_uri(data: bytes, name: str) -> str:
     """Return an image file as a data URI, made small as `small_picture` does.
 
     Raises:
-        DataError: the bytes are no image.
+        DataError: the bytes are not an image.
     """
     kind, data = small_picture(data, name)
     return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
@@ -94,7 +94,7 @@ def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: 
     def make(name: str) -> str | None:
         try:
             return data_uri(read(name), name)
-        except DataError:  # one broken file must not cost the report; the page says how many there were
+        except DataError:  # one broken file must not cost the report; the page counts them
             return None
 
     uris: dict[str, str] = {}

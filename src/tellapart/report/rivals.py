@@ -44,8 +44,8 @@ class Rivals:
     """Models of one benchmark, the best by the main metric first.
 
     Attributes:
-        ranking: without reference models, unless there are no others.
-        metrics: those that were tested; none where there is one model, or no metric has a value of every item.
+        ranking: without reference models, unless all are.
+        metrics: those that were tested; none if there is one model, or no metric has a value of every item.
         duels: every two of the first models.
         untested: models that come after those.
         tests: how many tests p is corrected for.
@@ -71,7 +71,7 @@ class Rivals:
 
 
 def own_models(section: Section) -> tuple[ModelEntry, ...]:
-    """Return the models that are no reference models; all where there are no others."""
+    """Return the models without the reference models; all if all are reference models."""
     own = tuple(entry for entry in section.entries if entry.run.result.model.name not in REFERENCES)
     return own or section.entries
 
@@ -93,7 +93,7 @@ def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
     tested = ranking[: _most_tested(section, len(metrics))]
     if len(tested) < 2:
         return Rivals(ranking)
-    shared = _shared(section, tested, metrics)
+    shared = _share_benchmark(section, tested, metrics)
     if not shared.outcomes:
         return Rivals(ranking)
     pairs = list(combinations(range(len(tested)), 2))
@@ -107,7 +107,7 @@ def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
 
 
 def _most_tested(section: Section, metrics: int) -> int:
-    """Return how many models are tested: fewer where the flips of very many clusters would take minutes."""
+    """Return how many models are tested: fewer if the flips of very many clusters would take minutes."""
     clusters = len({sample.cluster for sample in section.samples})
     most = MOST_TESTED
     if clusters < len(section.samples):
@@ -116,7 +116,7 @@ def _most_tested(section: Section, metrics: int) -> int:
     return most
 
 
-def _shared(section: Section, entries: Sequence[ModelEntry], metrics: Sequence[str]) -> SharedBenchmark:
+def _share_benchmark(section: Section, entries: Sequence[ModelEntry], metrics: Sequence[str]) -> SharedBenchmark:
     return SharedBenchmark(
         name=section.name,
         records={number: entry.record for number, entry in enumerate(entries)},

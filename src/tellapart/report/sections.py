@@ -27,7 +27,7 @@ class ReportRun:
     Attributes:
         result: the record.
         samples: benchmark -> its items, in the benchmark's order.
-        read_image: (benchmark, reference) -> the image file's bytes; None where there are no images. It raises
+        read_image: (benchmark, reference) -> the image file's bytes; None without images. It raises
             `DataError` for an image it cannot read.
     """
 
@@ -83,12 +83,12 @@ class Section:
 
     @property
     def worth(self) -> str:
-        """How many independent items would be as precise; empty where that is about as many as there are."""
+        """How many independent items would be as precise; empty if that is about as many as there are."""
         return worth_of([(entry.run.result.model.name, entry.record) for entry in self.entries])
 
     @property
     def notes(self) -> list[str]:
-        """What no number says, each note once with the models that it is about."""
+        """Facts that no number shows, each note once with the models that it is about."""
         return note_lines([(entry.label, entry.record.notes) for entry in self.entries])
 
     @property
@@ -105,7 +105,7 @@ class Section:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The metrics by which an item is right or wrong for some model, headline first, each under one name."""
-        names = {name: None for entry in self.entries for name in _shares(entry)}
+        names = {name: None for entry in self.entries for name in _share_metrics(entry)}
         first = [name for name in self.headline if name in names]
         return tuple(one_name_each([*first, *(name for name in names if name not in first)]))
 
@@ -134,7 +134,7 @@ class Section:
         return worst_first([margins(values, self.record.true) for values in scores])
 
 
-def _shares(entry: ModelEntry) -> list[str]:
+def _share_metrics(entry: ModelEntry) -> list[str]:
     """Return the metrics of a model by which every item is right or wrong."""
     of_all = shared_outcomes(entry.samples)
     return [name for name, value in entry.record.metrics.items() if name in of_all and not is_deviation(value)]
@@ -150,7 +150,7 @@ def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
     for model, (run, label) in enumerate(zip(runs, label_runs([run.result.model.name for run in runs]), strict=True)):
         for benchmark, record in run.result.benchmarks.items():
             entries = entries_of.setdefault((benchmark, record.fingerprint), [])
-            samples = _align(run, label, benchmark, entries[0].samples if entries else None)
+            samples = _align_samples(run, label, benchmark, entries[0].samples if entries else None)
             entries.append(ModelEntry(model, label, record, samples, run))
     if not entries_of:
         raise RunError(f"a report needs at least one run that measured a benchmark; got {len(runs)} runs")
@@ -172,7 +172,8 @@ def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
 
 
 def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
-    """Say how many independent items are as good as a benchmark's, by the main metric of models that are no references.
+    """Write how many independent items are as good as a benchmark's, by the main metric of models that are not
+    references.
 
     Args:
         records: models' names and records of the same items.
@@ -199,7 +200,7 @@ def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     ]
 
 
-def _align(run: ReportRun, label: str, benchmark: str, first: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
+def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
     """Return a run's samples in the order of the section's first model."""
     samples = tuple(run.samples.get(benchmark, ()))
     if not samples:

@@ -40,12 +40,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """A run's page, and what people must know of it.
+    """A run's page, and the facts people must know about it.
 
     Attributes:
-        path: None where there is no page: numbers that another tool measured have no items to show.
-        conclusions: what its numbers say, of each benchmark.
-        warnings: a line for each benchmark whose images are not at hand.
+        path: None without a page: numbers that another tool measured have no items to show.
+        conclusions: in sentences, of each benchmark.
+        warnings: a line for each benchmark whose images are missing.
     """
 
     path: Path | None
@@ -55,9 +55,9 @@ class WrittenReport:
 
 @collector_paused()
 def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = False) -> WrittenReport:
-    """Make `report.html` of a run folder anew, from its records and samples.
+    """Make `report.html` of a run folder again, from its records and samples.
 
-    A page that shows images is never replaced by one that cannot: it stays as it is, and a warning says why.
+    A page that shows images is never replaced by one that cannot: it stays as it is, and a warning gives the reason.
 
     Args:
         folder: the run's.
@@ -65,7 +65,7 @@ def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = Fals
         outside: images may lie outside of the folders of their sets, as of `Locations`.
 
     Raises:
-        RunError: the folder is no run, or a record is not what it must be.
+        RunError: the folder is not a run, or a record is malformed.
     """
     runs = []
     images = None
@@ -89,7 +89,7 @@ def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = Fals
     return WrittenReport(path, page.conclusions, warnings)
 
 
-#: What every picture in a page begins with.
+#: Prefix of every picture in a page.
 _EMBEDDED = "data:image/"
 
 
@@ -98,7 +98,7 @@ def _count_embedded(page: Path) -> int:
 
 
 class _Images:
-    """The images of a run's benchmarks: each benchmark is opened once, and what is lost is noted."""
+    """The images of a run's benchmarks: each benchmark is opened once, and lost images are noted."""
 
     def __init__(self, folder: Path, result: Result, bundle: bool, outside: bool) -> None:
         self._folder, self._result, self._bundle = folder, result, bundle
@@ -109,7 +109,7 @@ class _Images:
         """Return an image file's bytes.
 
         Raises:
-            DataError: it is not at hand.
+            DataError: it is missing.
         """
         reader = self._reader_of(benchmark)
         try:
@@ -123,18 +123,18 @@ class _Images:
 
 
 def print_runs(folder: Path, write: Callable[[], WrittenReport]) -> None:
-    """Print the first look at every benchmark of a run (headline metrics, by tag, equivariance), and what it says.
+    """Print the first look at every benchmark of a run (headline metrics, by tag, equivariance), and its conclusions.
 
     Args:
         folder: the run.
         write: writes its report; called when the numbers are printed, for drawing takes a while, and may fail.
 
     Raises:
-        RunError: the folder is no run.
+        RunError: the folder is not a run.
     """
     all_results = [read_result(each) for each in find_runs(folder)]
     for benchmark, results in on_the_same_items(all_results):
-        # A reference model's deviations tell nothing about the others; a run of them alone still shows them.
+        # A reference model's deviations show nothing about the others; a run of them alone still shows them.
         own = [result for result in results if result.model.name not in REFERENCES] or results
         breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
         for each in (*result_tables(results, benchmark), breakdown, equivariance, _paper_table(results, benchmark)):
@@ -150,7 +150,7 @@ def print_runs(folder: Path, write: Callable[[], WrittenReport]) -> None:
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
-    """Lay the results out as the benchmark's own paper does; None where it has no such table, or values are missing."""
+    """Lay the results out as the benchmark's paper does; None if it has no such table, or values are missing."""
     declared = declared_benchmark(benchmark)
     if declared is None or declared.paper is None:
         return None
@@ -184,21 +184,24 @@ def _note_lines(results: Sequence[Result], benchmark: str) -> list[str]:
     for result in results:
         record, model = result.benchmarks[benchmark], plain(result.model.name)
         if record.tied_items:
-            items, ties = _count(record.tied_items, "item"), _count(record.tied_comparisons, "tied comparison")
+            items, ties = (
+                _write_count(record.tied_items, "item"),
+                _write_count(record.tied_comparisons, "tied comparison"),
+            )
             lines.append(f"{model}: ties in {items} ({ties}); a tie is never right")
         if record.rounded_ties:
-            items = _count(record.rounded_ties, "item")
+            items = _write_count(record.rounded_ties, "item")
             lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")
     notes_of = [(result.model.name, result.benchmarks[benchmark].notes) for result in results]
     return [*lines, *map(plain, note_lines(notes_of))]
 
 
-def _count(number: int, noun: str) -> str:
+def _write_count(number: int, noun: str) -> str:
     return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def print_gaps(gaps: Gaps) -> None:
-    """Print what models lose out of domain.
+    """Print models' losses out of domain.
 
     >>> print_gaps(Gaps(rows=(), correlation={"nlvr2: accuracy": 0.75}))  # doctest: +ELLIPSIS
     model...

@@ -36,12 +36,12 @@ _MOST_ROWS = 12
 
 
 def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
-    """Return the first look, in several tables of a few metrics each where one would be too wide.
+    """Return the first look, in several tables of a few metrics each if one would be too wide.
 
     Raises:
         RunError: no result has this benchmark.
     """
-    names = shared_headline([_records(results, benchmark)[0][1]])
+    names = shared_headline([_find_records(results, benchmark)[0][1]])
     if len(names) <= _MOST_COLUMNS:
         return [result_table(results, benchmark)]
     parts = (names[start : start + 3] for start in range(0, len(names), 3))
@@ -52,7 +52,7 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     """Return the first look: models as rows, the headline metrics as columns, chance as the last row.
 
     A model in which a tie touched a headline metric gets a second row: the tie-neutral values; and a third, the
-    benchmark's own number, where its authors count a tie otherwise.
+    benchmark's number, if its authors count a tie otherwise.
 
     Args:
         results: the models' records.
@@ -62,45 +62,45 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     Raises:
         RunError: no result has this benchmark.
     """
-    records = _records(results, benchmark)
+    records = _find_records(results, benchmark)
     first = records[0][1]
     names = shared_headline([first]) if names is None else names
     declared = declared_benchmark(benchmark)
     rule = "wrong" if declared is None else declared.tie_rule
-    rows = _table(_title(benchmark, records), ["model", *names])
+    rows = _make_table(_write_title(benchmark, records), ["model", *names])
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
-        _add(rows, [model, *("" if value is None else score(value) for value in values)])
+        _add_row(rows, [model, *("" if value is None else score(value) for value in values)])
         if any(value is not None and value.ties for value in values):
-            _add(rows, ["  ties broken at random", *(_tie_cell(value) for value in values)], style="dim")
+            _add_row(rows, ["  ties broken at random", *(_tie_cell(value) for value in values)], style="dim")
             official = [official_number(value, rule) for value in values]
             if any(number is not None for number in official):
                 cells = ("" if number is None else percent(number) for number in official)
-                _add(rows, ["  ties as its authors count", *cells], style="dim")
+                _add_row(rows, ["  ties as its authors count", *cells], style="dim")
     rows.add_section()
-    _add(rows, ["chance", *(_chance_cell(first.metrics.get(name)) for name in names)], style="dim")
+    _add_row(rows, ["chance", *(_chance_cell(first.metrics.get(name)) for name in names)], style="dim")
     return rows
 
 
 def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | None:
-    """Return mean, spread and mean size of the equivariance deviations; None where the shape has none.
+    """Return mean, spread and mean size of the equivariance deviations; None if the shape has none.
 
-    The numbers carry each model's own scale: models compare only where their scores share one.
+    The numbers carry each model's scale: models compare only if their scores share one.
 
     Raises:
         RunError: no result has this benchmark.
     """
-    records = _records(results, benchmark)
+    records = _find_records(results, benchmark)
     names = [name for name, value in records[0][1].metrics.items() if is_deviation(value)]
     if not names:
         return None
     title = "equivariance deviations, each model in its own unit: 0 is best"
-    rows = _table(title, ["model", "metric", "mean", "sd", "mean |.|", "n"])
+    rows = _make_table(title, ["model", "metric", "mean", "sd", "mean |.|", "n"])
     for model, record in records:
         for row, name in enumerate(names):
             value = record.metrics[name]
             numbers = (deviation(number) for number in (value.value, value.sd, value.mean_absolute))
-            _add(rows, ["" if row else model, name, *numbers, thousands(value.n)])
+            _add_row(rows, ["" if row else model, name, *numbers, thousands(value.n)])
     return rows
 
 
@@ -112,24 +112,24 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
     Raises:
         RunError: the result does not have this benchmark.
     """
-    model, record = _records([result], benchmark)[0]
+    model, record = _find_records([result], benchmark)[0]
     if not record.by:
         return None
     names = headline(record.metrics)
-    rows = _table(f"{_title(benchmark, [(model, record)])}: {plain(model)} by tag", ["tag", "n", *names])
+    rows = _make_table(f"{_write_title(benchmark, [(model, record)])}: {plain(model)} by tag", ["tag", "n", *names])
     for tag, groups in record.by.items():
         for value, group in groups.items() if len(groups) <= _MOST_ROWS else ():
             _add_group(rows, f"{tag} = {value}", group.metrics, names)
         if macro := record.macro.get(tag):
             _add_group(rows, f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, names, style="dim")
         rows.add_section()
-    # How another tool averages over all parts is what its record says.
+    # The record of another tool describes its average over all parts.
     whole = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
     _add_group(rows, whole, record.metrics, names, style="dim")
     return rows
 
 
-def _records(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:
+def _find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:
     own = [result for result in results if benchmark in result.benchmarks]
     if not own:
         known = sorted({name for result in results for name in result.benchmarks})
@@ -138,7 +138,7 @@ def _records(results: Sequence[Result], benchmark: str) -> list[tuple[str, Bench
     return [(result.model.name, result.benchmarks[benchmark]) for result in own]
 
 
-def _title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]]) -> str:
+def _write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]]) -> str:
     record = records[0][1]
     value = next(iter(record.metrics.values()), None)
     level = "" if value is None else f", {value.level:.0%} intervals"
@@ -148,7 +148,7 @@ def _title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]]) -> st
     return f"{plain(benchmark)}: percent of {items_text(record)}{f', {worth}' if worth else ''}{level}"
 
 
-def _table(title: str, headings: Sequence[str]) -> Table:
+def _make_table(title: str, headings: Sequence[str]) -> Table:
     from rich.text import Text
 
     new = table(*headings, numbers_from=1)
@@ -159,7 +159,7 @@ def _table(title: str, headings: Sequence[str]) -> Table:
     return new
 
 
-def _add(rows: Table, cells: Sequence[str], style: str = "") -> None:
+def _add_row(rows: Table, cells: Sequence[str], style: str = "") -> None:
     # Text, not str: a model's or tag's name must not be read as markup.
     from rich.text import Text
 
@@ -169,7 +169,7 @@ def _add(rows: Table, cells: Sequence[str], style: str = "") -> None:
 def _add_group(rows: Table, label: str, metrics: Mapping[str, Value], names: Sequence[str], *, style: str = "") -> None:
     count = max((value.n for value in metrics.values()), default=0)
     cells = ("" if name not in metrics else score(metrics[name]) for name in names)
-    _add(rows, [label, thousands(count) if count else "–", *cells], style=style)
+    _add_row(rows, [label, thousands(count) if count else "–", *cells], style=style)
 
 
 def _chance_cell(value: Value | None) -> str:

@@ -16,7 +16,7 @@ def console() -> Console:
     from rich.console import Console
 
     # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
-    # In a notebook it would draw boxes of its own in place of printing.
+    # In a notebook it would draw boxes in place of printing.
     own = Console(force_jupyter=False)
     return own if own.is_terminal else Console(width=120, force_jupyter=False)
 

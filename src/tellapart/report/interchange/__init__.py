@@ -1,1 +1,1 @@
-"""Results in the formats of others: model cards, lm-eval's JSON, and what CLIP_benchmark and mteb write."""
+"""Results in the formats of others: model cards, lm-eval's JSON, and the files of CLIP_benchmark and mteb."""

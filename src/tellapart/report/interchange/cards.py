@@ -38,7 +38,7 @@ _HUB_TASKS = {
 
 
 def eval_results(result: Result) -> list[EvalResult]:
-    """Return a run's first-look metrics as huggingface_hub's own records, fractions from 0 to 1.
+    """Return a run's first-look metrics as huggingface_hub's records, fractions from 0 to 1.
 
     Interval, items, ties and chance are in `metric_args`; the content's fingerprint is in `dataset_args`.
 
@@ -58,14 +58,14 @@ def eval_results(result: Result) -> list[EvalResult]:
                     task_type=_HUB_TASKS.get(record.task, record.task),
                     dataset_type=name if source is None else source.repo,
                     dataset_name=record.title,
-                    dataset_revision=None if source is None else _revision(source, record),
-                    # Where two benchmarks are in one dataset, only this distinguishes their results.
+                    dataset_revision=None if source is None else _known_revision(source, record),
+                    # If two benchmarks are in one dataset, only this distinguishes their results.
                     dataset_config=name if source is not None and repos[source.repo] > 1 else None,
                     dataset_args={"benchmark": name, "fingerprint": record.fingerprint},
                     metric_type=metric,
                     metric_name=metric.replace("_", " "),
                     metric_value=value.value,
-                    metric_args=_about(record, value),
+                    metric_args=_describe_value(record, value),
                 )
             )
     return entries
@@ -80,7 +80,7 @@ def model_index_yaml(result: Result) -> str:
     """
     entries = eval_results(result)
     if not entries:
-        raise RunError(f"the run of {result.model.name} measured nothing that a card could say")
+        raise RunError(f"the run of {result.model.name} measured nothing that a card could hold")
     hub = require("huggingface_hub", extra="hub")
     data = hub.ModelCardData(model_name=result.model.name, eval_results=entries)
     return f"---\n{data.to_yaml()}\n---\n"
@@ -93,7 +93,7 @@ def update_card(path: Path, result: Result) -> str:
         path: a card (`README.md`) on disk; nothing is written.
 
     Raises:
-        RunError: the card cannot be read, its front matter is not what the hub takes, or it is another model's.
+        RunError: the card cannot be read, the hub refuses its front matter, or it is another model's.
         MissingDependencyError: huggingface_hub is not installed.
     """
     hub = require("huggingface_hub", extra="hub")
@@ -101,7 +101,7 @@ def update_card(path: Path, result: Result) -> str:
         text = path.read_text(encoding="utf-8")
         data = hub.ModelCard(text).data
     except (OSError, ValueError) as error:
-        raise RunError(f"{path} is no model card: {error}") from error
+        raise RunError(f"{path} is not a model card: {error}") from error
     named = data.get("model_name")
     if data.get("eval_results") and named != result.model.name:
         raise RunError(f"{path} holds results of {named}, the run is of {result.model.name}; name the right card")
@@ -114,11 +114,11 @@ def put_results(text: str, result: Result, place: str, *, rename: bool = False) 
     Args:
         text: of the card.
         result: the run's record.
-        place: where the card is, for messages.
+        place: the card's path, for messages.
         rename: give the card the run's name of the model; else a name that it has stays.
 
     Raises:
-        RunError: the card's front matter is not what the hub takes.
+        RunError: the hub refuses the card's front matter.
         MissingDependencyError: huggingface_hub is not installed.
     """
     hub = require("huggingface_hub", extra="hub")
@@ -126,7 +126,7 @@ def put_results(text: str, result: Result, place: str, *, rename: bool = False) 
     try:
         card = hub.ModelCard(text)
     except ValueError as error:
-        raise RunError(f"{place} is no model card: {error}") from error
+        raise RunError(f"{place} is not a model card: {error}") from error
     new = {(one.unique_identifier, one.metric_type) for one in entries}
     if rename or not card.data.get("model_name"):
         card.data.model_name = result.model.name
@@ -176,12 +176,12 @@ def eval_result_entries(result: Result) -> tuple[list[EvalResultEntry], tuple[st
             entries += [
                 hub.EvalResultEntry(
                     dataset_id=source.repo,
-                    dataset_revision=_revision(source, record),
+                    dataset_revision=_known_revision(source, record),
                     task_id=metric,
                     value=record.metrics[metric].value,
                     # When another tool measured is not known; the date of the import is another one.
                     date=None if is_imported(record) else result.run.started,
-                    notes=_note(record, record.metrics[metric]),
+                    notes=_write_note(record, record.metrics[metric]),
                 )
                 for metric in first_metrics([record])
             ]
@@ -195,12 +195,12 @@ def _hub_of(benchmark: str) -> Hub | None:
     return None if declared is None else declared.hub
 
 
-def _revision(source: Hub, record: BenchmarkResult) -> str | None:
-    """Return the dataset's revision where it is known to be the one measured: it was read from the hub's cache."""
+def _known_revision(source: Hub, record: BenchmarkResult) -> str | None:
+    """Return the dataset's revision if it is known to be the one measured: it was read from the hub's cache."""
     return source.revision if source.revision in record.origin else None
 
 
-def _about(record: BenchmarkResult, value: Value) -> dict[str, Any]:
+def _describe_value(record: BenchmarkResult, value: Value) -> dict[str, Any]:
     facts: dict[str, Any] = {"average": value.average}
     if value.low is not None and value.high is not None:
         facts |= {"interval": [value.low, value.high], "level": value.level, "method": value.method}
@@ -219,7 +219,7 @@ def _about(record: BenchmarkResult, value: Value) -> dict[str, Any]:
     return facts
 
 
-def _note(record: BenchmarkResult, value: Value) -> str:
+def _write_note(record: BenchmarkResult, value: Value) -> str:
     if is_imported(record):
         return "; ".join(record.notes)
     cut = "" if record.limited_from is None else f" of {record.limited_from}"

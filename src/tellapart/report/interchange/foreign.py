@@ -2,7 +2,7 @@
 
 CLIP_benchmark writes one object: `dataset`, `model`, `pretrained`, `task`, `metrics`, `language` (its `cli.py`). mteb
 writes one file a task: `task_name`, `mteb_version`, and `scores`, from a split to a list with an object a subset; the
-model's name is in `model_meta.json` beside it, and in the folders `ORG__MODEL/REVISION`.
+model's name is in `model_meta.json` in the same folder, and in the folders `ORG__MODEL/REVISION`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def import_results(files: Sequence[Path], out: Path, *, command: str, model: str
         files: of CLIP_benchmark or mteb; several parts of a set (SugarCrepe's) are put together.
         out: the run folder, which must not hold a run.
         command: the command line that the record names.
-        model: the model's name, where the files do not say it or say it in several ways.
+        model: the model's name, if the files do not hold it or hold several.
 
     Raises:
         RunError: a file is not such a result, the files are of several models or hold the same set twice, or the
@@ -46,7 +46,7 @@ def import_results(files: Sequence[Path], out: Path, *, command: str, model: str
         raise RunError("no file was named; name result files of CLIP_benchmark or mteb")
     models = list(dict.fromkeys(content.model for _, content in contents))
     if len(models) > 1:
-        raise RunError(f"these files are of several models ({', '.join(models)}); import each into a run of its own")
+        raise RunError(f"these files are of several models ({', '.join(models)}); import each into a separate run")
     by_benchmark: dict[str, list[tuple[Path, ForeignResult]]] = {}
     for path, content in contents:
         by_benchmark.setdefault(content.benchmark, []).append((path, content))
@@ -58,13 +58,13 @@ def import_results(files: Sequence[Path], out: Path, *, command: str, model: str
             versions={content.tool: content.version or "not said" for _, content in contents},
         ),
         model=ModelRecord(name=models[0], fingerprint=f"{IMPORTED}{contents[0][1].tool}"),
-        benchmarks={name: _record(own) for name, own in by_benchmark.items()},
+        benchmarks={name: _make_record(own) for name, own in by_benchmark.items()},
     )
     write_result(out, result)
     return result
 
 
-def _record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkResult:
+def _make_record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkResult:
     first = contents[0][1]
     parts: dict[Part, Mapping[str, float]] = {}
     for path, one in contents:
@@ -76,8 +76,8 @@ def _record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkResult:
         title=f"{first.benchmark}, measured by {first.tool}",
         fingerprint=f"{IMPORTED}{hashlib.sha256(digests).hexdigest()}",
         task=first.task,
-        metrics=_metrics(parts, first.tool),
-        by=_by(parts, first.tool),
+        metrics=_average_parts(parts, first.tool),
+        by=_group_parts(parts, first.tool),
         origin=", ".join(path.name for path, _ in contents),
         notes=(
             f"imported from {first.tool} {first.version}".rstrip()
@@ -87,26 +87,26 @@ def _record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkResult:
     )
 
 
-def _metrics(parts: Mapping[Part, Mapping[str, float]], tool: str) -> dict[str, Value]:
+def _average_parts(parts: Mapping[Part, Mapping[str, float]], tool: str) -> dict[str, Value]:
     """Return the numbers over all the set; of parts the plain mean, as their numbers of items are not known."""
     if None in parts:
-        return {name: _value(number, f"as {tool} averages") for name, number in parts[None].items()}
+        return {name: _make_value(number, f"as {tool} averages") for name, number in parts[None].items()}
     tag = next(part[0] for part in parts if part is not None)
     shared = [name for name in next(iter(parts.values())) if all(name in one for one in parts.values())]
     average = f"macro: {len(parts)} values of {tag}"
-    return {name: _value(sum(one[name] for one in parts.values()) / len(parts), average) for name in shared}
+    return {name: _make_value(sum(one[name] for one in parts.values()) / len(parts), average) for name in shared}
 
 
-def _by(parts: Mapping[Part, Mapping[str, float]], tool: str) -> dict[str, dict[str, Metrics]]:
+def _group_parts(parts: Mapping[Part, Mapping[str, float]], tool: str) -> dict[str, dict[str, Metrics]]:
     groups: dict[str, dict[str, Metrics]] = {}
     for part, numbers in parts.items():
         if part is not None:
-            values = {name: _value(number, f"as {tool} averages") for name, number in numbers.items()}
+            values = {name: _make_value(number, f"as {tool} averages") for name, number in numbers.items()}
             groups.setdefault(part[0], {})[part[1]] = Metrics(metrics=values)
     return groups
 
 
-def _value(number: float, average: str) -> Value:
+def _make_value(number: float, average: str) -> Value:
     return Value(value=number, method="imported", n=0, clusters=0, average=average)
 
 
@@ -115,15 +115,15 @@ Part = tuple[str, str] | None
 
 _PAIRS = {"text_acc": "text_score", "image_acc": "image_score", "acc": "group_score", "accuracy": "group_score"}
 
-#: Sets with one image: the tools' own image accuracy compares nothing there (CLIP_benchmark always has 1, mteb 0).
+#: Sets with one image: the tools' image accuracy compares nothing there (CLIP_benchmark always has 1, mteb 0).
 _CHOICE = {"text_acc": "choice_score"}
 
 _CLASSES = {"acc1": "top1_accuracy", "acc5": "top5_accuracy"}
 
-#: Numbers among CLIP_benchmark's metrics of a trained probe that say how it was trained.
+#: Numbers among CLIP_benchmark's metrics of a trained probe that describe its training.
 _SETTINGS = frozenset({"lr", "wd", "epochs", "seed", "fewshot_k"})
 
-#: CLIP_benchmark's name -> ours, where it is the same set.
+#: CLIP_benchmark's name -> ours, if it is the same set.
 _CLIP_SETS = {
     "winoground": "winoground",
     "mscoco_captions": "coco-retrieval",
@@ -147,7 +147,7 @@ _MTEB_TASKS = {
     },
 }
 
-#: mteb's areas under abstention curves: how well a model's doubt tells its errors; NaN where there are none.
+#: mteb's areas under abstention curves: how well a model's doubt predicts its errors; NaN if there are none.
 _ABSTENTION = "nauc_"
 
 _RECALL = re.compile(r"(image|text)_retrieval_recall@(\d+)")
@@ -159,11 +159,11 @@ class ForeignResult:
 
     Attributes:
         tool: `CLIP_benchmark` or `mteb`.
-        version: of the tool; empty where the file does not say.
+        version: of the tool; empty if the file does not hold it.
         model: its name.
-        benchmark: our name of the set, or the tool's own after `TOOL:`.
-        task: `pairs`, `retrieval`, `classification`, or the tool's own word.
-        metrics: part -> metric -> number; our names where the metric is ours.
+        benchmark: our name of the set, or the tool's name after `TOOL:`.
+        task: `pairs`, `retrieval`, `classification`, or the tool's word.
+        metrics: part -> metric -> number; our names if the metric is ours.
     """
 
     tool: str
@@ -179,7 +179,7 @@ def read_foreign(path: Path, model: str | None = None) -> ForeignResult:
 
     Args:
         path: the file.
-        model: the model's name; what the file, or the folder it lies in, says if not given.
+        model: the model's name; the name in the file, or of its folder, if not given.
 
     Raises:
         RunError: it cannot be read, is of neither tool, holds no number, or its model is not known.
@@ -188,7 +188,7 @@ def read_foreign(path: Path, model: str | None = None) -> ForeignResult:
     if isinstance(content, dict) and {"dataset", "model", "task", "metrics"} <= content.keys():
         return _clip_benchmark(path, content, model)
     if isinstance(content, dict) and {"task_name", "scores", "mteb_version"} <= content.keys():
-        return _mteb(path, content, model)
+        return _read_mteb(path, content, model)
     raise RunError(
         f"{path} is neither a result of CLIP_benchmark (fields dataset, model, task, metrics) nor of mteb 1.11 or "
         "newer (task_name, scores, mteb_version)"
@@ -197,25 +197,25 @@ def read_foreign(path: Path, model: str | None = None) -> ForeignResult:
 
 def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:
     dataset = re.sub(r"^wds[/_]", "", str(content["dataset"]))
-    numbers = _numbers(path, content["metrics"])
+    numbers = _read_numbers(path, content["metrics"])
     result = partial(ForeignResult, "CLIP_benchmark", "", model or _clip_model(content))
     if dataset.startswith("sugar_crepe/"):
         part = ("subset", dataset.removeprefix("sugar_crepe/"))
-        return result("sugarcrepe", "pairs", {part: _rename(path, numbers, _CHOICE)})
+        return result("sugarcrepe", "pairs", {part: _rename_metrics(path, numbers, _CHOICE)})
     task, language = str(content["task"]), str(content.get("language") or "en")
     # Captions or classes in another language are another set.
     theirs = f"CLIP_benchmark:{dataset}{'' if language == 'en' else f':{language}'}"
     benchmark = _CLIP_SETS.get(dataset, theirs) if language == "en" else theirs
     if task == "image_caption_selection":
         # Whether the items of an unknown set have two images is not known.
-        metrics = _rename(path, numbers, _PAIRS) if benchmark == "winoground" else numbers
+        metrics = _rename_metrics(path, numbers, _PAIRS) if benchmark == "winoground" else numbers
         return result(benchmark, "pairs", {None: metrics})
     if task == "zeroshot_retrieval":
-        return result(benchmark, "retrieval", {None: _recalls(numbers)})
+        return result(benchmark, "retrieval", {None: _rename_recalls(numbers)})
     if task == "zeroshot_classification":
         metrics = {_CLASSES.get(metric, metric): number for metric, number in numbers.items()}
         return result(benchmark, "classification", {None: metrics})
-    # A trained probe's accuracy is no zero-shot model's on the same set.
+    # A trained probe's accuracy is not a zero-shot model's on the same set.
     metrics = {metric: number for metric, number in numbers.items() if metric not in _SETTINGS}
     return result(f"{theirs}:{task}", task, {None: metrics})
 
@@ -229,8 +229,8 @@ def _clip_model(content: Mapping[str, Any]) -> str:
     return f"{content['model']}{'@' if folders else '/'}{file}"
 
 
-def _recalls(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Rename recalls: theirs say what is retrieved, ours from what to what."""
+def _rename_recalls(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Rename recalls: their names hold the target alone, ours source and target."""
     sides = {"image": "t2i", "text": "i2t"}
     recalls = {}
     for metric, number in numbers.items():
@@ -239,15 +239,15 @@ def _recalls(numbers: Mapping[str, float]) -> dict[str, float]:
     return dict(sorted(recalls.items(), key=lambda item: (item[0].split("@")[0], len(item[0]), item[0])))
 
 
-def _mteb(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:
+def _read_mteb(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:
     task = str(content["task_name"])
     benchmark, kind, names = _MTEB_TASKS.get(task, (f"mteb:{task}", task, {}))
     scores = content["scores"]
     parts: dict[Part, Mapping[str, float]] = {}
     for split, entries in scores.items() if isinstance(scores, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
-            numbers = _numbers(path, entry)
-            metrics = _rename(path, numbers, names) if names else numbers
+            numbers = _read_numbers(path, entry)
+            metrics = _rename_metrics(path, numbers, names) if names else numbers
             parts["hf_subset", f"{split} {entry.get('hf_subset', 'default')}"] = metrics
     if not parts:
         raise RunError(f"{path} holds no scores")
@@ -263,21 +263,19 @@ def _mteb_model(path: Path) -> str:
         try:
             name = read_object(meta).get("name")
         except DataError as error:
-            raise RunError(f"{error}; say model=NAME") from error
+            raise RunError(f"{error}; give model=NAME") from error
         if name:
             return str(name)
     folder = path.absolute().parent.parent.name
     if "__" not in folder:
-        raise RunError(
-            f"{path} does not say of which model it is, and no model_meta.json lies beside it; say model=NAME"
-        )
+        raise RunError(f"{path} does not name its model, and no model_meta.json lies in its folder; give model=NAME")
     return folder.replace("__", "/", 1)
 
 
-def _numbers(path: Path, entry: object) -> dict[str, float]:
+def _read_numbers(path: Path, entry: object) -> dict[str, float]:
     """Return the numbers of an object of metrics, without `main_score`, which is one of the others.
 
-    Areas under abstention curves are left out: they are no scores, and NaN in most files of retrieval.
+    Areas under abstention curves are left out: they are not scores, and NaN in most files of retrieval.
     """
     if not isinstance(entry, dict):
         raise RunError(f"{path}: expected an object of metrics; got {type(entry).__name__}")
@@ -296,7 +294,7 @@ def _numbers(path: Path, entry: object) -> dict[str, float]:
     return numbers
 
 
-def _rename(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
+def _rename_metrics(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
     metrics = {ours: numbers[theirs] for theirs, ours in names.items() if theirs in numbers}
     if not metrics:
         raise RunError(f"{path}: none of {', '.join(names)} is among its metrics {', '.join(numbers)}")

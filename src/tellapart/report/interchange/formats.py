@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "convert"]
 
-#: Format -> what it is.
+#: Format -> its description.
 FORMATS = {
     "model-index": "the front matter of a model card",
     "eval-results": "a file for a model's .eval_results/",
@@ -32,7 +32,7 @@ def convert(result: Result, to: str, card: Path | None = None) -> str:
 
     Raises:
         UnknownNameError: no such format.
-        RunError: the run has nothing that the format can say, or a card was named for another format.
+        RunError: the run has nothing that the format can hold, or a card was named for another format.
         MissingDependencyError: huggingface_hub is not installed, which the first two need.
     """
     from tellapart.report.interchange.cards import eval_results_yaml, model_index_yaml, update_card

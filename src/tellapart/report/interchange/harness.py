@@ -20,30 +20,34 @@ def harness_results(result: Result) -> dict[str, Any]:
     """Return a run as lm-eval's `results_*.json`: a benchmark is a task, a tag's value a task of its group.
 
     A metric `m` is `m,none`, as no filter was applied; its `m_stderr,none` is half the interval's width over the
-    normal quantile of its level, and `N/A` where there is none. Deviations, of which neither high nor low is better,
+    normal quantile of its level, and `N/A` if there is none. Deviations, of which neither high nor low is better,
     are left out.
 
     Source: `result_schema.py` of lm-evaluation-harness 0.4.13; its `make_table` prints the result.
     """
-    tasks = {name: task for name, record in result.benchmarks.items() for name, task in _tasks(name, record).items()}
-    entries = {name: _entry(name, metrics) for name, (_, metrics, _) in tasks.items()}
+    tasks = {
+        name: task for name, record in result.benchmarks.items() for name, task in _list_tasks(name, record).items()
+    }
+    entries = {name: _make_entry(name, metrics) for name, (_, metrics, _) in tasks.items()}
     groups = {name: entries[name] for name, record in result.benchmarks.items() if record.by}
     layout: dict[str, Any] = {
         "results": entries,
-        # As there, where no task is a group there is no such field.
+        # As in lm-eval, the field is absent if no task is a group.
         **({"groups": groups} if groups else {}),
         "group_subtasks": {
             name: [f"{name}_{tag}_{value}" for tag, values in record.by.items() for value in values]
             for name, record in result.benchmarks.items()
         },
-        "configs": {name: _config(name, record, metrics) for name, (record, metrics, _) in tasks.items()},
+        "configs": {name: _make_config(name, record, metrics) for name, (record, metrics, _) in tasks.items()},
         "versions": {name: record.fingerprint[:12] for name, (record, _, _) in tasks.items()},
         "n-shot": dict.fromkeys(tasks, 0),
-        "higher_is_better": {name: dict.fromkeys(_scores(metrics), True) for name, (_, metrics, _) in tasks.items()},
+        "higher_is_better": {
+            name: dict.fromkeys(_list_scores(metrics), True) for name, (_, metrics, _) in tasks.items()
+        },
         "n-samples": {
             name: {"original": (record.limited_from or items) if whole else items, "effective": items}
             for name, (record, metrics, whole) in tasks.items()
-            for items in [_items(metrics)]
+            for items in [_count_items(metrics)]
         },
     }
     run = result.run
@@ -58,7 +62,7 @@ def harness_results(result: Result) -> dict[str, Any]:
             "limit": run.limit,
             "random_seed": run.seed,
         },
-        "date": _seconds(run.started),
+        "date": _to_seconds(run.started),
         "model_source": "tellapart",
         "model_name": result.model.name,
         "model_name_sanitized": file_name(result.model.name),
@@ -75,8 +79,8 @@ def harness_json(result: Result) -> str:
 _Task = tuple[BenchmarkResult, Mapping[str, Value], bool]
 
 
-def _tasks(name: str, record: BenchmarkResult) -> dict[str, _Task]:
-    """Return a benchmark and its parts: name -> record, metrics, whether it is the whole."""
+def _list_tasks(name: str, record: BenchmarkResult) -> dict[str, _Task]:
+    """Return a benchmark and its parts: name -> record, metrics, whether it is the full benchmark."""
     parts = {
         f"{name}_{tag}_{value}": (record, group.metrics, False)
         for tag, values in record.by.items()
@@ -85,17 +89,17 @@ def _tasks(name: str, record: BenchmarkResult) -> dict[str, _Task]:
     return {name: (record, record.metrics, True), **parts}
 
 
-def _scores(metrics: Mapping[str, Value]) -> list[str]:
+def _list_scores(metrics: Mapping[str, Value]) -> list[str]:
     return [name for name, value in metrics.items() if not is_deviation(value)]
 
 
-def _items(metrics: Mapping[str, Value]) -> int:
+def _count_items(metrics: Mapping[str, Value]) -> int:
     return max((value.n for value in metrics.values()), default=0)
 
 
-def _entry(name: str, metrics: Mapping[str, Value]) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": name, "alias": name, "sample_len": _items(metrics)}
-    for metric in _scores(metrics):
+def _make_entry(name: str, metrics: Mapping[str, Value]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": name, "alias": name, "sample_len": _count_items(metrics)}
+    for metric in _list_scores(metrics):
         entry[f"{metric},none"] = metrics[metric].value
         entry[f"{metric}_stderr,none"] = _standard_error(metrics[metric])
     return entry
@@ -107,7 +111,7 @@ def _standard_error(value: Value) -> float | str:
     return (value.high - value.low) / 2 / NormalDist().inv_cdf(0.5 + value.level / 2)
 
 
-def _config(name: str, record: BenchmarkResult, metrics: Mapping[str, Value]) -> dict[str, Any]:
+def _make_config(name: str, record: BenchmarkResult, metrics: Mapping[str, Value]) -> dict[str, Any]:
     binary = {metric.name for metric in METRICS.values() if metric.binary}
     return {
         "task": name,
@@ -116,7 +120,7 @@ def _config(name: str, record: BenchmarkResult, metrics: Mapping[str, Value]) ->
         "num_fewshot": 0,
         "metric_list": [
             {"metric": metric, "aggregation": "mean", "higher_is_better": True, "binary": metric in binary}
-            for metric in _scores(metrics)
+            for metric in _list_scores(metrics)
         ],
         "metadata": {
             "fingerprint": record.fingerprint,
@@ -126,7 +130,7 @@ def _config(name: str, record: BenchmarkResult, metrics: Mapping[str, Value]) ->
     }
 
 
-def _seconds(started: str) -> float | None:
+def _to_seconds(started: str) -> float | None:
     try:
         return datetime.fromisoformat(started).timestamp()
     except ValueError:

@@ -1,4 +1,4 @@
-"""The files that say a run's results on a model's page on the hub, and a benchmark's tasks on its dataset's page."""
+"""The files with a run's results for a model's page on the hub, and a benchmark's tasks on its dataset's page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CARD", "EVAL", "RESULTS", "HubFiles", "files_of_benchmark", "files_o
 
 CARD, RESULTS, EVAL = "README.md", ".eval_results/tellapart.yaml", "eval.yaml"
 
-#: Takes a file's path in a repository to its text; None where there is none.
+#: Takes a file's path in a repository to its text; None if there is none.
 ReadFile = Callable[[str], str | None]
 
 
@@ -40,13 +40,13 @@ class HubFiles:
 
 
 def files_of_run(result: Result, read: ReadFile) -> HubFiles:
-    """Return a run's results as files for its model's page, with what is there already.
+    """Return a run's results as files for its model's page, with the results already there.
 
     `README.md` gets a model-index of all benchmarks; `.eval_results/tellapart.yaml` an entry for each metric of those
     that are datasets on the hub, the only ones that it has a place for. Results of other sets stay in both.
 
     Raises:
-        RunError: the run measured nothing, or a file that is there is not what the hub takes.
+        RunError: the run measured nothing, or the hub would refuse a file that is there.
         MissingDependencyError: huggingface_hub is not installed.
     """
     card = read(CARD)
@@ -111,14 +111,14 @@ def _entries_text(entries: list[Any], there: str | None) -> str:
     """Write entries after those of a file that is there already and are of other sets or metrics.
 
     Raises:
-        RunError: the file is not what the hub takes.
+        RunError: the hub would refuse the file.
     """
     hub, yaml = require("huggingface_hub", extra="hub"), require("yaml", extra="hub")
     new = {(entry.dataset_id, entry.task_id) for entry in entries}
     try:
         earlier = [] if there is None else hub.parse_eval_result_entries(yaml.safe_load(there) or [])
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise RunError(f"{RESULTS} in the repository is no list of results: {first_line(error)}") from error
+        raise RunError(f"{RESULTS} in the repository is not a list of results: {first_line(error)}") from error
     kept = [entry for entry in earlier if (entry.dataset_id, entry.task_id) not in new]
     text: str = yaml.safe_dump(hub.eval_result_entries_to_yaml([*kept, *entries]), sort_keys=False, allow_unicode=True)
     return text

@@ -32,7 +32,7 @@ class HubRepository:
         self.repo, self.kind = repo, kind
         self._known: dict[str, str | None] = {}
         self.offline = bool(self._constants.HF_HUB_OFFLINE)
-        # Without a token in the environment nobody is logged in, also where a file of the hub's own has one.
+        # Without a token in the environment nobody is logged in, even if one of the hub's files has one.
         self._api = self._hub.HfApi(token=os.environ.get(TOKEN) or False)
 
     @property
@@ -58,17 +58,17 @@ class HubRepository:
             try:
                 return Path(local).read_text(encoding="utf-8")
             except UnicodeDecodeError as error:
-                raise RunError(f"{path} of {self.page} is no text in UTF-8") from error
+                raise RunError(f"{path} of {self.page} is not a text in UTF-8") from error
 
         if path not in self._known:
-            self._known[path] = self._ask(fetch)
+            self._known[path] = self._ask_hub(fetch)
         return self._known[path]
 
     def propose(self, proposed: HubFiles) -> str | None:
-        """Open a pull request with files; return its address, or None where the repository has them as they are.
+        """Open a pull request with files; return its address, or None if the repository has them as they are.
 
         Raises:
-            RunError: there is no token, or the hub refuses it or cannot be reached.
+            RunError: the token is missing, or the hub refuses it or cannot be reached.
         """
         if not os.environ.get(TOKEN):
             raise RunError(
@@ -94,11 +94,11 @@ class HubRepository:
             )
             return made.pr_url
 
-        address: str | None = self._ask(commit)
+        address: str | None = self._ask_hub(commit)
         return address
 
-    def _ask(self, what: Callable[[], Any]) -> Any:
-        """Do what asks the hub; its errors become one line that says what to do."""
+    def _ask_hub(self, what: Callable[[], Any]) -> Any:
+        """Ask the hub; its errors become one line with advice."""
         errors = self._errors
         with reach_hub(self._hub) as why:
             if why:
@@ -115,7 +115,7 @@ class HubRepository:
                 f"{self.page} is not there, or this token may not see it; check the name (OWNER/NAME), and {TOKEN}"
             ) from error
         except errors.HFValidationError as error:
-            raise RunError(f"{self.repo} is no id of the hub; expected OWNER/NAME") from error
+            raise RunError(f"{self.repo} is not an id of the hub; expected OWNER/NAME") from error
         except ValueError as error:  # the hub's check of a card's front matter
             raise RunError(f"the hub refuses {self.page}: {' '.join(str(error).split())}") from error
         except errors.HfHubHTTPError as error:

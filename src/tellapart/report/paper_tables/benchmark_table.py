@@ -20,7 +20,7 @@ from tellapart.report.paper_tables.row_layout import (
 
 __all__ = ["BOLD", "DAGGER", "IMPORTED_BESIDE", "benchmark_table", "can_be_tested", "unlike_published"]
 
-#: What the marks of a table with models down mean.
+#: Meaning of the marks in a table with models down.
 BOLD = "bold: the best of its column, if it is above chance"
 DAGGER = "dagger: not told apart from the best by these items (Holm over all pairs of models, 5%)"
 IMPORTED_BESIDE = "imported: measured by another tool, whose ties count otherwise; not tested against the others"
@@ -32,14 +32,14 @@ def benchmark_table(
 ) -> PaperTable:
     """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
 
-    The best of each column is marked, if it is above chance, and with it the models that these items do not tell apart
+    The best of each column is marked, if it is above chance, and with it the models that these items do not distinguish
     from it (its tier). Chance is the last row.
 
     Args:
         runs: the models, in the order of the rows.
         benchmark: which; the one there is if not given.
-        with_tiers: test the models against each other, where every one has outcomes of items.
-        seed: of the sign flips, where items are not independent.
+        with_tiers: test the models against each other, if every one has outcomes of items.
+        seed: of the sign flips, if items are not independent.
 
     Raises:
         RunError: no run measured it, or the runs' items differ.
@@ -65,7 +65,7 @@ def benchmark_table(
 
 
 def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
-    """Say which models were measured on other files than the published ones, or chose the items themselves."""
+    """Name the models that were measured on other files than the published ones, or chose the items themselves."""
     counts = {
         benchmark: [
             (run.label, record.published_items)

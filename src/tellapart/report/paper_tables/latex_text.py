@@ -16,13 +16,13 @@ _COMMANDS = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': r"\char34{}",  # \textquotedbl is not in LaTeX's first encoding
-    # After a line's end, a bracket or a star would be read as the line's own.
+    # After a line's end, a bracket or a star would be read as part of the line.
     "[": "{[}",
     "*": "{*}",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
 }
 
-#: Ligatures where they follow each other: two hyphens are a dash, a question mark and an accent another mark.
+#: Ligatures if they follow each other: two hyphens are a dash, a question mark and an accent another mark.
 _JOINED = frozenset("-`',?!")
 
 #: Letters that pdflatex has in the encoding T1 only.
@@ -45,7 +45,7 @@ def latex_text(text: str) -> str:
     r"""Return text that pdflatex, xelatex and lualatex print unchanged.
 
     Letters that pdflatex lacks (Chinese, Cyrillic, emoji) are printed by the other two, and as code points by
-    pdflatex; what is not printable is its code point everywhere. Line ends and runs of spaces become one space.
+    pdflatex; unprintable characters are their code points everywhere. Line ends and runs of spaces become one space.
 
     >>> latex_text("a_b & 50%"), latex_text("\\"), latex_text("[new] β-CLIP -- é")
     ('a\\_b \\& 50\\%', '\\textbackslash{}', '{[}new] \\ensuremath{\\beta}-CLIP -{}- é')
@@ -53,11 +53,11 @@ def latex_text(text: str) -> str:
     \ifdefined\Umathcode 模型\else{[}U+6A21 U+578B]\fi{}{[}U+200B]
     """
     letters = unicodedata.normalize("NFC", " ".join(text.split()))
-    return "".join(_WRITERS[kind]("".join(run)) for kind, run in groupby(letters, key=_kind))
+    return "".join(_WRITERS[kind]("".join(run)) for kind, run in groupby(letters, key=_letter_kind))
 
 
 def fit_width(tabular: Sequence[str]) -> list[str]:
-    r"""Return the lines of a tabular that is made smaller where it would be wider than the text."""
+    r"""Return the lines of a tabular that is made smaller if it would be wider than the text."""
     *lines, last = tabular
     return [r"\noindent\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%", *lines, f"{last}}}"]
 
@@ -81,13 +81,13 @@ def latex_packages(latex: str) -> list[str]:
     return lines
 
 
-def _kind(letter: str) -> str:
+def _letter_kind(letter: str) -> str:
     if not letter.isprintable():
         return "hidden"
     return "known" if letter.isascii() or letter in _KNOWN or letter in _T1 or letter in _GREEK else "foreign"
 
 
-def _known(run: str) -> str:
+def _write_known(run: str) -> str:
     written = []
     for letter, following in zip(run, f"{run[1:]} ", strict=True):
         separator = "{}" if letter in _JOINED and following in _JOINED else ""
@@ -96,13 +96,13 @@ def _known(run: str) -> str:
     return "".join(written)
 
 
-def _foreign(run: str) -> str:
+def _write_foreign(run: str) -> str:
     # Both of the other engines have this command, and pdflatex has not.
-    return rf"\ifdefined\Umathcode {run}\else{_hidden(run)}\fi{{}}"
+    return rf"\ifdefined\Umathcode {run}\else{_write_hidden(run)}\fi{{}}"
 
 
-def _hidden(run: str) -> str:
+def _write_hidden(run: str) -> str:
     return f"{{[}}{' '.join(f'U+{ord(letter):04X}' for letter in run)}]"
 
 
-_WRITERS = {"known": _known, "foreign": _foreign, "hidden": _hidden}
+_WRITERS = {"known": _write_known, "foreign": _write_foreign, "hidden": _write_hidden}

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AVERAGES", "LAYOUTS", "TableSettings", "lay_out"]
 
-#: Layout -> what it shows; without one, a benchmark's own.
+#: Layout -> its content; without one, a benchmark's layout.
 LAYOUTS = {
     "vlue": "VLUE's Table 2: models across, tasks down, in domain and out of it",
     "vlue-captions": "VLUE's Table 3",
     "vlue-cost": "VLUE's Table 4: performance and what models cost",
 }
 
-#: Average that papers take of a benchmark's parts -> what it is, and who takes it.
+#: Average that papers take of a benchmark's parts -> its definition, and who takes it.
 AVERAGES = {
     "whatsup-six": "What'sUp, the plain mean of its six sets (vl_compo)",
     "whatsup-three": "What'sUp, the mean of A and B, COCO, and Visual Genome, each pooled (READ)",
@@ -38,18 +38,18 @@ AVERAGES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings:
-    """What is laid out of runs.
+    """The content of a table of runs.
 
     Attributes:
-        benchmarks: whose, where no layout is named; all that the runs measured if none. One is laid out as its paper
+        benchmarks: whose, if no layout is named; all that the runs measured if none. One is laid out as its paper
             does it, several as a column each.
         average: of several: add the plain mean of the columns.
         average_as: add these averages that papers take of a benchmark's parts, of `AVERAGES`.
         costs: of `vlue-cost`: a file of `tellapart time`, or CSV.
-        labels: a model's name -> what to call it.
+        labels: a model's name -> its label.
         sort: a metric (of several benchmarks: one of them, or `Avg`) to order the models by, the highest first; as
             they were named if not given.
-        with_tiers: mark models that the items do not tell apart from the best.
+        with_tiers: mark models that the items do not distinguish from the best.
         seed: of the tests behind that.
     """
 
@@ -71,12 +71,12 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
 
     Args:
         folders: run folders.
-        layout: one of `LAYOUTS`; the benchmark's own, or a column a benchmark, if not given.
-        settings: what of them.
+        layout: one of `LAYOUTS`; the benchmark's layout, or a column a benchmark, if not given.
+        settings: the content of the table.
 
     Raises:
         UnknownNameError: no such layout, or no such average.
-        RunError: the runs do not have what the table shows, or an option is missing.
+        RunError: the runs lack a number of the table, or an option is missing.
     """
     from tellapart.report.measured import gather
     from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
@@ -103,7 +103,7 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
     if layout == "vlue-captions":
         return captions_table(runs)
     if settings.costs is None:
-        raise RunError("vlue-cost needs what models cost; give costs=FILE (`tellapart time --out FILE`, or CSV)")
+        raise RunError("vlue-cost needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV)")
     return cost_table(runs, read_costs(settings.costs))
 
 

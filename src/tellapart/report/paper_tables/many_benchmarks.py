@@ -17,7 +17,7 @@ from tellapart.tasks.registry import main_metric
 
 __all__ = ["many_benchmarks_table"]
 
-#: What papers call the average of their own table.
+#: Papers' names for the average of their table.
 _AVERAGE = "Avg"
 
 
@@ -32,7 +32,7 @@ def many_benchmarks_table(
 ) -> PaperTable:
     """Lay out several benchmarks side by side, in percent.
 
-    A benchmark's column is the average of its paper's table where that has one (EqBen, VALSE), of retrieval the mean
+    A benchmark's column is the average of its paper's table if that has one (EqBen, VALSE), of retrieval the mean
     of the six recalls, else the metric that ranks it (the group score of 2x2 items, the accuracy of a choice). Best,
     tiers and chance are as in the table of one benchmark.
 
@@ -41,30 +41,30 @@ def many_benchmarks_table(
         benchmarks: the columns, in this order.
         average: add the plain mean of the columns, for models that have them all.
         sort: one of the benchmarks, or `Avg`: order the rows by its column, the highest first.
-        with_tiers: test the models against each other, where every one has outcomes of items.
-        seed: of the sign flips, where items are not independent.
+        with_tiers: test the models against each other, if every one has outcomes of items.
+        seed: of the sign flips, if items are not independent.
 
     Raises:
-        RunError: no run measured a benchmark, the runs' items differ, or there is no column to sort by.
+        RunError: no run measured a benchmark, the runs' items differ, or the column to sort by is missing.
     """
-    columns = [_column(runs, benchmark, with_tiers=with_tiers, seed=seed) for benchmark in benchmarks]
+    columns = [_make_column(runs, benchmark, with_tiers=with_tiers, seed=seed) for benchmark in benchmarks]
     models = [run.label for run in runs if any(run.label in column.of for column in columns)]
     rows = [TableRow(model, tuple(column.of.get(model, TableCell(None)) for column in columns)) for model in models]
     chance = TableRow("chance", tuple(column.chance for column in columns), plain=True)
     headings = [column.heading for column in columns]
     if average:
         headings.append(TableColumn("", _AVERAGE))
-        rows = [TableRow(row.label, (*row.cells, _mean(row.cells)), plain=row.plain) for row in rows]
-        chance = TableRow(chance.label, (*chance.cells, _mean(chance.cells)), plain=True)
+        rows = [TableRow(row.label, (*row.cells, _mean_cell(row.cells)), plain=row.plain) for row in rows]
+        chance = TableRow(chance.label, (*chance.cells, _mean_cell(chance.cells)), plain=True)
     if sort is not None:
-        rows = _sorted(rows, [*benchmarks, *([_AVERAGE] if average else [])], sort)
+        rows = _sort_rows(rows, [*benchmarks, *([_AVERAGE] if average else [])], sort)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
     title = f"{', '.join(map(plain, benchmarks))}, percent"
-    notes = (*_notes(columns, average=average), *unlike_published(runs, benchmarks))
+    notes = (*_write_notes(columns, average=average), *unlike_published(runs, benchmarks))
     return mark_best(PaperTable(title, ("model",), tuple(headings), tuple(rows), notes=notes))
 
 
-def _sorted(rows: Sequence[TableRow], columns: Sequence[str], sort: str) -> list[TableRow]:
+def _sort_rows(rows: Sequence[TableRow], columns: Sequence[str], sort: str) -> list[TableRow]:
     if sort not in columns:
         raise RunError(f"sort={sort}: this table has the columns {', '.join(columns)}; sort by one of them")
     number = columns.index(sort)
@@ -90,7 +90,7 @@ class _Column:
     imported: tuple[str, ...]
 
 
-def _column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, seed: int) -> _Column:
+def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, seed: int) -> _Column:
     _, own = pick_benchmark(runs, benchmark)
     names = [run.label for run in own]
     records = [run.record(benchmark) for run in own]
@@ -125,12 +125,12 @@ def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> RowL
     return layout.only(metrics.index(main))
 
 
-def _mean(cells: Sequence[TableCell]) -> TableCell:
+def _mean_cell(cells: Sequence[TableCell]) -> TableCell:
     numbers = [cell.value for cell in cells if cell.value is not None]
     return TableCell(sum(numbers) / len(numbers) if len(numbers) == len(cells) else None)
 
 
-def _notes(columns: Sequence[_Column], *, average: bool) -> list[str]:
+def _write_notes(columns: Sequence[_Column], *, average: bool) -> list[str]:
     notes = [BOLD]
     if any(column.is_tested for column in columns):
         notes.append(DAGGER)

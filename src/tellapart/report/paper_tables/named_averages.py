@@ -22,7 +22,7 @@ class Part:
 
     Attributes:
         size: how many questions it is over, for parts that are pooled.
-        subset: of SugarCrepe; empty for the whole benchmark.
+        subset: of SugarCrepe; empty for the full benchmark.
     """
 
     benchmark: str
@@ -37,34 +37,36 @@ Groups = tuple[tuple[Part, ...], ...]
 
 @cache
 def parts_of(name: str) -> Groups:
-    """Return what a named average is taken of."""
-    a, b = (_whole(f"whatsup-{one}", "individual_score") for one in "ab")
-    coco, genome = ((_whole(f"whatsup-{of}-one"), _whole(f"whatsup-{of}-two")) for of in ("coco", "vg"))
-    six, seven = (a, b, *coco, *genome), _subsets("")
+    """Return the parts of a named average."""
+    a, b = (_full_part(f"whatsup-{one}", "individual_score") for one in "ab")
+    coco, genome = ((_full_part(f"whatsup-{of}-one"), _full_part(f"whatsup-{of}-two")) for of in ("coco", "vg"))
+    six, seven = (a, b, *coco, *genome), _list_subsets("")
     groups: dict[str, Groups] = {
-        "whatsup-six": _apart(six),
+        "whatsup-six": _separate_parts(six),
         "whatsup-three": ((a, b), coco, genome),
         "whatsup-all": (six,),
-        "whatsup-pairs": _apart((_whole("whatsup-a", "pair_score"), _whole("whatsup-b", "pair_score"))),
-        "whatsup-sets": _apart((_whole("whatsup-a", "set_score"), _whole("whatsup-b", "set_score"))),
+        "whatsup-pairs": _separate_parts(
+            (_full_part("whatsup-a", "pair_score"), _full_part("whatsup-b", "pair_score"))
+        ),
+        "whatsup-sets": _separate_parts((_full_part("whatsup-a", "set_score"), _full_part("whatsup-b", "set_score"))),
         "sugarcrepe-micro": (seven,),
-        "sugarcrepe-macro": _apart(seven),
-        "sugarcrepe-three": (_subsets("replace"), _subsets("swap"), _subsets("add")),
+        "sugarcrepe-macro": _separate_parts(seven),
+        "sugarcrepe-three": (_list_subsets("replace"), _list_subsets("swap"), _list_subsets("add")),
     }
     return groups[name]
 
 
-def _whole(name: str, metric: str = "choice_score") -> Part:
+def _full_part(name: str, metric: str = "choice_score") -> Part:
     each = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
     return Part(name, metric, each * find_benchmark(name).items)
 
 
-def _subsets(kind: str) -> tuple[Part, ...]:
+def _list_subsets(kind: str) -> tuple[Part, ...]:
     named = [subset for subset in SUBSETS if subset.startswith(kind)]
     return tuple(Part("sugarcrepe", "choice_score", SUBSETS[subset][0], subset) for subset in named)
 
 
-def _apart(parts: tuple[Part, ...]) -> Groups:
+def _separate_parts(parts: tuple[Part, ...]) -> Groups:
     return tuple((part,) for part in parts)
 
 
@@ -74,7 +76,7 @@ def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mappin
     Args:
         table: models down.
         runs: the models.
-        named: name of an average -> what it is, for the note.
+        named: name of an average -> its definition, for the note.
 
     Raises:
         RunError: no run has all of its parts.
@@ -82,7 +84,7 @@ def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mappin
     of = {run.label: run for run in runs}
     for name, title in named.items():
         groups = parts_of(name)
-        found = {label: _mean(groups, run) for label, run in of.items()}
+        found = {label: _mean_parts(groups, run) for label, run in of.items()}
         if all(value is None for value, _ in found.values()):
             needed = ", ".join(dict.fromkeys(part.benchmark for group in groups for part in group))
             raise RunError(f"average_as={name} is over all parts of {needed}; no run has them all")
@@ -97,9 +99,9 @@ def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mappin
     return mark_best(table)
 
 
-def _mean(parts: Groups, run: System) -> tuple[float | None, float | None]:
-    """Return a model's average and that of chance, in percent; None where a part is missing."""
-    groups = [[(_value(part, run), part.size) for part in group] for group in parts]
+def _mean_parts(parts: Groups, run: System) -> tuple[float | None, float | None]:
+    """Return a model's average and that of chance, in percent; None if a part is missing."""
+    groups = [[(_find_value(part, run), part.size) for part in group] for group in parts]
     if any(value is None for group in groups for value, _ in group):
         return None, None
     known = [[(value, size) for value, size in group if value is not None] for group in groups]
@@ -113,7 +115,7 @@ def _over_groups(groups: Sequence[Sequence[tuple[float, int]]]) -> float:
     return 100 * sum(pooled) / len(pooled)
 
 
-def _value(part: Part, run: System) -> Value | None:
+def _find_value(part: Part, run: System) -> Value | None:
     record = run.result.benchmarks.get(part.benchmark)
     if record is None:
         return None

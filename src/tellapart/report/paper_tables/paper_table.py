@@ -35,7 +35,7 @@ def numbers_of(groups: Mapping[str, Mapping[str, Value]]) -> dict[str, dict[str,
 
 
 def paper_row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:
-    """Return a model's row, column -> percent; None where a subset or a metric is missing: then it means nothing."""
+    """Return a model's row, column -> percent; None if a subset or a metric is missing: then it means nothing."""
     try:
         return row_of(numbers)
     except (MetricError, KeyError):
@@ -51,10 +51,10 @@ class TableCell:
     """A number in the table's unit.
 
     Attributes:
-        value: None where it was not measured.
-        low, high: its interval; None where it has none, as a mean over subsets.
+        value: None if it was not measured.
+        low, high: its interval; None if it has none, as a mean over subsets.
         best: no other of its column (or row) is higher, as printed.
-        near: not the best, and in one tier with it: these items do not tell the two apart.
+        near: not the best, and in one tier with it: these items do not distinguish the two.
     """
 
     value: float | None
@@ -96,13 +96,13 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A whole table.
+    """A full table.
 
     Attributes:
         title: the caption.
-        heads: the headings of the columns on the left: of the blocks where there are any, and of the labels.
+        heads: the headings of the columns on the left: of the blocks if there are any, and of the labels.
         best_of: whether the best is marked within a `column` or a `row`.
-        notes: what the marks mean.
+        notes: the meaning of the marks.
     """
 
     title: str
@@ -121,7 +121,7 @@ class PaperTable:
 def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     """Mark the best of every column, or of every row; equal ones as they are printed are all best.
 
-    Where a column has a row of chance, the best is marked only if it is above chance: its interval is, or, without
+    If a column has a row of chance, the best is marked only if it is above chance: its interval is, or, without
     one, the number.
 
     Args:
@@ -133,7 +133,7 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     [True, True, False]
     """
     if table.best_of == "row":
-        rows = tuple(row if row.plain else replace(row, cells=_best(row.cells, sign=1)) for row in table.rows)
+        rows = tuple(row if row.plain else replace(row, cells=_mark_best(row.cells, sign=1)) for row in table.rows)
         return replace(table, rows=rows)
     compared = [number for number, row in enumerate(table.rows) if not row.plain]
     cells = [list(row.cells) for row in table.rows]
@@ -142,32 +142,32 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
             rivals = [number for number in compared if table.rows[number].block == block]
             chance = next((row.cells[column].value for row in table.rows if row.plain and row.block == block), None)
             sign = -1 if column in lowest else 1
-            marked = _best([cells[number][column] for number in rivals], sign=sign, chance=chance)
+            marked = _mark_best([cells[number][column] for number in rivals], sign=sign, chance=chance)
             for number, cell in zip(rivals, marked, strict=True):
                 cells[number][column] = cell
     rows = tuple(replace(row, cells=tuple(own)) for row, own in zip(table.rows, cells, strict=True))
     return replace(table, rows=rows)
 
 
-def _best(cells: Sequence[TableCell], *, sign: int, chance: float | None = None) -> tuple[TableCell, ...]:
+def _mark_best(cells: Sequence[TableCell], *, sign: int, chance: float | None = None) -> tuple[TableCell, ...]:
     """Mark the best of cells, if it is above chance; one alone has nothing to be better than."""
     printed = [None if cell.value is None else sign * round(cell.value, 2) for cell in cells]
     known = [number for number in printed if number is not None]
     if len(known) < 2:
         return tuple(cells)
     return tuple(
-        replace(cell, best=True, near=False) if number == max(known) and _above(cell, chance) else cell
+        replace(cell, best=True, near=False) if number == max(known) and _is_above(cell, chance) else cell
         for cell, number in zip(cells, printed, strict=True)
     )
 
 
-def _above(cell: TableCell, chance: float | None) -> bool:
+def _is_above(cell: TableCell, chance: float | None) -> bool:
     lowest = cell.value if cell.low is None else cell.low
     return chance is None or (lowest is not None and lowest > chance)
 
 
 def stack_groups(table: PaperTable) -> PaperTable:
-    """Set groups of the same columns under each other where a table would be wider than a page (VALSE's).
+    """Set groups of the same columns under each other if a table would be wider than a page (VALSE's).
 
     >>> columns = tuple(TableColumn(group, str(k)) for group in ("acc_r", "acc") for k in range(12))
     >>> row = TableRow("m", tuple(TableCell(float(k)) for k in range(24)))

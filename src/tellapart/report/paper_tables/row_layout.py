@@ -19,10 +19,10 @@ from tellapart.stats.tiers import tiers
 
 __all__ = ["AUTHORS_RULE", "RowLayout", "mark_tiers", "paper_layout", "plain_layout", "with_authors_rule"]
 
-#: Where a cell's number comes from: a tag's value (or ALL), and the metric.
+#: Source of a cell's number: a tag's value (or ALL), and the metric.
 _Source = tuple[str, str]
 
-#: What follows a metric's name where it is counted as the benchmark's authors do.
+#: Suffix of a metric's name that is counted as the benchmark's authors do.
 AUTHORS_RULE = " (authors)"
 
 _RECALLS = {
@@ -49,9 +49,9 @@ class RowLayout:
     sources: tuple[_Source | None, ...]
 
     def cells(self, record: BenchmarkResult) -> tuple[TableCell, ...]:
-        """Return a model's row; what is one number of the record has its interval."""
+        """Return a model's row; a cell that is one number of the record has its interval."""
         groups = groups_of(record, self.tag)
-        numbers = self._fill(numbers_of(groups))
+        numbers = self._fill_row(numbers_of(groups))
         return tuple(
             TableCell(number)
             if number is None or source is None
@@ -60,12 +60,12 @@ class RowLayout:
         )
 
     def chance(self, record: BenchmarkResult) -> tuple[TableCell, ...]:
-        """Return the row of a model without information; empty cells where chance is not defined."""
+        """Return the row of a model without information; empty cells if chance is not defined."""
         known = {
             value: {name: one.chance for name, one in own.items() if one.chance is not None}
             for value, own in groups_of(record, self.tag).items()
         }
-        return tuple(map(TableCell, self._fill(known)))
+        return tuple(map(TableCell, self._fill_row(known)))
 
     def only(self, number: int) -> RowLayout:
         """Return a layout of one of its columns."""
@@ -75,13 +75,13 @@ class RowLayout:
 
         return RowLayout(self.tag, row_of, (self.columns[number],), (self.sources[number],))
 
-    def _fill(self, numbers: Mapping[str, Mapping[str, float]]) -> list[float | None]:
+    def _fill_row(self, numbers: Mapping[str, Mapping[str, float]]) -> list[float | None]:
         row = paper_row(self.row_of, numbers)
         return [None] * len(self.columns) if row is None or len(row) != len(self.columns) else list(row.values())
 
 
 def with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResult:
-    """Add to a record what the benchmark's authors print, where they do not count every tie as wrong."""
+    """Add the numbers that the benchmark's authors print to a record, if they do not count every tie as wrong."""
     declared = declared_benchmark(benchmark)
     if declared is None or declared.tie_rule == "wrong" or is_imported(record):
         return record
@@ -109,13 +109,13 @@ def paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> RowLayou
         groups = groups_of(record, tag)
         row = paper_row(row_of, numbers_of(groups))
         if row is not None:
-            columns = tuple(TableColumn(*_headings(name)) for name in row)
-            return RowLayout(tag, row_of, columns, _sources(row_of, groups, tuple(row)))
+            columns = tuple(TableColumn(*_split_heading(name)) for name in row)
+            return RowLayout(tag, row_of, columns, _find_sources(row_of, groups, tuple(row)))
     return None
 
 
-def _headings(name: str) -> tuple[str, str]:
-    """Split a column's name: what comes before its last word is what it shares with its neighbours."""
+def _split_heading(name: str) -> tuple[str, str]:
+    """Split a column's name: it shares the words before its last one with its neighbours."""
     group, _, last = name.rpartition(" ")
     return group, last
 
@@ -142,7 +142,7 @@ def plain_layout(records: Sequence[BenchmarkResult]) -> RowLayout:
     return RowLayout("", row_of, tuple(headed), tuple((ALL, name) for name in headed.values()))
 
 
-def _sources(
+def _find_sources(
     row_of: RowOf, groups: Mapping[str, Mapping[str, Value]], row: tuple[str, ...]
 ) -> tuple[_Source | None, ...]:
     """Find which cells are one number unchanged, and so have its interval.
@@ -175,7 +175,7 @@ def mark_tiers(
         runs: the models, all with outcomes of the same items.
         benchmark: which.
         rows: a row a model.
-        seed: of the sign flips, where items are not independent.
+        seed: of the sign flips, if items are not independent.
 
     Raises:
         RunError: the items differ.

@@ -14,7 +14,7 @@ from tellapart.report.plots.costs import Costs
 
 __all__ = ["captions_table", "cost_table", "tasks_table"]
 
-#: Task -> rows: what the paper calls it, our benchmark, our metric.
+#: Task -> rows: the paper's name, our benchmark, our metric.
 _TASKS: dict[str, tuple[tuple[str, str, str], ...]] = {
     **{
         task: tuple(
@@ -45,7 +45,7 @@ _CAPTIONS = {
     "CIDEr-OOD": ("vlue-captions", "cider"),
 }
 
-#: What the paper calls performance: the mean of the two.
+#: Performance, as the paper calls it: the mean of the two.
 _PERFORMANCE = (("vlue-nlvr2", "accuracy"), ("vlue-vqa", "exact_match"))
 
 _Numbers = Mapping[str, Mapping[tuple[str, str], Value]]
@@ -62,16 +62,16 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
 
     Source: Zhou et al. 2022, Table 2.
     """
-    models = _numbers(runs)
+    models = _collect_numbers(runs)
     rows = [
-        TableRow(label, tuple(_cell(own.get((benchmark, metric))) for own in models.values()), block=task)
+        TableRow(label, tuple(_make_cell(own.get((benchmark, metric))) for own in models.values()), block=task)
         for task, lines in _TASKS.items()
         for label, benchmark, metric in lines
     ]
     benchmarks = [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines]
     measured = _measured_rows(rows, benchmarks)
     columns = tuple(TableColumn("", model) for model in models)
-    notes = ("bold: the best of its row; OOD: out of domain", *_deviations(runs, benchmarks))
+    notes = ("bold: the best of its row; OOD: out of domain", *_list_deviations(runs, benchmarks))
     return mark_best(PaperTable("VLUE, percent", ("task", "metric"), columns, measured, best_of="row", notes=notes))
 
 
@@ -84,13 +84,13 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
     Source: Zhou et al. 2022, Table 3.
     """
     rows = [
-        TableRow(model, tuple(_cell(own.get(source)) for source in _CAPTIONS.values()))
-        for model, own in _numbers(runs).items()
+        TableRow(model, tuple(_make_cell(own.get(source)) for source in _CAPTIONS.values()))
+        for model, own in _collect_numbers(runs).items()
     ]
     benchmarks = [benchmark for benchmark, _ in _CAPTIONS.values()]
     measured = _measured_rows(rows, benchmarks)
     columns = tuple(TableColumn("", name) for name in _CAPTIONS)
-    notes = ("bold: the best of its column; OOD: out of domain", *_deviations(runs, benchmarks))
+    notes = ("bold: the best of its column; OOD: out of domain", *_list_deviations(runs, benchmarks))
     return mark_best(PaperTable("VLUE captions, times 100", ("model",), columns, measured, notes=notes))
 
 
@@ -105,7 +105,7 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     known = {plain(name): cost for name, cost in costs.of.items()}
     name_of = {run.label: plain(run.result.model.name) for run in runs}
     rows = []
-    for label, own in _numbers(runs).items():
+    for label, own in _collect_numbers(runs).items():
         scores = [own[source].value for source in _PERFORMANCE if source in own]
         if len(scores) < len(_PERFORMANCE):
             continue
@@ -117,12 +117,12 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     measured = _measured_rows(rows, benchmarks)
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
     what = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
-    notes = (what, *_deviations(runs, benchmarks))
+    notes = (what, *_list_deviations(runs, benchmarks))
     table = PaperTable("VLUE, performance and cost", ("model",), columns, measured, notes=notes)
     return mark_best(table, lowest=(1,))
 
 
-def _numbers(runs: Sequence[System]) -> _Numbers:
+def _collect_numbers(runs: Sequence[System]) -> _Numbers:
     """Return model -> (benchmark, metric) -> number."""
     return {
         run.label: {
@@ -134,8 +134,8 @@ def _numbers(runs: Sequence[System]) -> _Numbers:
     }
 
 
-def _deviations(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
-    """Say which numbers of the table are of a part of their benchmark, or of other files than the published ones."""
+def _list_deviations(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
+    """Name the numbers of the table of a part of their benchmark, or of other files than the published ones."""
     cut = [
         f"{benchmark} {items_text(record)} ({run.label})"
         for benchmark in dict.fromkeys(benchmarks)
@@ -145,7 +145,7 @@ def _deviations(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
     return [*([f"limited: {', '.join(cut)}"] if cut else []), *unlike_published(runs, benchmarks)]
 
 
-def _cell(value: Value | None) -> TableCell:
+def _make_cell(value: Value | None) -> TableCell:
     return TableCell(None) if value is None else TableCell.with_interval(100 * value.value, value)
 
 

@@ -17,13 +17,13 @@ from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, Tab
 
 __all__ = ["write_csv", "write_json", "write_latex", "write_markdown"]
 
-#: A table in LaTeX with more columns of numbers takes the whole width of a page with two columns of text.
+#: A table in LaTeX with more columns of numbers takes the full width of a page with two columns of text.
 _MOST_COLUMNS = 7
 
 #: With more than these, intervals are set below their numbers.
 _MOST_BESIDE = 4
 
-#: What Markdown would read as markup, and HTML within it.
+#: Characters that Markdown would read as markup, and HTML within it.
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
@@ -33,8 +33,8 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
     A table that would be wider than the text is made smaller.
 
     Args:
-        table: what to write.
-        intervals: write an interval beside its number, small; below it where there are many columns.
+        table: the table to write.
+        intervals: write an interval next to its number, small; below it if there are many columns.
     """
     wide = len(table.columns) > _MOST_COLUMNS
     kind = "table*" if wide else "table"
@@ -82,12 +82,12 @@ def _latex_headings(table: PaperTable, *, stacked: bool) -> list[str]:
 
 
 def _latex_rows(table: PaperTable, *, intervals: bool, below: bool) -> list[str]:
-    """Write the rows; intervals beside their numbers, or in a line below them."""
+    """Write the rows; intervals next to their numbers, or in a line below them."""
     lines: list[str] = []
     for before, row in zip([None, *table.rows], table.rows, strict=False):
         if before is not None and (row.plain != before.plain or row.block != before.block):
             lines.append(r"\midrule")
-        labels = _labels(table, row)
+        labels = _row_labels(table, row)
         if before is not None and row.block == before.block and table.blocks:
             labels[0] = ""
         bounds = [_latex_bounds(cell) if intervals else "" for cell in row.cells]
@@ -142,14 +142,14 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
         return f"| {' | '.join(cells)} |"
 
     heads = [*table.heads, *_flat_names(table)]
-    notes = [f"{_escape(note).replace('dagger:', '†:')}." for note in table.notes]
+    notes = [f"{_escape_markdown(note).replace('dagger:', '†:')}." for note in table.notes]
     return "\n".join(
         [
-            f"**{_escape(table.title)}**",
+            f"**{_escape_markdown(table.title)}**",
             "",
-            line([_escape(head) for head in heads]),
+            line([_escape_markdown(head) for head in heads]),
             f"|{'|'.join([':---'] * len(table.heads) + ['---:'] * len(table.columns))}|",
-            *(line([*map(_escape, _labels(table, row)), *map(cell_of, row.cells)]) for row in table.rows),
+            *(line([*map(_escape_markdown, _row_labels(table, row)), *map(cell_of, row.cells)]) for row in table.rows),
             "",
             *([" ".join(notes), ""] if notes else []),
         ]
@@ -157,7 +157,7 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
 
 
 def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
-    r"""Return numbers in full for a spreadsheet or a program: no marks, an empty cell where nothing was measured.
+    r"""Return numbers in full for a spreadsheet or a program: no marks, an empty cell if nothing was measured.
 
     With `intervals`, each column is followed by its `low` and its `high`. A name that a spreadsheet would run as a
     formula gets an apostrophe before it.
@@ -175,7 +175,7 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
         parts += [(" low", lambda cell: cell.low), (" high", lambda cell: cell.high)]
     rows: list[list[str | float | None]] = [
         [*table.heads, *(f"{name}{suffix}" for name in _flat_names(table) for suffix, _ in parts)],
-        *([*_labels(table, row), *(read(cell) for cell in row.cells for _, read in parts)] for row in table.rows),
+        *([*_row_labels(table, row), *(read(cell) for cell in row.cells for _, read in parts)] for row in table.rows),
     ]
     writer.writerows(map(spreadsheet_cell, row) for row in rows)
     return target.getvalue()
@@ -197,9 +197,9 @@ def _flat_names(table: PaperTable) -> list[str]:
     return [f"{column.group} {column.name}".strip() for column in table.columns]
 
 
-def _labels(table: PaperTable, row: TableRow) -> list[str]:
+def _row_labels(table: PaperTable, row: TableRow) -> list[str]:
     return [row.block, row.label] if table.blocks else [row.label]
 
 
-def _escape(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", plain(text))

@@ -34,10 +34,10 @@ def read_agreement(
     Args:
         paths: run folders, or TOML files of numbers that a paper reports.
         benchmarks: which; all if none.
-        labels: a model's name -> what to call it.
+        labels: a model's name -> its label.
 
     Raises:
-        RunError: a folder is no run, a benchmark was not measured, or no two benchmarks share five models.
+        RunError: a folder is not a run, a benchmark was not measured, or no two benchmarks share five models.
         DataError: a file of imported numbers is malformed.
     """
     table: dict[str, dict[str, Measured]] = {}
@@ -54,7 +54,7 @@ def read_agreement(
     if folders := [path for path in paths if path.suffix != ".toml"]:
         for system in gather(folders, labels or {}):
             row = table.setdefault(system.label, {})
-            row |= {name: one for name, record in system.result.benchmarks.items() if (one := _measured(record))}
+            row |= {name: one for name, record in system.result.benchmarks.items() if (one := _ranking_number(record))}
     known = {name for row in table.values() for name in row}
     if unknown := [name for name in benchmarks if name not in known]:
         raise RunError(f"agree: no run measured {unknown[0]!r}; these have {', '.join(sorted(known)) or 'nothing'}")
@@ -64,8 +64,8 @@ def read_agreement(
     )
 
 
-def _measured(record: BenchmarkResult) -> Measured | None:
-    """Return the number that ranks a record's benchmark; None for a part of the items, or where no share does."""
+def _ranking_number(record: BenchmarkResult) -> Measured | None:
+    """Return the number that ranks a record's benchmark; None for a part of the items, or if no share does."""
     shares = {name: value for name, value in record.metrics.items() if not is_deviation(value)}
     main = main_metric(headline(shares) or sorted(shares))
     if not main or record.limited_from is not None:

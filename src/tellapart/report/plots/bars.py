@@ -43,23 +43,23 @@ def draw_bars(runs: Sequence[System], benchmark: str | None = None, metrics: Seq
     title = title_of(benchmark, own[0].record(benchmark))
     if len(own) > _MOST_ACROSS:
         return draw_rows(values, metrics, title)
-    return _groups(values, metrics, title)
+    return _draw_groups(values, metrics, title)
 
 
-def _groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title: str) -> Figure:
+def _draw_groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title: str) -> Figure:
     words = max(len(word) for metric in metrics for word in metric.split("_"))
     room = len(metrics) * max(0.09 * len(values) / _FULL, 0.07 * words)
     figure, axes = axes_of(COLUMN if room <= COLUMN - 0.6 else PAGE, 2.4)
     width = _FULL / len(values)
     bars = []
     for number, (label, own) in enumerate(values.items()):
-        bars += _bars(axes, number, own, label, width)
+        bars += _draw_bars(axes, number, own, label, width)
     _mark_broken_ties(axes, bars)
-    _chance(axes, next(iter(values.values())), width)
+    _draw_chance(axes, next(iter(values.values())), width)
     axes.set_xticks(range(len(metrics)), [metric.replace("_", "\n") for metric in metrics])
     axes.tick_params(axis="x", length=0)
     axes.set_ylabel("percent")
-    # A corpus metric (CIDEr) may lie above one; shares are drawn on the whole scale, so that pictures compare.
+    # A corpus metric (CIDEr) may lie above one; shares are drawn on the full scale, so that pictures compare.
     axes.set_ylim(0, max(100.0, axes.get_ylim()[1]))
     axes.grid(axis="y")
     write_title(figure, title)
@@ -67,7 +67,7 @@ def _groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title
     return figure
 
 
-def _bars(axes: Axes, number: int, values: Sequence[Value], label: str, width: float) -> list[tuple[float, Value]]:
+def _draw_bars(axes: Axes, number: int, values: Sequence[Value], label: str, width: float) -> list[tuple[float, Value]]:
     """Draw one model's bars, and return each with its position."""
     own = look(number)
     positions = [group - _FULL / 2 + (number + 0.5) * width for group in range(len(values))]
@@ -85,14 +85,14 @@ def _bars(axes: Axes, number: int, values: Sequence[Value], label: str, width: f
 
 
 def _mark_broken_ties(axes: Axes, bars: Sequence[tuple[float, Value]]) -> None:
-    """Mark what a model would get with its ties broken at random: a tie is never right, and never hidden."""
+    """Mark a model's value with its ties broken at random: a tie is never right, and never hidden."""
     tied = [(x, 100 * value.tie_neutral) for x, value in bars if value.ties and value.tie_neutral is not None]
     if tied:
         across, upward = zip(*tied, strict=True)
         axes.plot(across, upward, "d", color="white", markeredgecolor="black", markersize=5, label="ties at random")
 
 
-def _chance(axes: Axes, values: Sequence[Value], width: float) -> None:
+def _draw_chance(axes: Axes, values: Sequence[Value], width: float) -> None:
     label: str | None = "chance"
     for group, value in enumerate(values):
         if value.chance is not None:
@@ -103,14 +103,14 @@ def _chance(axes: Axes, values: Sequence[Value], width: float) -> None:
 
 
 def draw_rows(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title: str) -> Figure:
-    """Draw a panel a metric, a bar a model, the models' names on the left: hatches cannot tell so many apart."""
+    """Draw a panel a metric, a bar a model, the models' names on the left: hatches cannot distinguish so many."""
     names = [fold(name, 40) for name in values]
     height = len(names) * (0.17 + 0.11 * max(name.count("\n") for name in names))
     width = COLUMN if len(metrics) == 1 and max(map(len, values)) <= 20 else PAGE
     figure = new_figure(width, 0.8 + height)
     panels = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
     for number, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
-        _panel(axes, [own[number] for own in values.values()])
+        _draw_panel(axes, [own[number] for own in values.values()])
         axes.set_title(metric.replace("_", " "))
     panels[0].set_yticks(range(len(names)), names)
     panels[0].set_ylim(len(names) - 0.4, -0.6)
@@ -119,7 +119,7 @@ def draw_rows(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], tit
     return figure
 
 
-def _panel(axes: Axes, values: Sequence[Value]) -> None:
+def _draw_panel(axes: Axes, values: Sequence[Value]) -> None:
     shares = [100 * value.value for value in values]
     axes.barh(range(len(values)), shares, 0.72, color="#56B4E9", edgecolor="black", linewidth=0.5)
     for row, value in enumerate(values):
@@ -135,7 +135,7 @@ def _panel(axes: Axes, values: Sequence[Value]) -> None:
 
 
 def title_of(benchmark: str, record: BenchmarkResult) -> str:
-    """Return a picture's title: the benchmark, its items, what the intervals are."""
+    """Return a picture's title: the benchmark, its items, the kind of intervals."""
     levels = {value.level for value in record.metrics.values() if value.low is not None}
     parts = [
         plain(benchmark),

@@ -13,12 +13,12 @@ from tellapart.records.timing_record import Timing, read_timings
 
 __all__ = ["COSTS", "BatchCosts", "Costs", "read_batch_costs", "read_costs"]
 
-#: Name -> what an axis says of it, and how a record has it.
+#: Name -> its text on an axis, and its place in a record.
 COSTS: dict[str, tuple[str, Callable[[Timing], float | None]]] = {
     "latency": ("latency of one pair, milliseconds", lambda timing: 1000 * timing.latency.median),
-    "parameters": ("parameters, millions", lambda timing: _scale(timing.parameters, 1e-6)),
-    "flops": ("FLOPs of one pair, billions", lambda timing: _scale(timing.flops, 1e-9)),
-    "memory": ("peak memory, MiB", lambda timing: _scale(timing.peak_memory, 2**-20)),
+    "parameters": ("parameters, millions", lambda timing: _scale_number(timing.parameters, 1e-6)),
+    "flops": ("FLOPs of one pair, billions", lambda timing: _scale_number(timing.flops, 1e-9)),
+    "memory": ("peak memory, MiB", lambda timing: _scale_number(timing.peak_memory, 2**-20)),
 }
 
 
@@ -27,7 +27,7 @@ class Costs:
     """One cost of several models.
 
     Attributes:
-        what: what an axis says of it, with its unit.
+        what: its text on an axis, with its unit.
         of: model -> cost.
     """
 
@@ -40,7 +40,7 @@ class BatchCosts:
     """A cost against the size of a batch.
 
     Attributes:
-        what: what the axis says of it, with its unit.
+        what: its text on the axis, with its unit.
         of: series -> points (batch size, cost), by batch size.
     """
 
@@ -52,8 +52,8 @@ def read_costs(path: Path, which: str = "latency") -> Costs:
     """Read one cost of every model.
 
     Args:
-        path: `timing.json`, or a CSV file with the columns `model` and what it costs, whose heading the axis repeats.
-        which: one of `COSTS`; a CSV file has its own.
+        path: `timing.json`, or a CSV file with the columns `model` and its cost, whose heading the axis repeats.
+        which: one of `COSTS`; a CSV file names its cost.
 
     Raises:
         RunError: no such cost, or a record that cannot be read or has none.
@@ -64,7 +64,7 @@ def read_costs(path: Path, which: str = "latency") -> Costs:
         return Costs(what, {name: cost for (name,), cost in rows.items()})
     if which not in COSTS:
         *most, last = COSTS
-        raise RunError(f"no cost {which!r}; use {', '.join(most)} or {last}, or a CSV file of your own")
+        raise RunError(f"no cost {which!r}; use {', '.join(most)} or {last}, or another CSV file")
     what, read = COSTS[which]
     timings = read_timings(path).models
     costs = {timing.model.name: read(timing) for timing in timings}
@@ -79,8 +79,8 @@ def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
     """Read a cost at several sizes of a batch.
 
     Args:
-        paths: `tellapart time`'s records, each at another `--batch-size` (a pair then costs what the throughput says);
-            or CSV files with the columns `series`, `batch_size` and what it costs, whose heading the axis repeats.
+        paths: `tellapart time`'s records, each at another `--batch-size` (a pair then costs one over the throughput);
+            or CSV files with the columns `series`, `batch_size` and the cost, whose heading the axis repeats.
 
     Raises:
         RunError: a record cannot be read or has no throughput of pairs, or the files do not measure the same thing.
@@ -106,7 +106,7 @@ def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
 def _batch_rows(path: Path) -> tuple[str, dict[tuple[str, float], float]]:
     if path.suffix.lower() == ".csv":
         what, rows = _csv_rows(path, ("series", "batch_size"))
-        return what, {(series, _number(path, size)): cost for (series, size), cost in rows.items()}
+        return what, {(series, _read_number(path, size)): cost for (series, size), cost in rows.items()}
     costs: dict[tuple[str, float], float] = {}
     for timing in read_timings(path).models:
         if timing.throughput.pairs is None:
@@ -133,11 +133,11 @@ def _csv_rows(path: Path, keys: tuple[str, ...]) -> tuple[str, dict[tuple[str, .
         key = tuple(line[: len(keys)])
         if key in rows:
             raise DataError(f"{path}:{number}: {', '.join(key)} is listed twice")
-        rows[key] = _number(path, line[len(keys)], number)
+        rows[key] = _read_number(path, line[len(keys)], number)
     return heading[len(keys)], rows
 
 
-def _number(path: Path, cell: str, line: int | None = None) -> float:
+def _read_number(path: Path, cell: str, line: int | None = None) -> float:
     try:
         number = float(cell)
     except ValueError:
@@ -147,5 +147,5 @@ def _number(path: Path, cell: str, line: int | None = None) -> float:
     return number
 
 
-def _scale(number: int | None, factor: float) -> float | None:
+def _scale_number(number: int | None, factor: float) -> float | None:
     return None if number is None else factor * number

@@ -23,7 +23,7 @@ _MOST_ACROSS = 4
 
 
 def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
-    """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a row of their own.
+    """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a separate row.
 
     The geometry is that of the report's page.
 
@@ -38,7 +38,7 @@ def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: S
     Source: Wang et al. 2023 (EqBen), Figures 6 and 13.
     """
     benchmark, own = pick_benchmark(runs, benchmark)
-    traces = [_trace(number, run, benchmark, metrics) for number, run in enumerate(own)]
+    traces = [_make_trace(number, run, benchmark, metrics) for number, run in enumerate(own)]
     groups = share_a_scale(traces)
     names = [name for name in traces[0].values if all(name in trace.values for trace in traces)]
     columns = min(_MOST_ACROSS, len(names))
@@ -48,7 +48,7 @@ def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: S
     for row, group in enumerate(groups):
         for number, name in enumerate(names):
             axes = panels[row * lines + number // columns][number % columns]
-            _panel(axes, plot(name, group), group)
+            _draw_panel(axes, plot(name, group), group)
         for number in range(len(names), lines * columns):
             panels[row * lines + number // columns][number % columns].set_visible(False)
     first = panels[0][0]
@@ -59,7 +59,7 @@ def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: S
     return figure
 
 
-def _trace(number: int, run: System, benchmark: str, metrics: Sequence[str]) -> Trace:
+def _make_trace(number: int, run: System, benchmark: str, metrics: Sequence[str]) -> Trace:
     record = run.record(benchmark)
     values = deviations(record, samples_of(run, benchmark))
     values = {name: value for name, value in values.items() if not metrics or name in metrics}
@@ -72,7 +72,7 @@ def _trace(number: int, run: System, benchmark: str, metrics: Sequence[str]) -> 
     return Trace(run.label, number, record.kind, values)
 
 
-def _panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
+def _draw_panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
     """Draw a plot, whose geometry counts y downwards."""
     axes.axvline(panel.zero, color=GREY, linewidth=0.8)
     for line in panel.lines:
@@ -89,16 +89,16 @@ def _panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
         axes.plot(across, [1 - y / panel.height for _, y in points], color=style.colour, linestyle=style.dash)
     axes.set_xlim(0, panel.width)
     axes.set_ylim(0, 1)
-    # Every second one, counted from zero, where all would run into each other.
+    # Every second one, counted from zero, if all would run into each other.
     step, zero = (2 if len(panel.ticks) > 5 else 1), len(panel.ticks) // 2
     ticks = [tick for number, tick in enumerate(panel.ticks) if (number - zero) % step == 0]
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_yticks([])
-    axes.set_xlabel(f"difference of {_unit(group[0].kind)}")
+    axes.set_xlabel(f"difference of {_unit_name(group[0].kind)}")
     axes.set_ylabel("items" if any(line.dots for line in panel.lines) else "density")
     beyond = f" ({thousands(panel.beyond)} beyond)" if panel.beyond else ""
     axes.set_title(f"{panel.metric.replace('_', ' ')}{beyond}")
 
 
-def _unit(kind: str) -> str:
+def _unit_name(kind: str) -> str:
     return {"similarity": "similarities", "logit": "logits", "probability": "probabilities"}[kind]

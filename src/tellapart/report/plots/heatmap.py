@@ -54,7 +54,7 @@ def draw_heatmap(
     if turned:
         down, across, cells = across, down, [list(column) for column in zip(*cells, strict=True)]
     labels = [fold(name, 24) for name in down]
-    heads = _fit_heads(across, _LETTER * _longest(labels) + 0.3)
+    heads = _fit_heads(across, _LETTER * _longest_line(labels) + 0.3)
     row = max(0.2, _LINE * (1 + max(name.count("\n") for name in labels)) + 0.03)
     figure, axes = axes_of(heads.width, row * len(down) + heads.height + 0.9)
     with_numbers = len(across) <= _MOST_NUMBERS
@@ -64,15 +64,15 @@ def draw_heatmap(
     axes.set_xticks(range(len(across)), heads.names, rotation=heads.rotation)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-    caption = _caption(heat, with_numbers=with_numbers)
-    axes.set_xlabel(fold(caption, int((heads.width - _LETTER * _longest(labels) - 0.2) / _LETTER)), fontsize=7)
+    caption = _write_caption(heat, with_numbers=with_numbers)
+    axes.set_xlabel(fold(caption, int((heads.width - _LETTER * _longest_line(labels) - 0.2) / _LETTER)), fontsize=7)
     write_title(figure, f"{title_of(benchmark, own[0].record(benchmark))}, by {plain(heat.tag)}")
     return figure
 
 
 @dataclass(frozen=True, slots=True)
 class _Heads:
-    """Names across as they are set: turned where they are too long, and the inches that this takes."""
+    """Names across as they are set: turned if they are too long, and the inches that this takes."""
 
     names: list[str]
     rotation: int
@@ -81,7 +81,7 @@ class _Heads:
 
 
 def _fit_heads(across: Sequence[str], left: float) -> _Heads:
-    """Set names across, where so many inches on the left are taken."""
+    """Set names across, with so many inches on the left taken."""
     for width in (COLUMN, PAGE):
         cell = (width - left) / len(across)
         names = [fold(name, max(1, int(cell / _LETTER) - 1)) for name in across]
@@ -93,10 +93,10 @@ def _fit_heads(across: Sequence[str], left: float) -> _Heads:
     names = [fold(name, 24 if with_numbers else 60) for name in across]
     line = _LINE * (1 + max(name.count("\n") for name in names)) + 0.02
     needed = left + len(across) * max(_CELL if with_numbers else _SMALL, line)
-    return _Heads(names, 90, _LETTER * _longest(names), COLUMN if needed <= COLUMN else PAGE)
+    return _Heads(names, 90, _LETTER * _longest_line(names), COLUMN if needed <= COLUMN else PAGE)
 
 
-def _longest(names: Sequence[str]) -> int:
+def _longest_line(names: Sequence[str]) -> int:
     return max(len(line) for name in names for line in name.split("\n"))
 
 
@@ -124,7 +124,7 @@ def _draw_cells(axes: Axes, cells: Sequence[Sequence[Value | None]], *, with_num
         axes.text(across, down, text, ha="center", va="center", size=7)
 
 
-def _caption(heat: HeatMap, *, with_numbers: bool) -> str:
+def _write_caption(heat: HeatMap, *, with_numbers: bool) -> str:
     name = f"{heat.metric.replace('_', ' ')}, percent"
     if heat.chance is None:
         return name

@@ -53,9 +53,9 @@ def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None)
     Source: Wang et al. 2023 (EqBen), Figures 1 and 5.
     """
     benchmark, own = pick_benchmark(runs, benchmark)
-    samples = [_sample(run, benchmark, item) for run in own]
+    samples = [_find_sample(run, benchmark, item) for run in own]
     images, texts = len(samples[0].scores), len(samples[0].scores[0])
-    pictures = _pictures(own[0], benchmark, samples[0])
+    pictures = _read_pictures(own[0], benchmark, samples[0])
     width = max(_SIDE * images, _NARROWEST)
     block = width + _GAP
     across = min(len(own), max(1, int((PAGE - _CAPTION) // block)))
@@ -68,19 +68,19 @@ def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None)
         height_ratios=[_SIDE, *[0.42 * texts] * down],
     )
     for line in range(1, 1 + down):
-        _captions(figure.add_subplot(grid[line, 0]), samples[0], texts)
+        _draw_captions(figure.add_subplot(grid[line, 0]), samples[0], texts)
     for column in range(1, 1 + across):
         inner = grid[0, column].subgridspec(1, images, wspace=0.04)
         for number in range(images):
-            _picture(figure.add_subplot(inner[0, number]), number, pictures[number])
+            _draw_picture(figure.add_subplot(inner[0, number]), number, pictures[number])
     for number, (run, sample) in enumerate(zip(own, samples, strict=True)):
         axes = figure.add_subplot(grid[1 + number // across, 1 + number % across])
-        _cells(axes, sample, run.label, int(width / _LETTER))
+        _draw_cells(axes, sample, run.label, int(width / _LETTER))
     write_title(figure, f"{plain(benchmark)}, item {plain(item)}")
     return figure
 
 
-def _sample(run: System, benchmark: str, item: str) -> Sample:
+def _find_sample(run: System, benchmark: str, item: str) -> Sample:
     folder = run.folders[benchmark]
     samples = {sample.id: sample for sample in samples_of(run, benchmark)}
     sample = samples.get(item)
@@ -95,13 +95,13 @@ def _sample(run: System, benchmark: str, item: str) -> Sample:
     return sample
 
 
-def _pictures(run: System, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
+def _read_pictures(run: System, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
     folder = run.folders[benchmark]
     read = ImageSources.of(folder, read_result(folder), benchmark).reader()
-    return [_pixels(read, reference) for reference in sample.images or ("",) * len(sample.scores)]
+    return [_read_pixels(read, reference) for reference in sample.images or ("",) * len(sample.scores)]
 
 
-def _pixels(read: Callable[[str], bytes] | None, reference: str) -> NDArray[np.uint8] | None:
+def _read_pixels(read: Callable[[str], bytes] | None, reference: str) -> NDArray[np.uint8] | None:
     if read is None or not reference:
         return None
     try:
@@ -110,15 +110,15 @@ def _pixels(read: Callable[[str], bytes] | None, reference: str) -> NDArray[np.u
         return None
 
 
-def _bare(axes: Axes) -> None:
+def _strip_axes(axes: Axes) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
 
 
-def _picture(axes: Axes, number: int, pixels: NDArray[np.uint8] | None) -> None:
-    _bare(axes)
+def _draw_picture(axes: Axes, number: int, pixels: NDArray[np.uint8] | None) -> None:
+    _strip_axes(axes)
     axes.set_title(f"image {number}", loc="center", size=7, pad=2)
     if pixels is None:
         axes.text(0.5, 0.5, "not here", ha="center", va="center", transform=axes.transAxes, color=GREY)
@@ -126,8 +126,8 @@ def _picture(axes: Axes, number: int, pixels: NDArray[np.uint8] | None) -> None:
         axes.imshow(pixels)
 
 
-def _captions(axes: Axes, sample: Sample, texts: int) -> None:
-    _bare(axes)
+def _draw_captions(axes: Axes, sample: Sample, texts: int) -> None:
+    _strip_axes(axes)
     axes.set_ylim(texts, 0)
     captions = sample.texts or tuple(f"caption {number}" for number in range(texts))
     for row, caption in enumerate(captions):
@@ -135,11 +135,11 @@ def _captions(axes: Axes, sample: Sample, texts: int) -> None:
         axes.text(1.0, row + 0.5, text, ha="right", va="center", transform=axes.get_yaxis_transform(), size=7)
 
 
-def _cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
+def _draw_cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
     from matplotlib.patches import Rectangle
 
     values = np.array(sample.scores, dtype=np.float32).T  # (text, image): captions go down
-    _bare(axes)
+    _strip_axes(axes)
     spread: Any = np.ptp(values) or 1.0
     shade = (values - values.min()) / spread
     axes.imshow(shade, cmap="Greys", vmin=-0.05, vmax=2.0, aspect="auto")
@@ -154,25 +154,25 @@ def _cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
             axes.add_patch(
                 Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, fill=False, linewidth=1.8, edgecolor="black")
             )
-    axes.set_xlabel(f"{fold(label, letters)}\n{textwrap.fill(_verdicts(sample), letters)}", size=7)
+    axes.set_xlabel(f"{fold(label, letters)}\n{textwrap.fill(_write_verdicts(sample), letters)}", size=7)
 
 
 def _write_scores(values: NDArray[np.float32]) -> dict[float, str]:
-    """Write scores with as many digits as tell different ones apart, at least four."""
+    """Write scores with as many digits as distinguish different ones, at least four."""
     numbers = sorted({float(value) for value in values.flat})
-    for digits in range(4, 10):  # nine tell any two of float32 apart
+    for digits in range(4, 10):  # nine distinguish any two of float32
         written = [f"{number:.{digits}g}" for number in numbers]
         if len(set(written)) == len(numbers):
             break
     return dict(zip(numbers, written, strict=True))
 
 
-def _verdicts(sample: Sample) -> str:
+def _write_verdicts(sample: Sample) -> str:
     names = headline(sample.outcomes)
     if not names:
         names = tuple(name for name in sample.outcomes if name in {"choice_score", "pairwise"})
-    return ", ".join(f"{name.removesuffix('_score')} {_verdict(sample, name)}" for name in names)
+    return ", ".join(f"{name.removesuffix('_score')} {_write_verdict(sample, name)}" for name in names)
 
 
-def _verdict(sample: Sample, metric: str) -> str:
+def _write_verdict(sample: Sample, metric: str) -> str:
     return "right" if sample.outcomes[metric] >= 1 else "tied" if metric in sample.tied else "wrong"

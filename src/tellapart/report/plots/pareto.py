@@ -42,28 +42,28 @@ def name_points(
     points: Sequence[tuple[str, float, float]],
     line: Sequence[tuple[float, float]] = (),
 ) -> None:
-    """Write each name beside its point so that it meets no point, no other name, no part of a line and no frame.
+    """Write each name next to its point so that it meets no point, no other name, no part of a line and no frame.
 
     If one has no such place, all points get numbers, in the order given, and the names are below the picture.
 
     Args:
         figure, axes: drawn in full, but for the names.
-        points: name, and the place in the axes' own units.
-        line: corners of a line that no name may cross, in the axes' own units.
+        points: name, and the place in the axes' units.
+        line: corners of a line that no name may cross, in the axes' units.
     """
     if _place_names(figure, axes, points, line):
         return
     for text in list(axes.texts):
         text.remove()
     numbered = [(str(number), across, upward) for number, (_, across, upward) in enumerate(points, start=1)]
-    _key(figure, [f"{number} {name}" for number, (name, *_) in enumerate(points, start=1)])
+    _write_key(figure, [f"{number} {name}" for number, (name, *_) in enumerate(points, start=1)])
     _place_names(figure, axes, numbered, line)
 
 
 def _place_names(
     figure: Figure, axes: Axes, points: Sequence[tuple[str, float, float]], line: Sequence[tuple[float, float]]
 ) -> bool:
-    """Write the names, each at the place where it meets least; return whether none meets anything."""
+    """Write the names, each at the place with the fewest overlaps; return whether none meets anything."""
     from matplotlib.path import Path as Outline
 
     figure.draw_without_rendering()  # the layout must be known before anything can meet
@@ -78,27 +78,27 @@ def _place_names(
 
 
 class _Room:
-    """What names must not meet: the frame, parts of a line, markers, and each other."""
+    """Obstacles of names: the frame, parts of a line, markers, and each other."""
 
     def __init__(self, frame: Bbox, parts: Sequence[Outline], centres: Sequence[tuple[float, ...]]) -> None:
         self.frame, self.parts, self.centres = frame, parts, centres
         self.taken: dict[int, Bbox] = {}
 
     def place_name(self, number: int, name: Annotation) -> None:
-        """Put a name where it meets least, if possible nearest to its own point; of such places, at the first."""
+        """Put a name at the place with the fewest overlaps, nearest to its point if possible; of several, the first."""
         boxes = {}
         for offset in _PLACES:
             _set_offset(name, offset)
             boxes[offset] = name.get_window_extent()
         best = min(
             _PLACES,
-            key=lambda offset: (self.count_overlaps(number, boxes[offset]), self._strange(number, boxes[offset])),
+            key=lambda offset: (self.count_overlaps(number, boxes[offset]), self._is_strange(number, boxes[offset])),
         )
         _set_offset(name, best)
         self.taken[number] = boxes[best]
 
     def count_overlaps(self, number: int, box: Bbox) -> int:
-        """Count what a name at a place would meet; leaving the frame is worse than anything else."""
+        """Count the overlaps of a name at a place; leaving the frame is worse than anything else."""
         from matplotlib.transforms import Bbox
 
         markers = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in self.centres]
@@ -108,7 +108,7 @@ class _Room:
         crossed = sum(bool(part.intersects_bbox(box, filled=False)) for part in self.parts)
         return int(box.count_overlaps([*markers, *names])) + crossed + len(self.centres) * outside
 
-    def _strange(self, number: int, box: Bbox) -> bool:
+    def _is_strange(self, number: int, box: Bbox) -> bool:
         def far(centre: tuple[float, ...]) -> float:
             x, y = centre
             return math.hypot(max(box.x0 - x, 0.0, x - box.x1), max(box.y0 - y, 0.0, y - box.y1))
@@ -125,7 +125,7 @@ def _set_offset(name: Annotation, offset: tuple[int, int]) -> None:
     name.set_verticalalignment("bottom" if upward > 0 else "top" if upward < 0 else "center")
 
 
-def _key(figure: Figure, names: Sequence[str]) -> None:
+def _write_key(figure: Figure, names: Sequence[str]) -> None:
     """Write names below a picture, in as many columns as are wide enough, and make room for them."""
     from matplotlib.lines import Line2D
 
@@ -150,7 +150,7 @@ _FEW, _SHORT = 8, 20
 
 @dataclass(frozen=True, slots=True)
 class CostPoint:
-    """One model: what it costs, how well it does in percent, and whether no other one is as good and as cheap.
+    """One model: its cost, its performance in percent, and whether no other one is as good and as cheap.
 
     Attributes:
         low, high: of the interval in percent; None for a mean over several benchmarks.
@@ -195,12 +195,12 @@ def points(
     scores = [100 * float(np.mean([one.value for one in own])) for own in values]
     front = pareto_front([(score, -known[name]) for score, name in zip(scores, names, strict=True)])
     return [
-        CostPoint(run.label, known[name], score, *_interval(own), bool(on))
+        CostPoint(run.label, known[name], score, *_find_interval(own), bool(on))
         for run, name, score, own, on in zip(complete, names, scores, values, front, strict=True)
     ]
 
 
-def _interval(values: Sequence[Value]) -> tuple[float | None, float | None]:
+def _find_interval(values: Sequence[Value]) -> tuple[float | None, float | None]:
     if len(values) > 1 or values[0].low is None or values[0].high is None:
         return None, None
     return 100 * values[0].low, 100 * values[0].high
@@ -209,26 +209,26 @@ def _interval(values: Sequence[Value]) -> tuple[float | None, float | None]:
 def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure:
     """Draw models as points, those on the front joined by steps and filled, the others hollow.
 
-    Each point has its model's name beside it; where names would overlap, a number, and the names are below the picture.
+    Each point has its model's name next to it; if names would overlap, a number, and the names are below the picture.
 
     Args:
         models: at least one.
-        across, upward: what the axes say, with units.
+        across, upward: the texts of the axes, with units.
     """
     narrow = len(models) <= _FEW and max(len(point.model) for point in models) <= _SHORT
     figure, axes = axes_of(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)
     for number, point in enumerate(models):
-        _mark(axes, number, point)
+        _draw_mark(axes, number, point)
     costs = [point.cost for point in models]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
         plain_logarithm(axes.xaxis)
     axes.margins(x=0.16, y=0.14)
-    front = _front(axes, [point for point in models if point.front])
+    front = _draw_front(axes, [point for point in models if point.front])
     axes.set_xlabel(across)
     axes.set_ylabel("\n".join(textwrap.wrap(upward, 36 if narrow else 56)))
     if all(0 <= point.score <= 100 for point in models):
-        # Room beside the points, but no share beyond what shares can be.
+        # Room around the points, but no share outside 0 to 100 percent.
         bottom, top = axes.get_ylim()
         axes.set_yticks([tick for tick in axes.get_yticks() if max(0, bottom) <= tick <= min(100, top)])
     write_title(figure, "filled: no other is as good and as cheap")
@@ -237,7 +237,7 @@ def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure
     return figure
 
 
-def _mark(axes: Axes, number: int, point: CostPoint) -> None:
+def _draw_mark(axes: Axes, number: int, point: CostPoint) -> None:
     style = look(number)
     if point.low is not None and point.high is not None:
         reach = [[point.score - point.low], [point.high - point.score]]
@@ -255,8 +255,8 @@ def _mark(axes: Axes, number: int, point: CostPoint) -> None:
     )
 
 
-def _front(axes: Axes, on_front: Sequence[CostPoint]) -> list[tuple[float, float]]:
-    """Draw the border of what the front's models dominate, out to the frame; return its corners."""
+def _draw_front(axes: Axes, on_front: Sequence[CostPoint]) -> list[tuple[float, float]]:
+    """Draw the border of the region that the front's models dominate, out to the frame; return its corners."""
     ordered = sorted(on_front, key=lambda point: point.cost)
     (leftmost, rightmost), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     across = [ordered[0].cost, *(point.cost for point in ordered), rightmost]

@@ -1,4 +1,4 @@
-"""The kinds of pictures that `tellapart plot` draws, and what each reads from the runs."""
+"""The kinds of pictures that `tellapart plot` draws, and the input of each from the runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def draw_batches(costs: BatchCosts) -> Figure:
     return figure
 
 
-#: Kind of picture -> what it shows.
+#: Kind of picture -> its content.
 KINDS = {
     "bars": "metrics with intervals, and the line of chance",
     "tiers": "a ranking; models that the items do not tell apart share a band",
@@ -63,7 +63,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlotSettings:
-    """What is drawn of runs.
+    """The content of a picture of runs.
 
     Attributes:
         benchmarks: one; several for `pareto`, which takes the mean over them, and for `agree`, which takes all if none.
@@ -73,7 +73,7 @@ class PlotSettings:
         costs: a file of `tellapart time`, or CSV, for `pareto`.
         cost: which cost of the file.
         seed: of the tests behind tiers.
-        labels: a model's name -> what to call it.
+        labels: a model's name -> its label.
         sort: order the models by this metric, the best first; as they were named if not given.
     """
 
@@ -89,16 +89,16 @@ class PlotSettings:
 
 
 def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
-    """Read what a picture needs, and return the function that draws it.
+    """Read a picture's input, and return the function that draws it.
 
     Args:
         kind: one of `KINDS`.
         paths: run folders; for `cost`, files of `tellapart time` or CSV; for `agree`, also files of imported numbers.
-        settings: what of them.
+        settings: the content of the picture.
 
     Raises:
         UnknownNameError: no such kind.
-        RunError: the runs do not have what the picture shows, or an option is missing.
+        RunError: the runs lack a number of the picture, or an option is missing.
     """
     from tellapart.report.plots.agreement import draw_agreement, read_agreement
     from tellapart.report.plots.costs import read_batch_costs
@@ -136,7 +136,7 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
     if kind == "matrix":
         item = settings.item
         if item is None:
-            raise RunError("matrix shows one item; say which with item=ID")
+            raise RunError("matrix shows one item; name it with item=ID")
         return lambda: draw_matrix(runs, item, benchmark)
     if kind == "heatmap":
         shown = _only_metric(settings, "heatmap shows")
@@ -156,7 +156,7 @@ def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[
 
     if settings.costs is None:
         raise RunError(
-            "pareto needs what models cost; give costs=FILE (`tellapart time --out FILE`, or CSV: model,cost)"
+            "pareto needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV: model,cost)"
         )
     metric = _only_metric(settings, "pareto shows")
     runs = gather(paths, settings.labels)

@@ -39,7 +39,7 @@ COLUMN, PAGE = 3.3, 6.9
 #: An 8-point letter's width in inches: DejaVu Sans, of names' usual letters the mean.
 _LETTER = 0.068
 
-#: Lines that are no model's: chance, zero, frames.
+#: Lines of no model: chance, zero, frames.
 GREY = "#595959"
 
 #: Okabe and Ito's palette, in an order in which neighbours also differ in lightness.
@@ -48,7 +48,7 @@ _HATCHES = ("", "///", "...", "xx", "\\\\\\", "ooo", "--", "++")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", "--", ":", "-.", (0, (8, 2)), (0, (1, 4)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 6)))
 
-#: Fonts go in as TrueType (pdf) or as outlines (svg), so that a file looks the same where the font is missing. A name
+#: Fonts go in as TrueType (pdf) or as outlines (svg), so that a file looks the same without the font. A name
 #: with a dollar sign is a name, not mathematics; the salt makes an svg's ids the same each time.
 _RULES = {
     "pdf.fonttype": 42,
@@ -72,7 +72,7 @@ _RULES = {
     "figure.constrained_layout.use": True,
 }
 
-#: File ending -> what matplotlib would otherwise write of the time and of itself.
+#: File ending -> the fields in which matplotlib would write the time and its version.
 FORMATS: dict[str, dict[str, str | None]] = {
     "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "tellapart"},
     "svg": {"Date": None, "Creator": "tellapart"},
@@ -82,7 +82,7 @@ FORMATS: dict[str, dict[str, str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class PlotStyle:
-    """The style of one model in all pictures: any one of the four tells it from the others."""
+    """The style of one model in all pictures: any one of the four distinguishes it from the others."""
 
     colour: str
     hatch: str
@@ -113,7 +113,7 @@ def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
         raise RunError(f"{path}: a picture is written as .pdf, .svg or .png; name it so")
     matplotlib = require("matplotlib", extra="plot")
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a user's own matplotlibrc must not change what a paper prints
+        matplotlib.rcdefaults()  # a user's matplotlibrc must not change a paper's pictures
         matplotlib.rcParams.update(_RULES)
         content = io.BytesIO()
         draw().savefig(content, format=ending, metadata=FORMATS[ending], dpi=200)
@@ -144,7 +144,7 @@ def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def fold(name: str, letters: int) -> str:
-    """Break a name into lines of at most so many letters, after a sign between its words where there is one.
+    """Break a name into lines of at most so many letters, after a sign between its words if there is one.
 
     >>> fold("open_clip:ViT-B-32/laion2b_s34b_b79k", 20).splitlines()
     ['open_clip:ViT-B-32/', 'laion2b_s34b_b79k']
@@ -161,12 +161,16 @@ def fold(name: str, letters: int) -> str:
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
-    """Name the models under the picture, where no bar or curve can hide behind their names."""
+    """Name the models under the picture, so that no bar or curve can hide behind their names."""
     handles, labels = axes.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda number: labels[number] == "chance")  # what is no model comes last
+    order = sorted(
+        range(len(labels)), key=lambda number: labels[number] == "chance"
+    )  # chance, which is not a model, comes last
     handles = [handles[number] for number in order]
     labels = [fold(labels[number], int((figure.get_figwidth() - 0.7) / _LETTER)) for number in order]
-    fitting = [n for n in range(1, min(columns, len(labels)) + 1) if _inches(labels, n) <= figure.get_figwidth()]
+    fitting = [
+        n for n in range(1, min(columns, len(labels)) + 1) if _estimate_width(labels, n) <= figure.get_figwidth()
+    ]
     count = max(fitting, default=1)
     lines = sum(label.count("\n") for label in labels) // count
     rows = -(-len(labels) // count)
@@ -175,7 +179,7 @@ def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=count)
 
 
-def _inches(labels: Sequence[str], columns: int) -> float:
+def _estimate_width(labels: Sequence[str], columns: int) -> float:
     """Estimate a legend's width: it is filled column by column; a sample of the look before each name."""
     rows = -(-len(labels) // columns)
     widths = [max(map(len, label.splitlines()), default=0) for label in labels]
@@ -183,7 +187,7 @@ def _inches(labels: Sequence[str], columns: int) -> float:
 
 
 def write_title(figure: Figure, title: str) -> None:
-    """Write a title over the whole picture, in as many lines as its width asks for."""
+    """Write a title over all of the picture, in as many lines as its width asks for."""
     figure.suptitle(fold(title, int(figure.get_figwidth() / (_LETTER * 9 / 8))), x=0.01, ha="left", size=9)
 
 

@@ -1,4 +1,4 @@
-"""A ranking as a chart: points with intervals, and bands of models that the items do not tell apart."""
+"""A ranking as a chart: points with intervals, and bands of models that the items do not distinguish."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_tiers"]
 
-#: Of a name in a line, where the picture is a column wide; longer names have two lines, or a page.
+#: Of a name in a line, if the picture is a column wide; longer names have two lines, or a page.
 _LETTERS = 20
 
 
@@ -29,7 +29,7 @@ def draw_tiers(
         runs: the models, on the same items.
         benchmark: which; the one there is if not given.
         metric: which; the last of a first look (the strictest) if not given.
-        seed: of the sign flips, where items are not independent.
+        seed: of the sign flips, if items are not independent.
 
     Raises:
         RunError: another tool measured one of them, the items differ, or the metric has no value of an item.
