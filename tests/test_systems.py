@@ -76,7 +76,7 @@ def readings(model: str, model_type: str) -> list[str]:
 def test_a_systems_commands_are_known(system: Any) -> None:
     for line in system.commands:
         given = parse(line)
-        models = given.get("model") if line.startswith("tellapart run") else ()
+        models = given["models"] if line.startswith("tellapart run") else ()
         for model in models or ():
             known, family = readings(model, system.type), native_family(model)
             assert given["reading"] in ([None, *known] if known else [None]), line
@@ -85,7 +85,7 @@ def test_a_systems_commands_are_known(system: Any) -> None:
                 assert (family.images is None) == (given["regions"] is not None), line
                 assert given["texts"] == "raw" or family.clean is not None, line
                 assert given["image_size"] is None or family.resize is not None, line
-        named = given.get("benchmark") or ()
+        named = given.get("benchmarks") or given.get("benchmark") or ()
         for benchmark in (named,) if isinstance(named, str) else named:
             find_benchmark(benchmark.removeprefix("pairing:"))
         for path in re.findall(r"[\w/.-]+\.(?:toml|py)", line + system.note):
@@ -125,7 +125,7 @@ def test_checkpoints_that_papers_compare_have_names_that_can_be_typed() -> None:
     named = [span for span in re.findall("`([^`]+)`", table) if span.startswith(prefixes)]
     assert len(named) > 50
     for span in named:
-        (model,) = parse(f"tellapart run -b winoground -m {span}")["model"]
+        (model,) = parse(f"tellapart run -b winoground -m {span}")["models"]
         assert find_prefix(model) is not None, span
         assert not re.search(r"\.\.\.|ARCH|ORG|TAG", model), span
     for line in re.findall(r"^\$ (tellapart .*)$", section, re.MULTILINE):
