@@ -85,31 +85,31 @@ class Layout:
 
     def _expect_whole(self, pattern: str, layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> None:
         if gaps := sorted({*range(max(layers, default=-1))} - {*layers}):
-            raise ModelError(f"{self.source} is not whole: it lacks {pattern.format(gaps[0])}*")
+            raise ModelError(f"{self.source} is incomplete: it lacks {pattern.format(gaps[0])}*")
         if any("blocks." in part for own in layers.values() for part in own):
-            return  # stages of a Swin transformer, each of its own parts
+            return  # stages of a Swin transformer: their parts differ
         always = {number: {part for part in own if not _OFTEN.search(part)} for number, own in layers.items()}
         every = set().union(*always.values())
         for number, own in always.items():
             if missing := sorted(every - own):
-                raise ModelError(f"{self.source} is not whole: it lacks {pattern.format(number)}{missing[0]}")
+                raise ModelError(f"{self.source} is incomplete: it lacks {pattern.format(number)}{missing[0]}")
         # Layers that read the other side, too, follow those that do not.
         kinds = [frozenset(own) - always[number] for number, own in sorted(layers.items())]
         changes = sum(one != other for one, other in pairwise(kinds))
         if changes > 1:
-            raise ModelError(f"{self.source} is not whole: {pattern.format('*')} of them lack parts of the others")
+            raise ModelError(f"{self.source} is incomplete: {pattern.format('*')} of them lack parts of the others")
         if not layers:
             return
         width = min((sizes[0] for part, sizes in layers[0].items() if _NORM.search(part)), default=0)
         wanted = self.depths.get(pattern, {}).get(width)
         if wanted is None:
             self.unpublished[pattern] = len(layers)
-        stated = self.settings.get(DEPTH_SETTINGS.get(pattern, ""), _stated(self.settings, pattern))
+        stated = self.settings.get(DEPTH_SETTINGS.get(pattern, ""), _stated_depth(self.settings, pattern))
         wanted = wanted if stated is None else (int(stated),)
         if wanted is not None and len(layers) not in wanted:
             either = " or ".join(map(str, wanted))
             raise ModelError(
-                f"{self.source} is not whole: it has {len(layers)} of {pattern.format('*')} at width {width}, and "
+                f"{self.source} is incomplete: it has {len(layers)} of {pattern.format('*')} at width {width}, and "
                 f"published files have {either}"
             )
 
@@ -136,7 +136,7 @@ class Layout:
         return heads
 
 
-def _stated(settings: Mapping[str, Any], pattern: str) -> int | None:
+def _stated_depth(settings: Mapping[str, Any], pattern: str) -> int | None:
     """Return the depth that the `config.json` of a converted model states."""
     depths = settings.get("depths")
     return depths.get(pattern) if isinstance(depths, Mapping) else None
@@ -159,7 +159,7 @@ class NativeHalves(Halves):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Depths that nothing but the file's own tensors tells."""
+        """Depths that only the file's tensors show."""
         depths: Mapping[str, int] = self.module.config.depths
         told = ", ".join(f"{count} of {pattern.format('*').removesuffix('.')}" for pattern, count in depths.items())
         return (f"no published size of this model: its depth is counted from the file: {told}",) if told else ()
@@ -250,14 +250,15 @@ class NativeFamily:
         actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         if misfit := describe_misfit(expected, actual):
             raise ModelError(f"{source} does not fit {self.title}: {misfit}")
-        module.load_state_dict({name: _align(tensor.float()) for name, tensor in tensors.items()}, assign=True)
+        module.load_state_dict({name: _align_memory(tensor.float()) for name, tensor in tensors.items()}, assign=True)
         bad = next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
         if bad is not None:
             raise ModelError(f"{source} holds NaN or infinity, first in {bad}")
 
 
-def _align(tensor: Tensor) -> Tensor:
-    """Return a tensor where torch itself would place it: kernels round otherwise on numbers that lie elsewhere.
+def _align_memory(tensor: Tensor) -> Tensor:
+    """Return a tensor at an address that torch itself would choose: kernels round otherwise on numbers that lie
+    elsewhere.
 
     A file's numbers lie as the file has them, and those of a converted folder otherwise.
     """

@@ -57,7 +57,7 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
 
     Raises:
         ModelError: the file is missing, damaged or of another family, its tensors do not fit, it has no such reading,
-            or there is no tokenizer, or no list of answers for a head that needs one.
+            or the tokenizer or the list of answers that its head needs is missing.
         MissingDependencyError: torch, timm or transformers is not installed.
     """
     where = runtime(options)
@@ -79,7 +79,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
     """
     path = Path(name).expanduser()
     checkpoint = read_checkpoint(path / WEIGHTS if path.is_dir() else path)
-    tensors, settings = family.keep(checkpoint.tensors), _settings(checkpoint, family.name)
+    tensors, settings = family.keep(checkpoint.tensors), _read_settings(checkpoint, family.name)
     if family.holds_settings and not settings:
         raise ModelError(
             f"{name} holds none of its arguments (args or cfg), and its numbers depend on them; put a config.json with "
@@ -106,7 +106,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
     return OpenedModel(family=family, module=module.to(where.device, where.torch_dtype), path=checkpoint.path)
 
 
-def _settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
+def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
     """Return the settings that `config.json` beside the file names, else those in the checkpoint."""
     beside = checkpoint.path.with_name("config.json")
     if beside.is_file():
@@ -171,7 +171,7 @@ def prepare(
         reading: if it has a prompt, or predicts the end of texts.
 
     Raises:
-        ModelError: there is no tokenizer, it is another model's, or the authors clean no captions.
+        ModelError: the tokenizer is missing, it is another model's, or the authors clean no captions.
     """
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:

@@ -23,9 +23,9 @@ class NativeConfig:
         model_type: name of the family.
         vocab_size: words that the embeddings know.
         context: tokens of a text, as the authors' code cuts them.
-        image_size: side of the square that the image tower reads, in pixels; None where there is none.
-        region_width: numbers of a region's features; None where pixels are read.
-        depths: pattern of layers -> how many there are, where no published size and no setting says it.
+        image_size: side of the square that the image tower reads, in pixels; None if there is none.
+        region_width: numbers of a region's features; None if pixels are read.
+        depths: pattern of layers -> their number, if no published size and no setting has it.
     """
 
     def __init__(

@@ -36,11 +36,11 @@ def declare_prefix(folder: str, meaning: str, model_type: str = "") -> FusionPre
     """
     return FusionPrefix(
         {f"{folder}:FILE": meaning},
-        load=partial(_load, folder),
+        load=partial(_load_model, folder),
         files=_list_files,
         native=True,
         model_type=model_type or folder,
-        convert=_convert,
+        convert=_convert_files,
         open_trainable=partial(_open_trainable, folder),
     )
 
@@ -50,12 +50,12 @@ def find_family(folder: str) -> NativeFamily:
     return cast("NativeFamily", import_target(f"tellapart_native.{folder}.model:FAMILY"))
 
 
-def _load(folder: str, name: str, options: ModelOptions) -> Model:
+def _load_model(folder: str, name: str, options: ModelOptions) -> Model:
     load = import_target("tellapart_native.load:load_native")
     return cast("Model", load(find_family(folder), name.partition(":")[2], options))
 
 
-def _convert(name: str, folder: Path, tokenizer: Path | None) -> int:
+def _convert_files(name: str, folder: Path, tokenizer: Path | None) -> int:
     return cast("int", import_target("tellapart_native.save:convert_model")(name, folder, tokenizer=tokenizer))
 
 

@@ -15,7 +15,7 @@ Depths = Mapping[str, Mapping[int, tuple[int, ...]]]
 """Pattern of layers -> their width -> how many of them published files have."""
 
 
-def _swin(prefix: str) -> dict[str, dict[int, tuple[int, ...]]]:
+def _swin_blocks(prefix: str) -> dict[str, dict[int, tuple[int, ...]]]:
     """Swin-B: 2, 2, 18 and 2 blocks."""
     stages = enumerate(((128, 2), (256, 2), (512, 18), (1024, 2)))
     return {f"{prefix}.layers.{stage}.blocks.{{}}.": {width: (blocks,)} for stage, (width, blocks) in stages}
@@ -27,17 +27,17 @@ _FUSED = {"text_encoder.encoder.layer.{}.": {768: (12, 18)}, "text_decoder.bert.
 DEPTHS: Mapping[str, Depths] = MappingProxyType(
     {
         "albef": {"visual_encoder.blocks.{}.": _BERT, **_FUSED},
-        "xvlm": {**_swin("vision_encoder"), **_FUSED},
+        "xvlm": {**_swin_blocks("vision_encoder"), **_FUSED},
         "blip_original": {"visual_encoder.blocks.{}.": _BERT, "text_encoder.encoder.layer.{}.": {768: (12,)}},
         "vilt_original": {"transformer.blocks.{}.": {768: (12,)}},
         "meter": {
-            **_swin("vit_model"),
+            **_swin_blocks("vit_model"),
             "vit_model.visual.transformer.resblocks.{}.": {768: (11,)},  # the file's twelfth is never read
             "text_transformer.encoder.layer.{}.": {768: (12,)},
             "cross_modal_image_layers.{}.": {768: (6,)},
             "cross_modal_text_layers.{}.": {768: (6,)},
         },
-        "fiber": {**_swin("vit_model"), "text_transformer.encoder.layer.{}.": {768: (12,)}},
+        "fiber": {**_swin_blocks("vit_model"), "text_transformer.encoder.layer.{}.": {768: (12,)}},
         "uniter": {"uniter.encoder.layer.{}.": _BERT},
         "vilbert": {
             "bert.encoder.layer.{}.": {768: (12,)},

@@ -37,7 +37,7 @@ def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase)
     """Give a head its words: the list in the file's folder if it chooses answers, the tokens of a captioner.
 
     Raises:
-        ModelError: there is no such list, or it does not fit the head.
+        ModelError: the list is missing or does not fit the head.
     """
     if isinstance(halves, NativeHalves):
         halves.take_words(tokenizer)

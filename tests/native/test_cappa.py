@@ -20,7 +20,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.run_folder import read_result
-from tellapart_native.cappa.model import Attention, Cappa, resize_linearly, rotate
+from tellapart_native.cappa.model import Attention, Cappa, resize_linearly, rotate_states
 from tellapart_native.family import Layout
 
 torch = import_torch()
@@ -148,7 +148,7 @@ def test_one_attention_is_the_formula(causal: bool) -> None:
 
 def test_rotation_tells_distances_only() -> None:
     states = torch.randn((1, 1, 1, 8), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    turned = rotate(states.expand(1, 1, 7, 8))[0, 0]
+    turned = rotate_states(states.expand(1, 1, 7, 8))[0, 0]
     products = turned @ turned.T
     for apart in range(1, 6):
         np.testing.assert_allclose(products.diagonal(apart), products[0, apart], atol=1e-6)

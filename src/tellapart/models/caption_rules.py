@@ -1,4 +1,4 @@
-"""How captions are changed before a tokenizer reads them, where a library does it otherwise than a model's authors.
+"""How captions are changed before a tokenizer reads them, if a library does it otherwise than a model's authors.
 
 SigLIP and SigLIP 2 were trained on captions in lower case with their punctuation. Libraries strip the punctuation
 (open_clip, transformers' tokenizer of SigLIP) or keep capitals (a folder of SigLIP 2 whose tokenizer is called

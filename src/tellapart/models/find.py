@@ -54,7 +54,7 @@ def find_model(name: str, options: ModelOptions | None = None) -> Model:
     Raises:
         UnknownNameError: no such name or prefix.
         ModelError: the device is not available, the model's files are missing or wrong, or another package installed
-            something under that name that is no model.
+            something under that name that is not a model.
         MissingDependencyError: the family's library is not installed.
 
     >>> find_model("constant").kind
@@ -82,10 +82,10 @@ def find_prefix(name: str) -> ModelPrefix | None:
 
     Raises:
         UnknownNameError: the name begins with a prefix that is not known, or is a path that needs one.
-        ModelError: another package installed something under that prefix that is no `ModelPrefix`.
+        ModelError: another package installed something under that prefix that is not a `ModelPrefix`.
     """
     if not isinstance(name, str):
-        raise UnknownNameError(f"find_model({quote(name)}): {type(name).__name__} is no name; give a text")
+        raise UnknownNameError(f"find_model({quote(name)}): {type(name).__name__} is not a name; give a text")
     if (declared := declared_prefix(name)) is not None:
         return declared
     if has("model", name):

@@ -30,7 +30,7 @@ def reach_hub(hub: ModuleType) -> Iterator[str]:
     """Keep the hub's library, and all that use it, to the cache for as long as the hub does not answer.
 
     The library itself asks twelve times, with pauses, before it gives up. Yields why the network is not used, for
-    messages: "" where it is.
+    messages: "" if it is.
 
     Args:
         hub: the imported `huggingface_hub`.
@@ -39,7 +39,7 @@ def reach_hub(hub: ModuleType) -> Iterator[str]:
         yield "HF_HUB_OFFLINE is set; unset it, or"
         return
     try:
-        _ask(hub, hub.constants.ENDPOINT, int(time.monotonic() // 60))
+        _ask_server(hub, hub.constants.ENDPOINT, int(time.monotonic() // 60))
     except Exception as error:  # of the library below, which is another one in each of the hub's versions
         hub.constants.HF_HUB_OFFLINE = True
         try:
@@ -51,7 +51,7 @@ def reach_hub(hub: ModuleType) -> Iterator[str]:
 
 
 @lru_cache(maxsize=4)
-def _ask(hub: ModuleType, address: str, _minute: int) -> None:
+def _ask_server(hub: ModuleType, address: str, _minute: int) -> None:
     """Ask whether a server is there: through the library, which knows of proxies. An answer holds for a minute."""
     seconds = float(os.environ.get("HF_HUB_ETAG_TIMEOUT") or _PATIENCE)
     status = hub.utils.get_session().head(address, timeout=seconds).status_code
@@ -87,7 +87,7 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
                     return Path(fetch(repository, file))
             return Path(fetch(repository, files[-1]))
     except hub.errors.HFValidationError as error:
-        raise ModelError(f"{subject} is no id of the hub; expected OWNER/NAME, or {instead}") from error
+        raise ModelError(f"{subject} is not an id of the hub; expected OWNER/NAME, or {instead}") from error
     except hub.errors.GatedRepoError as error:
         raise ModelError(
             f"{subject} is gated: accept its conditions on {page}, then log in with `hf auth login` or set HF_TOKEN"

@@ -29,7 +29,7 @@ class ModelOptions:
             `library`, as the library's tokenizer has them, for models whose authors read captions otherwise (SigLIP).
         image_size: side of the images in pixels, if not the file's; of the same models.
         tokenizer: folder of the tokenizer; of the same models.
-        answers: the file where a server's answers are kept; in memory if None.
+        answers: the file of a server's answers; in memory if None.
         calls: requests in flight at once, to a server.
         insecure: ask a server of another machine over plain http, too.
 

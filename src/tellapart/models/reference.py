@@ -37,9 +37,11 @@ class Random:
         """Draw a number for each image and text, float32 `(n,)` in [0, 1)."""
         # An array that is paired with several texts is hashed once.
         hashes = {id(image): pixel_hash(image) for image in {id(image): image for image in images}.values()}
-        return np.array([self._draw(hashes[id(i)], text) for i, text in zip(images, texts, strict=True)], np.float32)
+        return np.array(
+            [self._draw_score(hashes[id(i)], text) for i, text in zip(images, texts, strict=True)], np.float32
+        )
 
-    def _draw(self, image: str, text: str) -> float:
+    def _draw_score(self, image: str, text: str) -> float:
         data = f"{self.seed}\n{image}\n{text}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.sha256(data).digest()[:3], "big") / 2**24
 
@@ -106,7 +108,7 @@ class BagOfWords:
 
     Image `i` is known by its true caption alone; its score with a text is the share of words that both have (the common
     ones over all of them; a word counts as often as it occurs). The share is 1 if and only if both hold the same
-    words, so the model gets 100 %, save where captions differ in their order only: there it ties, strictly 0 and
+    words, so the model gets 100 %, except if captions differ in their order only: there it ties, strictly 0 and
     exactly chance when ties count in part. (A cosine would not do: "a b" and "a b a b" have cosine 1.) An image
     without its caption, in an item of one text, shares nothing.
 
@@ -121,24 +123,24 @@ class BagOfWords:
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
         """Return the shares of words in common, float32 `(images, texts)`, in [0, 1]."""
-        bags = [_words(text) for text in item.texts]
+        bags = [_count_words(text) for text in item.texts]
         images, texts = item.shape
         shares = np.zeros((images, texts), np.float32)
         if images == 1:  # its captions are the true texts: as near as the nearest of them
-            shares[0] = [max(_share(bags[true], bag) for true in item.truths) for bag in bags]
+            shares[0] = [max(_shared_part(bags[true], bag) for true in item.truths) for bag in bags]
         elif texts == 1:
             shares[item.truths[0]] = 1
         else:
             for image in range(min(images, texts)):
-                shares[image] = [_share(bags[image], bag) for bag in bags]
+                shares[image] = [_shared_part(bags[image], bag) for bag in bags]
         return shares
 
 
-def _words(text: str) -> Counter[str]:
+def _count_words(text: str) -> Counter[str]:
     return Counter(re.findall(r"\w+(?:['’]\w+)*", text.lower()))
 
 
-def _share(one: Counter[str], other: Counter[str]) -> float:
+def _shared_part(one: Counter[str], other: Counter[str]) -> float:
     # Integers over integers: equal bags give exactly 1, and the order of the arguments cannot matter.
     union = (one | other).total()
     return (one & other).total() / union if union else 1.0

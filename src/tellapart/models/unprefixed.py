@@ -31,13 +31,13 @@ def explain_path(name: str) -> str | None:
     if name and find_adapter(path) is not None:
         return f"{name} is an adapter of peft; write hf:{name} (its base is of transformers) or {TAG}ARCH/TAG@{name}"
     if name and path.is_dir():
-        return _folder(path, name)
+        return _match_folder(path, name)
     if path.suffix in WEIGHTS_SUFFIXES:
         return explain_weights(name) if path.exists() else f"there is no file {name}"
-    return _file(name) if path.is_file() else None
+    return _match_file(name) if path.is_file() else None
 
 
-def _folder(path: Path, name: str) -> str | None:
+def _match_folder(path: Path, name: str) -> str | None:
     if any((path / file).is_file() for file in ONNX_FILES[:2]):
         return f"{name} is the folder of an ONNX model; write onnx:{name}"
     if (path / CONFIG).is_file():
@@ -54,7 +54,7 @@ def _folder(path: Path, name: str) -> str | None:
     return f"{name} is a folder, and no model's; {_KINDS}"
 
 
-def _file(name: str) -> str:
+def _match_file(name: str) -> str:
     if Path(name).suffix in _SCORES:
         return f"{name} is no model; a file of scores is measured by: tellapart score BENCHMARK --scores {name}"
     if Path(name).suffix == ".onnx":

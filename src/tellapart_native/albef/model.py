@@ -88,12 +88,12 @@ class AlbefTwoImages(AlternatingImages, Albef):
 
 
 class AlbefGradCam(GradCam, Albef):
-    """Any file with a matching head: where the match comes from."""
+    """Any file with a matching head: the source of the match in the image."""
 
     architecture = "AlbefGradCam"
 
 
-def _build(layout: Layout) -> Network:
+def _build_albef(layout: Layout) -> Network:
     module = nn.Module()
     module.visual_encoder = build_vit(layout, "visual_encoder")
     module.text_encoder = build_text(layout)
@@ -114,7 +114,7 @@ def _build(layout: Layout) -> Network:
 FAMILY = NativeFamily(
     name="albef",
     title="ALBEF",
-    build=_build,
+    build=_build_albef,
     readings={
         "itm": Reading(Albef, "itm", "itm_head.weight"),
         "itm_logit": Reading(Albef, "itm_logit", "itm_head.weight"),

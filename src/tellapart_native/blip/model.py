@@ -123,7 +123,7 @@ def _text_vectors(module: Network, ids: Tensor, mask: Tensor) -> Tensor:
     return unit(module.text_proj(states[:, 0]))
 
 
-def _build(layout: Layout) -> Network:
+def _build_blip(layout: Layout) -> Network:
     module = nn.Module()
     module.visual_encoder = build_vit(layout, "visual_encoder")
     module.text_encoder = build_text(layout)
@@ -142,7 +142,7 @@ def _build(layout: Layout) -> Network:
 FAMILY = NativeFamily(
     name="blip_original",
     title="BLIP",
-    build=_build,
+    build=_build_blip,
     readings={
         "itm_enc": Reading(BlipEnc, "itm", "itm_head.weight"),
         "itm_enc_logit": Reading(BlipEnc, "itm_logit", "itm_head.weight"),

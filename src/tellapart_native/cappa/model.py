@@ -2,7 +2,7 @@
 
 The published file is a checkpoint of orbax, which needs jax; `examples/convert/cappa.py` makes the safetensors file
 that is read here, under the names below. It was built from a description of the model and not compared with the
-authors' code. The description leaves these open, and they are as in jax and flax, where nothing else is said: positions
+authors' code. The description leaves these open, and they are as in jax and flax unless noted: positions
 are resized with the anti-aliased kernel of `jax.image.resize`, GELU is the tanh form, norms add 1e-6, and queries and
 keys are normalised before they are rotated.
 """
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "Attention", "Block", "Cappa", "CappaMean", "resize_linearly", "rotate"]
+__all__ = ["FAMILY", "Attention", "Block", "Cappa", "CappaMean", "resize_linearly", "rotate_states"]
 
 #: Tokens of a caption in BiVLC's code, and the side of its images in pixels.
 _CONTEXT, _IMAGE_SIZE = 64, 256
 _EPS = 1e-6
 
 
-def rotate(states: Tensor, base: float = 10000.0) -> Tensor:
+def rotate_states(states: Tensor, base: float = 10000.0) -> Tensor:
     """Turn each half-pair of `(batch, heads, places, dimensions)` by an angle that grows with its place (RoPE)."""
     half, places = states.shape[-1] // 2, torch.arange(states.shape[-2], device=states.device, dtype=torch.float32)
     turns = base ** (-torch.arange(half, device=states.device, dtype=torch.float32) / half)
@@ -65,7 +65,7 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
         )
         query, key = self.norm_query(query), self.norm_key(key)
         if causal:
-            query, key = rotate(query), rotate(key)
+            query, key = rotate_states(query), rotate_states(key)
         read = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
         return self.out(read.transpose(1, 2).flatten(2))
 
@@ -81,7 +81,7 @@ class _GatedMlp(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class Block(nn.Module):  # type: ignore[misc, name-defined]
-    """Attention, attention to the image where the file has it, and the gated layers; each behind a plain norm."""
+    """Attention, attention to the image if the file has it, and the gated layers; each behind a plain norm."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class _Vision(nn.Module):  # type: ignore[misc, name-defined]
         self.patch = nn.Conv2d(colours, width, patch, stride=patch, bias=False)
         for table in ("rows", "columns", "registers"):
             setattr(self, table, nn.Parameter(torch.empty(layout.shape(f"{prefix}.{table}"))))
-        self.blocks = _blocks(layout, prefix)
+        self.blocks = _build_blocks(layout, prefix)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Read float `(batch, 3, h, w)`: `(batch, patches + registers, width)`."""
@@ -133,7 +133,7 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, layout: Layout, prefix: str = "text") -> None:
         super().__init__()
         self.embedding = nn.Embedding(*layout.shape(f"{prefix}.embedding.weight"))
-        self.blocks = _blocks(layout, prefix)
+        self.blocks = _build_blocks(layout, prefix)
         self.logits = nn.Linear(*reversed(layout.shape(f"{prefix}.logits.weight")))
 
     def forward(self, ids: Tensor, image: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
         return self.logits(_plain_norm(states))
 
 
-def _blocks(layout: Layout, prefix: str) -> ModuleList:
+def _build_blocks(layout: Layout, prefix: str) -> ModuleList:
     names = [f"{prefix}.blocks.{number}" for number in range(layout.count(f"{prefix}.blocks.{{}}."))]
     return nn.ModuleList(Block(layout, name) for name in names)
 
@@ -183,7 +183,7 @@ class CappaMean(Cappa):
     mean = True
 
 
-def _build(layout: Layout) -> Network:
+def _build_cappa(layout: Layout) -> Network:
     module = nn.Module()
     module.vision, module.text = _Vision(layout), _Text(layout)
     size = int(layout.settings.get("image_size", _IMAGE_SIZE))
@@ -195,7 +195,7 @@ def _build(layout: Layout) -> Network:
 FAMILY = NativeFamily(
     name="cappa",
     title="Open CapPa",
-    build=_build,
+    build=_build_cappa,
     readings={
         "likelihood": Reading(Cappa, "likelihood", "text.logits.weight"),
         "mean_likelihood": Reading(CappaMean, "likelihood", "text.logits.weight"),

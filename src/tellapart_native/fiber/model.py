@@ -35,7 +35,7 @@ FIBER_CAPTION = Prompt("fiber-caption", 1, "", "FIBER (Dou et al. 2022), its cap
 #: Tokens of a text in the authors' fine-tuning, for a file without a number.
 _CONTEXT = 50
 
-#: With which EqSim's fork begins, where a file has none: CLIP's.
+#: With which EqSim's fork begins, if a file has none: CLIP's.
 _LOG_SCALE = math.log(1 / 0.07)
 
 
@@ -89,7 +89,7 @@ class GatedLayer(BertLayer):
 
 
 class Fiber(NativeHalves):
-    """The towers up to where they first read each other; the gated layers and `itm_score` join them."""
+    """The towers up to the layer at which they first read each other; the gated layers and `itm_score` join them."""
 
     architecture = "Fiber"
 
@@ -248,7 +248,7 @@ def _add_captioner(module: Network, layout: Layout) -> None:
     )
 
 
-def _vectors(module: Network, images: Tensors, texts: Tensors) -> tuple[Tensor, Tensor]:
+def _pool_vectors(module: Network, images: Tensors, texts: Tensors) -> tuple[Tensor, Tensor]:
     halves = Fiber(module)
     return halves.image_vectors(*images), halves.text_vectors(*texts)
 
@@ -259,7 +259,7 @@ def _begin_training(module: Network, reading: str) -> None:
         module.logit_scale = nn.Parameter(torch.tensor(_LOG_SCALE, device=module.vit_model.norm.weight.device))
 
 
-def _build(layout: Layout) -> Network:
+def _build_fiber(layout: Layout) -> Network:
     def layer(name: str, width: int, heads: int, inner: int) -> Network:
         key = f"{name}.crossattention_t2i.self.key.weight"
         if key not in layout:
@@ -291,7 +291,7 @@ def _build(layout: Layout) -> Network:
 FAMILY = NativeFamily(
     name="fiber",
     title="FIBER",
-    build=_build,
+    build=_build_fiber,
     readings={
         "likelihood": Reading(FiberCaptioner, "likelihood", "mlm_score.decoder.weight"),
         "mean_likelihood": Reading(FiberCaptionerMean, "likelihood", "mlm_score.decoder.weight"),
@@ -322,7 +322,7 @@ FAMILY = NativeFamily(
     begin_training=_begin_training,
     contrast=Contrast(
         tuple(f"cross_modal_{side}_{part}_itc" for side in ("image", "text") for part in ("transform", "pooler")),
-        _vectors,
+        _pool_vectors,
         log_scale=lambda module: module.logit_scale,
     ),
 )

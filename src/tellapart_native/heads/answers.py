@@ -48,7 +48,7 @@ def read_answer_list(path: Path) -> tuple[str, ...]:
     """Read the answers that a model chooses from: a list, or an object of their numbers from 0, as ViLT's release has.
 
     Raises:
-        ModelError: there is no such file, it is neither, or an answer is repeated or no text.
+        ModelError: the file is missing or neither, or an answer is repeated or no text.
     """
     if not path.is_file():
         raise ModelError(
@@ -164,9 +164,9 @@ class DecodesAnswers(Answers):
         """Run the upper layers and the decoder: `(batch, answers)`."""
         (image,), (states, mask) = images, texts
         question = self.module.text_encoder.join(states, mask, image)
-        return torch.stack([self._rank(question[k : k + 1], mask[k : k + 1]) for k in range(len(question))])
+        return torch.stack([self._rank_answers(question[k : k + 1], mask[k : k + 1]) for k in range(len(question))])
 
-    def _rank(self, question: Tensor, mask: Tensor) -> Tensor:
+    def _rank_answers(self, question: Tensor, mask: Tensor) -> Tensor:
         """Return the numbers of all answers to one question, whose states are `(1, tokens, width)`: `(answers,)`."""
         ids, real = self._ids.to(question.device), self._real.to(question.device)
         first = self.module.text_decoder(ids[:1, :1], question, mask)[0, 0][ids[:, 1]]

@@ -46,13 +46,13 @@ class CosineScorer:
 
     def encode_images(self, images: Sequence[Pixels | Prepared]) -> Vectors:
         """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`."""
-        return self._vectors(self._encoder.encode_images(images))
+        return self._stack_vectors(self._encoder.encode_images(images))
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`."""
         states = self._encoder.encode_texts(texts)
         self.truncated += sum(state.truncated for state in states)
-        return self._vectors(states)
+        return self._stack_vectors(states)
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score every image vector against every text vector: float32 `(images, texts)`, cosines."""
@@ -60,7 +60,7 @@ class CosineScorer:
 
     similarities = similarity
 
-    def _vectors(self, states: Sequence[TorchState]) -> Vectors:
+    def _stack_vectors(self, states: Sequence[TorchState]) -> Vectors:
         if not states:
             return np.zeros((0, 0), np.float32)
         return normalise(np.stack([state.tensors[0].float().cpu().numpy() for state in states]), self.name)

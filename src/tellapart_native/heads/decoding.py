@@ -88,7 +88,7 @@ def search_beams(step: Step, start: Sequence[int], end: int, search: Search, dev
     totals, rows = torch.zeros(1, device=device), None
     done: list[tuple[float, list[int]]] = []
     for length in range(search.longest + 1):
-        logs = _allow(step(ids, rows).float(), ids, end, length, search)
+        logs = _allow_words(step(ids, rows).float(), ids, end, length, search)
         words = logs.shape[1]
         best, places = (totals[:, None] + logs).flatten().topk(min(2 * search.beams, logs.numel()))
         parents, following = places // words, places % words
@@ -108,7 +108,7 @@ def search_beams(step: Step, start: Sequence[int], end: int, search: Search, dev
     return max(done[: search.beams], key=itemgetter(0))[1]
 
 
-def _allow(logs: Tensor, ids: Tensor, end: int, length: int, search: Search) -> Tensor:
+def _allow_words(logs: Tensor, ids: Tensor, end: int, length: int, search: Search) -> Tensor:
     """Return log P `(rows, words)` without forbidden words: too early an end, no end at last, a run once more."""
     logs = logs.clone()
     if length < search.shortest:

@@ -1,4 +1,5 @@
-"""Where a matching head looks: Grad-CAM of one layer's attention to the image (weakly supervised grounding).
+"""The region that a matching head looks at: Grad-CAM of one layer's attention to the image (weakly supervised
+grounding).
 
 ALBEF's authors find RefCOCO+'s phrases with it. No published map was there to compare with: it is built from a
 description of their method.
@@ -54,11 +55,11 @@ class GradCam(NativeHalves):
         # Outside of inference mode, for a gradient is taken; its tensors must be copied for that.
         with torch.inference_mode(False), torch.enable_grad():
             image, states, mask = (tensor.clone() for tensor in (*images, *texts))
-            heat = self._explain(image, states, mask)
+            heat = self._explain_match(image, states, mask)
         side = round(heat.shape[1] ** 0.5)
         return heat.unflatten(1, (side, side))
 
-    def _explain(self, image: Tensor, states: Tensor, mask: Tensor) -> Tensor:
+    def _explain_match(self, image: Tensor, states: Tensor, mask: Tensor) -> Tensor:
         """Return `(batch, patches)`: the attention's positive contributions to the match."""
         text = self.module.text_encoder
         for layer in text.encoder.layer[text.fusion : self.layer]:

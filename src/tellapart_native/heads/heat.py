@@ -1,4 +1,4 @@
-"""From a map of where a model looks to a box: the one with the most heat for its size."""
+"""From a map of a model's attention to a box: the one with the most heat for its size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def heat_box(heat: NDArray[np.float32], size: tuple[int, int], candidates: Seque
     """Return the box whose sum of heat over the square root of its area is the greatest; of equal ones the first.
 
     With candidates (a detector's proposals) it is one of them: the map is enlarged to the image, bicubic, and summed
-    over each one's pixels, as ALBEF's authors do with MAttNet's proposals. Where none has any heat they keep the box of
+    over each one's pixels, as ALBEF's authors do with MAttNet's proposals. If none has any heat they keep the box of
     the image before; here it is the first. Without candidates it is one of all rectangles of the map's cells, which
     nobody published numbers for.
 

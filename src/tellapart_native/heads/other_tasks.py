@@ -61,10 +61,10 @@ class FusionHead:
         Raises:
             ModelError: not as many images as texts.
         """
-        self._expect(texts, images)
+        self._expect_images(texts, images)
         return self.encoder.outputs(self.image_states(images), self.text_states(texts))
 
-    def _expect(self, texts: Sequence[str], *images: Sequence[Any]) -> None:
+    def _expect_images(self, texts: Sequence[str], *images: Sequence[Any]) -> None:
         if any(len(side) != len(texts) for side in images):
             counts = " and ".join(str(len(side)) for side in images)
             raise ModelError(f"{self.name}: {len(texts)} texts with {counts} images; give an image for each text")
@@ -101,7 +101,7 @@ class FusionTwoImages(FusionHead):
         Raises:
             ModelError: not as many images on both sides as sentences.
         """
-        self._expect(sentences, left, right)
+        self._expect_images(sentences, left, right)
         states = self.image_states([*left, *right])
         both = [
             TorchState(one.tensors + other.tensors)

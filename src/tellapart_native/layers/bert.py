@@ -73,7 +73,7 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
-    """Self-attention, cross-attention where there is one, and a feed-forward part; norms come after the residuals.
+    """Self-attention, cross-attention if there is one, and a feed-forward part; norms come after the residuals.
 
     Args:
         width: of the states.
@@ -116,7 +116,7 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
-    """Words, positions and, where there are segments, the first one, normalised.
+    """Words, positions and, if there are segments, the first one, normalised.
 
     RoBERTa counts positions from behind its padding token: `first_position` is 2 there.
     """

@@ -71,5 +71,5 @@ def read_context(layout: Layout, prefix: str, usual: int) -> int:
     name = "context" if "context" in layout.settings else "max_text_len"
     context = layout.settings.get(name, min(usual, most))
     if not isinstance(context, int) or not 3 <= context <= most:
-        raise ModelError(f"{layout.source}: {name} is {context}; a whole number from 3 to {most} is expected")
+        raise ModelError(f"{layout.source}: {name} is {context}; an integer from 3 to {most} is expected")
     return context

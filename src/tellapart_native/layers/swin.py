@@ -50,14 +50,14 @@ class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
 
     def forward(self, windows: Tensor, apart: Tensor | None) -> Tensor:
         """Attend within float `(batch, windows, tokens, width)`; `apart` `(windows, 1, tokens, tokens)` is added."""
-        bias = self.relative_position_bias_table[self._index()].permute(2, 0, 1).to(windows.dtype)
+        bias = self.relative_position_bias_table[self._table_index()].permute(2, 0, 1).to(windows.dtype)
         parts = (part.unflatten(-1, (self.heads, -1)).transpose(2, 3) for part in self.qkv(windows).chunk(3, -1))
         attended = nn.functional.scaled_dot_product_attention(
             *parts, attn_mask=(bias if apart is None else bias + apart)
         )
         return self.proj(attended.transpose(2, 3).flatten(3))
 
-    def _index(self) -> Tensor:
+    def _table_index(self) -> Tensor:
         """Return the table's row of each pair of tokens, int64 `(tokens, tokens)`."""
         window, device = self.window, self.relative_position_bias_table.device
         rows, columns = (torch.arange(window**2, device=device) // step % window for step in (window, 1))
@@ -81,16 +81,16 @@ class SwinBlock(nn.Module):  # type: ignore[misc, name-defined]
         side, window = states.shape[1], self.attn.window
         shift = window // 2 if self.shifted and side > window else 0
         rolled = self.norm1(states).roll((-shift, -shift), (1, 2))
-        attended = self.attn(_cut(rolled, window), self._apart(states, shift) if shift else None, *others)
-        states = states + _join(attended, side).roll((shift, shift), (1, 2))
+        attended = self.attn(_cut_windows(rolled, window), self._shift_mask(states, shift) if shift else None, *others)
+        states = states + _join_windows(attended, side).roll((shift, shift), (1, 2))
         return states + self.mlp.fc2(nn.functional.gelu(self.mlp.fc1(self.norm2(states))))
 
-    def _apart(self, states: Tensor, shift: int) -> Tensor:
+    def _shift_mask(self, states: Tensor, shift: int) -> Tensor:
         """Return the mask between tokens that were not neighbours before the shift: `(windows, 1, tokens, tokens)`."""
         side, window = states.shape[1], self.attn.window
         place = torch.arange(side, device=states.device)
         region = (place >= side - window).long() + (place >= side - shift)
-        regions = _cut((3 * region[:, None] + region[None])[None, ..., None], window)[0, ..., 0]
+        regions = _cut_windows((3 * region[:, None] + region[None])[None, ..., None], window)[0, ..., 0]
         return _APART * (regions[:, None, :, None] != regions[:, None, None, :]).to(states.dtype)
 
 
@@ -188,7 +188,7 @@ def resize_bias_tables(tensors: dict[str, Tensor], size: int, *, stride: int = 3
     return resized
 
 
-def _cut(states: Tensor, window: int) -> Tensor:
+def _cut_windows(states: Tensor, window: int) -> Tensor:
     """Cut `(batch, side, side, width)` into windows `(batch, windows, tokens, width)`."""
     tiles = states.unflatten(1, (-1, window)).unflatten(
         3, (-1, window)
@@ -196,7 +196,7 @@ def _cut(states: Tensor, window: int) -> Tensor:
     return tiles.transpose(2, 3).flatten(1, 2).flatten(2, 3)
 
 
-def _join(windows: Tensor, side: int) -> Tensor:
+def _join_windows(windows: Tensor, side: int) -> Tensor:
     """Lay windows out again: `(batch, side, side, width)`."""
     window = round(windows.shape[2] ** 0.5)
     tiles = windows.unflatten(2, (window, window)).unflatten(1, (side // window, side // window))

@@ -58,7 +58,7 @@ class _FeedForward(nn.Module):  # type: ignore[misc, name-defined]
         return self.wo(self.wi(states).relu())
 
 
-def _sublayer(name: str, part: Network, width: int) -> Tensor:
+def _build_sublayer(name: str, part: Network, width: int) -> Tensor:
     layer = nn.Module()
     setattr(layer, name, part)
     layer.layer_norm = Norm(width)
@@ -77,10 +77,10 @@ class T5Stack(nn.Module):  # type: ignore[misc, name-defined]
         hidden = layout.shape(f"{prefix}.block.0.layer.{forward}.DenseReluDense.wi.weight")[0]
         self.block = nn.ModuleList()
         for _ in range(layout.count(f"{prefix}.block.{{}}.")):
-            layers = [_sublayer("SelfAttention", _Attention(width, inner, table[1]), width)]
+            layers = [_build_sublayer("SelfAttention", _Attention(width, inner, table[1]), width)]
             if self.decodes:
-                layers.append(_sublayer("EncDecAttention", _Attention(width, inner, table[1]), width))
-            layers.append(_sublayer("DenseReluDense", _FeedForward(width, hidden), width))
+                layers.append(_build_sublayer("EncDecAttention", _Attention(width, inner, table[1]), width))
+            layers.append(_build_sublayer("DenseReluDense", _FeedForward(width, hidden), width))
             block = nn.Module()
             block.layer = nn.ModuleList(layers)
             self.block.append(block)

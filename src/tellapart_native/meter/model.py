@@ -115,7 +115,7 @@ class ClipTower(nn.Module):  # type: ignore[misc, name-defined]
         return self.visual(pixel_values)
 
 
-def _build(layout: Layout) -> Network:
+def _build_meter(layout: Layout) -> Network:
     module, clip = nn.Module(), layout.has(f"{_CLIP}.")
     module.vit_model = ClipTower(build_clip_vit(layout, _CLIP)) if clip else build_swin(layout, "vit_model")
     module.text_transformer = build_roberta(layout, "text_transformer")
@@ -137,12 +137,12 @@ def _build(layout: Layout) -> Network:
     return module
 
 
-def _images(module: Network) -> ImageInputs:
+def _prepare_images(module: Network) -> ImageInputs:
     colours = CLIP_COLOURS if isinstance(module.vit_model, ClipTower) else IMAGENET_COLOURS
     return crop(module.config.image_size, colours)
 
 
-def _resize(tensors: dict[str, Tensor], size: int) -> dict[str, Tensor]:
+def _resize_positions(tensors: dict[str, Tensor], size: int) -> dict[str, Tensor]:
     if f"{_CLIP}.conv1.weight" in tensors:
         return resize_grid(tensors, f"{_CLIP}.positional_embedding", f"{_CLIP}.conv1.weight", size)
     return resize_bias_tables(tensors, size)
@@ -151,7 +151,7 @@ def _resize(tensors: dict[str, Tensor], size: int) -> dict[str, Tensor]:
 FAMILY = NativeFamily(
     name="meter",
     title="METER",
-    build=_build,
+    build=_build_meter,
     readings={
         "vqa": Reading(MeterAnswers, "answers", "vqa_classifier.3.weight"),
         "nlvr2": Reading(MeterTwoImages, "two_images", "nlvr2_classifier.3.weight"),
@@ -159,7 +159,7 @@ FAMILY = NativeFamily(
         "itm_logit": Reading(Meter, "itm_logit", "itm_score.fc.weight"),
         "rank": Reading(MeterRank, "itm_logit", "rank_output.weight"),
     },
-    images=_images,
+    images=_prepare_images,
     vocabulary="roberta-base",
     ignored=(
         "vit_model.positional_embedding",
@@ -171,6 +171,6 @@ FAMILY = NativeFamily(
         "mlm_score.*",
         "snli_classifier.*",
     ),
-    resize=_resize,
+    resize=_resize_positions,
     begin_training=add_rank_output,
 )

@@ -49,11 +49,11 @@ def cell_distances(rows: int, columns: int, side: int) -> Tensor:
     return (down[:, None] - down + side - 1) * (2 * side - 1) + right[:, None] - right + side - 1
 
 
-def _linear(layout: Layout, name: str) -> Network:
+def _build_linear(layout: Layout, name: str) -> Network:
     return nn.Linear(*reversed(layout.shape(f"{name}.weight")))
 
 
-def _norm(layout: Layout, name: str) -> Network:
+def _build_norm(layout: Layout, name: str) -> Network:
     return nn.LayerNorm(layout.shape(f"{name}.weight")[0])
 
 
@@ -63,9 +63,9 @@ class _Attention(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, layout: Layout, prefix: str, heads: int) -> None:
         super().__init__()
         for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            setattr(self, part, _linear(layout, f"{prefix}.{part}"))
+            setattr(self, part, _build_linear(layout, f"{prefix}.{part}"))
         self.heads = heads
-        self.scale = _scale(layout, self.q_proj.out_features // heads)
+        self.scale = _query_scale(layout, self.q_proj.out_features // heads)
         if f"{prefix}.c_attn" in layout:
             self.c_attn = nn.Parameter(torch.empty(heads))
 
@@ -81,12 +81,12 @@ class _Attention(nn.Module):  # type: ignore[misc, name-defined]
         return self.out_proj(read.transpose(1, 2).flatten(2))
 
 
-def _scale(layout: Layout, each: int) -> float:
+def _query_scale(layout: Layout, each: int) -> float:
     return 1 / math.sqrt(each * float(layout.settings.get("attn_scale_factor", _SCALE)))
 
 
 class _Layer(nn.Module):  # type: ignore[misc, name-defined]
-    """Attention, attention to the encoder where the file has it, and the feed-forward part, between norms."""
+    """Attention, attention to the encoder if the file has it, and the feed-forward part, between norms."""
 
     def __init__(self, layout: Layout, prefix: str, heads: int) -> None:
         super().__init__()
@@ -97,8 +97,8 @@ class _Layer(nn.Module):  # type: ignore[misc, name-defined]
         norms = ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm")
         for name in (*norms, "attn_ln", "self_attn_ln", "cross_attn_ln", "ffn_layernorm"):
             if layout.has(f"{prefix}.{name}."):
-                setattr(self, name, _norm(layout, f"{prefix}.{name}"))
-        self.fc1, self.fc2 = _linear(layout, f"{prefix}.fc1"), _linear(layout, f"{prefix}.fc2")
+                setattr(self, name, _build_norm(layout, f"{prefix}.{name}"))
+        self.fc1, self.fc2 = _build_linear(layout, f"{prefix}.fc1"), _build_linear(layout, f"{prefix}.fc2")
 
     def forward(
         self,
@@ -112,14 +112,14 @@ class _Layer(nn.Module):  # type: ignore[misc, name-defined]
         """Take `(batch, n, width)` one layer up; new tokens read `seen`, which are the states of all tokens so far."""
         read = self.self_attn_layer_norm(states if seen is None else seen)
         own = self.self_attn(read[:, -states.shape[1] :], read, bias)
-        states = states + self._scaled(own, "self_attn_ln" if self.decodes else "attn_ln")
+        states = states + self._apply_norm(own, "self_attn_ln" if self.decodes else "attn_ln")
         if self.decodes:
             crossed = self.encoder_attn(self.encoder_attn_layer_norm(states), source, source_bias)
-            states = states + self._scaled(crossed, "cross_attn_ln")
+            states = states + self._apply_norm(crossed, "cross_attn_ln")
         inner = nn.functional.gelu(self.fc1(self.final_layer_norm(states)))
-        return states + self.fc2(self._scaled(inner, "ffn_layernorm"))
+        return states + self.fc2(self._apply_norm(inner, "ffn_layernorm"))
 
-    def _scaled(self, states: Tensor, norm: str) -> Tensor:
+    def _apply_norm(self, states: Tensor, norm: str) -> Tensor:
         return getattr(self, norm)(states) if hasattr(self, norm) else states
 
 
@@ -134,12 +134,12 @@ class _Stack(nn.Module):  # type: ignore[misc, name-defined]
         self.token_rel_pos_table_list = nn.ModuleList(nn.Embedding(rows, self.heads) for _ in names)
         self.embed_positions = nn.Embedding(*layout.shape(f"{prefix}.embed_positions.weight"))
         for name in ("pos_ln", "layer_norm", "layernorm_embedding"):
-            setattr(self, name, _norm(layout, f"{prefix}.{name}"))
+            setattr(self, name, _build_norm(layout, f"{prefix}.{name}"))
         for link in links:
             for part in ("q", "k"):
-                setattr(self, f"{link}_{part}_linear", _linear(layout, f"{prefix}.{link}_{part}_linear"))
+                setattr(self, f"{link}_{part}_linear", _build_linear(layout, f"{prefix}.{link}_{part}_linear"))
         width = self.embed_positions.embedding_dim
-        self.position_scale = _scale(layout, width // self.heads)
+        self.position_scale = _query_scale(layout, width // self.heads)
         self.embed_scale = 1.0 if layout.settings.get("no_scale_embedding", True) else math.sqrt(width)
 
     def relate(self, link: str, queries: Tensor, keys: Tensor) -> Tensor:
@@ -168,11 +168,11 @@ class Encoder(_Stack):
         super().__init__(layout, "encoder", ("pos",))
         self.embed_tokens = nn.Embedding(*layout.shape("encoder.embed_tokens.weight"))
         self.type_embedding = nn.Embedding(*layout.shape("encoder.type_embedding.weight"))
-        self.embed_images, self.image_proj = resnet, _linear(layout, "encoder.image_proj")
+        self.embed_images, self.image_proj = resnet, _build_linear(layout, "encoder.image_proj")
         self.embed_image_positions = nn.Embedding(*layout.shape("encoder.embed_image_positions.weight"))
         self.side = math.isqrt(self.embed_image_positions.num_embeddings)
         for name in ("image_pos_ln", "patch_layernorm_embedding"):
-            setattr(self, name, _norm(layout, f"encoder.{name}"))
+            setattr(self, name, _build_norm(layout, f"encoder.{name}"))
         tables = layout.shape("encoder.image_rel_pos_table_list.0.weight")
         self.image_rel_pos_table_list = nn.ModuleList(nn.Embedding(*tables) for _ in self.layers)
         self.entangled = bool(layout.settings.get("entangle_position_embedding", False))

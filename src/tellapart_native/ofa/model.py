@@ -36,7 +36,7 @@ __all__ = ["FAMILY", "Ofa", "OfaCaptioner", "add_codes"]
 OFA_CAPTION = Prompt("ofa-caption", 1, " what does the image describe?", "OFA (Wang et al. 2022), its captioning code")
 OFA_MATCH = Prompt("ofa-match", 1, ' does the image describe " {text} "?', "OFA (Wang et al. 2022), its pre-training")
 
-#: Pixels of a picture's side in the authors' captioning, where the file does not say it.
+#: Pixels of a picture's side in the authors' captioning, if the file does not hold it.
 _IMAGE_SIZE = 480
 
 #: Rows of the table of positions that no token of a text has.
@@ -167,7 +167,7 @@ def add_codes(tokenizer: PreTrainedTokenizerBase, config: NativeConfig) -> None:
         )
 
 
-def _build(layout: Layout) -> Network:
+def _build_ofa(layout: Layout) -> Network:
     settings = {name: layout.settings[name] for name in _SETTINGS if name in layout.settings}
     size = int(layout.settings.get("image_size", layout.settings.get("patch_image_size", _IMAGE_SIZE)))
     layout = replace(layout, settings=settings)
@@ -192,7 +192,7 @@ FAMILY = NativeFamily(
     name="ofa",
     title="OFA",
     holds_settings=True,
-    build=_build,
+    build=_build_ofa,
     readings={
         "likelihood": Reading(OfaCaptioner, "likelihood", "encoder.embed_tokens.weight", prompt=" {}"),
         "mean_likelihood": Reading(OfaCaptionerMean, "likelihood", "encoder.embed_tokens.weight", prompt=" {}"),

@@ -15,7 +15,7 @@ def clean_like_albef(caption: str, words: int = 30) -> str:
     'a mans dog black white sits person too'
     """
     caption = re.sub(r"([,.'!?\"()*#:;~])", "", caption.lower()).replace("-", " ").replace("/", " ")
-    return _cut(caption.replace("<person>", "person"), words)
+    return _cut_caption(caption.replace("<person>", "person"), words)
 
 
 def clean_like_blip(caption: str, words: int = 30) -> str:
@@ -24,7 +24,7 @@ def clean_like_blip(caption: str, words: int = 30) -> str:
     >>> clean_like_blip("A man's dog, black/white - sits. <person> too!")
     "a man's dog, black/white - sits <person> too"
     """
-    return _cut(re.sub(r"([.!\"()*#:;~])", " ", caption.lower()), words)
+    return _cut_caption(re.sub(r"([.!\"()*#:;~])", " ", caption.lower()), words)
 
 
 def clean_like_ofa(caption: str, words: int = 20) -> str:
@@ -43,10 +43,10 @@ def clean_like_ofa_matching(caption: str) -> str:
     "a man's dog, black white sits. person too!"
     """
     caption = caption.lower().lstrip(",.!?*#:;~").replace("-", " ").replace("/", " ")
-    return _cut(caption.replace("<person>", "person"), None)
+    return _cut_caption(caption.replace("<person>", "person"), None)
 
 
-def _cut(caption: str, words: int | None) -> str:
+def _cut_caption(caption: str, words: int | None) -> str:
     """Squeeze blanks, strip the ends, and keep the first words."""
     caption = re.sub(r"\s{2,}", " ", caption).rstrip("\n").strip(" ")
     return " ".join(caption.split(" ")[:words])

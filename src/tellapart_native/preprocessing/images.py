@@ -23,11 +23,11 @@ HALF_COLOURS: Colours = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 def square(size: int, colours: Colours) -> ImageInputs:
     """Return the preprocessing that stretches a picture to `size` x `size`, bicubic, and scales its colours."""
 
-    def inputs(pixels: Pixels) -> Prepared:
+    def prepare_pixels(pixels: Pixels) -> Prepared:
         picture = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC)
         return {"pixel_values": scale(picture, colours)}
 
-    return inputs
+    return prepare_pixels
 
 
 def crop(size: int, colours: Colours) -> ImageInputs:
@@ -36,7 +36,7 @@ def crop(size: int, colours: Colours) -> ImageInputs:
     METER resizes with the transparency, which then is dropped; of an opaque picture that changes nothing.
     """
 
-    def inputs(pixels: Pixels) -> Prepared:
+    def prepare_pixels(pixels: Pixels) -> Prepared:
         picture = Image.fromarray(pixels)
         shorter = min(picture.size)
         width, height = (int(size * side / shorter) for side in picture.size)
@@ -45,7 +45,7 @@ def crop(size: int, colours: Colours) -> ImageInputs:
         picture = picture.crop((left, top, left + size, top + size)).convert("RGB")
         return {"pixel_values": scale(picture, colours)}
 
-    return inputs
+    return prepare_pixels
 
 
 #: ViLT's longest side over its shortest, and the steps of both.
@@ -61,7 +61,7 @@ def shorter_side(size: int, colours: Colours) -> ImageInputs:
     """
     most = int(_LONGEST * size)
 
-    def inputs(pixels: Pixels) -> Prepared:
+    def prepare_pixels(pixels: Pixels) -> Prepared:
         shape = np.array(pixels.shape[:2], np.float64)
         sides = shape * (size / shape.min())
         if sides.max() > most:
@@ -70,7 +70,7 @@ def shorter_side(size: int, colours: Colours) -> ImageInputs:
         picture = Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC)
         return {"pixel_values": scale(picture, colours)}
 
-    return inputs
+    return prepare_pixels
 
 
 def scale(picture: Image.Image, colours: Colours) -> NDArray[np.float32]:

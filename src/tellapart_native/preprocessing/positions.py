@@ -56,7 +56,7 @@ def _resize_table(table: Tensor, window: int) -> Tensor:
     old, new = math.isqrt(len(table)), 2 * window - 1
     if old == new:
         return table
-    ratio = _growth(old // 2, new // 2)
+    ratio = _growth_ratio(old // 2, new // 2)
     right = np.cumsum(ratio ** np.arange(old // 2))
     places = np.concatenate([-right[::-1], [0.0], right])
     wanted = np.arange(new) - new // 2
@@ -65,7 +65,7 @@ def _resize_table(table: Tensor, window: int) -> Tensor:
     return import_torch().tensor(np.stack([head.ravel() for head in heads], axis=1), dtype=table.dtype)
 
 
-def _growth(steps: int, reach: int) -> float:
+def _growth_ratio(steps: int, reach: int) -> float:
     """Return the ratio between 1.01 and 1.5 of steps that grow so and together reach so far."""
     low, high = 1.01, 1.5
     while high - low > 1e-6:

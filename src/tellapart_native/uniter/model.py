@@ -80,7 +80,7 @@ class UniterRank(Uniter):
         return self.module.rank_output(self.pool(images, texts))
 
 
-def _build(layout: Layout) -> Network:
+def _build_uniter(layout: Layout) -> Network:
     module, body = nn.Module(), nn.Module()
     body.embeddings = BertEmbeddings(layout, "uniter.embeddings")
     body.img_embeddings = RegionEmbeddings(layout, "uniter.img_embeddings")
@@ -103,7 +103,7 @@ def _build(layout: Layout) -> Network:
     return module
 
 
-def _rename(name: str) -> str:
+def _rename_norm(name: str) -> str:
     """Old files call a norm's weight and bias gamma and beta."""
     return name.replace(".gamma", ".weight").replace(".beta", ".bias")
 
@@ -111,13 +111,13 @@ def _rename(name: str) -> str:
 FAMILY = NativeFamily(
     name="uniter",
     title="UNITER",
-    build=_build,
+    build=_build_uniter,
     readings={
         "rank": Reading(UniterRank, "itm", "rank_output.weight"),
         "itm": Reading(Uniter, "itm", "itm_output.weight"),
         "itm_logit": Reading(Uniter, "itm_logit", "itm_output.weight"),
     },
     vocabulary="bert-base-cased",
-    rename=_rename,
+    rename=_rename_norm,
     ignored=("cls.*", "feat_regress.*", "region_classifier.*", "*.mask_embedding.weight", "*.position_ids"),
 )

@@ -158,12 +158,12 @@ class VilbertTask(Vilbert):
         return self.module.vil_logit(self.pool(images, texts))
 
 
-def _stream(layout: Layout, prefix: str, heads: int) -> list[Network]:
+def _build_stream(layout: Layout, prefix: str, heads: int) -> list[Network]:
     inner, width = layout.shape(f"{prefix}.0.intermediate.dense.weight")
     return [BertLayer(width, heads, inner) for _ in range(layout.count(f"{prefix}.{{}}."))]
 
 
-def _build(layout: Layout) -> Network:
+def _build_vilbert(layout: Layout) -> Network:
     module, body = nn.Module(), nn.Module()
     body.embeddings = BertEmbeddings(layout, "bert.embeddings")
     if "bert.embeddings.task_embeddings.weight" in layout:
@@ -171,9 +171,9 @@ def _build(layout: Layout) -> Network:
     body.v_embeddings = RegionEmbeddings(layout, "bert.v_embeddings")
     visual_width, region_width = layout.shape("bert.v_embeddings.image_embeddings.weight")
     joint_width, width = layout.shape("bert.t_pooler.dense.weight")
-    words = _stream(layout, "bert.encoder.layer", layout.heads(width))
+    words = _build_stream(layout, "bert.encoder.layer", layout.heads(width))
     visual_heads = layout.heads(visual_width, "v_num_attention_heads", each=_VISUAL_HEAD)
-    regions = _stream(layout, "bert.encoder.v_layer", visual_heads)
+    regions = _build_stream(layout, "bert.encoder.v_layer", visual_heads)
     joint_heads = layout.heads(joint_width, "bi_num_attention_heads", each=_VISUAL_HEAD)
     depth = layout.count("bert.encoder.c_layer.{}.")
     body.encoder = BertEncoder(words)
@@ -204,7 +204,7 @@ def _build(layout: Layout) -> Network:
 FAMILY = NativeFamily(
     name="vilbert",
     title="ViLBERT",
-    build=_build,
+    build=_build_vilbert,
     readings={
         "rank": Reading(partial(VilbertTask, task="coco"), "itm", "vil_logit.weight"),
         "rank_f30k": Reading(partial(VilbertTask, task="flickr30k"), "itm", "vil_logit.weight"),

@@ -54,9 +54,9 @@ class ViltOriginal(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run all layers over words and patches, and the head: `(batch, 2)`."""
-        return self.module.itm_score.fc(self._pool(images, texts))
+        return self.module.itm_score.fc(self._pool_states(images, texts))
 
-    def _pool(self, images: Tensors, texts: Tensors) -> Tensor:
+    def _pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         states, mask = (torch.cat(parts, dim=1) for parts in zip(texts, images, strict=True))
         for block in self.module.transformer.blocks:
             states = block(states, attn_mask=mask[:, None, None, :])
@@ -71,10 +71,10 @@ class ViltRank(ViltOriginal):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run all layers over words and patches, and the head: `(batch, 1)`."""
-        return self.module.rank_output(self._pool(images, texts))
+        return self.module.rank_output(self._pool_states(images, texts))
 
 
-def _build(layout: Layout) -> Network:
+def _build_vilt(layout: Layout) -> Network:
     module = nn.Module()
     module.transformer = build_vit(layout, "transformer")
     module.text_embeddings = BertEmbeddings(layout, "text_embeddings")
@@ -102,7 +102,7 @@ def _build(layout: Layout) -> Network:
 FAMILY = NativeFamily(
     name="vilt_original",
     title="ViLT",
-    build=_build,
+    build=_build_vilt,
     readings={
         "rank": Reading(ViltRank, "itm", "rank_output.weight"),
         "itm": Reading(ViltOriginal, "itm", "itm_score.fc.weight"),

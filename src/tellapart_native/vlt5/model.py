@@ -93,7 +93,7 @@ class Vlt5(NativeHalves):
         return nn.functional.linear(states * states.shape[-1] ** -0.5, words.weight)
 
 
-def _build(layout: Layout) -> Network:
+def _build_vlt5(layout: Layout) -> Network:
     module, encoder = nn.Module(), nn.Module()
     module.shared = nn.Embedding(*layout.shape("shared.weight"))
     encoder.stack = T5Stack(layout, "encoder.stack")
@@ -107,7 +107,7 @@ def _build(layout: Layout) -> Network:
     return module
 
 
-def _rename(name: str) -> str:
+def _rename_tensor(name: str) -> str:
     """Keep the encoder's blocks apart from its embedding of regions; very old files name it `vis_encoder`.
 
     A converted folder has the names that are returned here, and they stay.
@@ -121,11 +121,11 @@ def _rename(name: str) -> str:
 FAMILY = NativeFamily(
     name="vlt5",
     title="VL-T5",
-    build=_build,
+    build=_build_vlt5,
     readings={"itm": Reading(Vlt5, "itm", "shared.weight"), "itm_logit": Reading(Vlt5, "itm_logit", "shared.weight")},
     vocabulary="t5-base",
     prompt="image text match: {}",
-    rename=_rename,
+    rename=_rename_tensor,
     ignored=(  # copies of `shared.weight`, and a table that old versions of T5 saved and did not use
         "*encoder.embed_tokens.weight",
         "decoder.embed_tokens.weight",

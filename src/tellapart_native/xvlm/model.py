@@ -52,13 +52,13 @@ class Xvlm(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the upper layers and the head: `(batch, 2)`; class 1 is the match."""
-        return self.module.itm_head(self._fuse(images, texts))
+        return self.module.itm_head(self._fuse_states(images, texts))
 
     def boxes(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Where the text's object is, of pre-trained files: `(batch, 4)`, middle x and y, width, height, in shares."""
-        return self.module.bbox_head(self._fuse(images, texts)).sigmoid()
+        """The box of the text's object, by pre-training: `(batch, 4)`, middle x and y, width, height, in shares."""
+        return self.module.bbox_head(self._fuse_states(images, texts)).sigmoid()
 
-    def _fuse(self, images: Tensors, texts: Tensors) -> Tensor:
+    def _fuse_states(self, images: Tensors, texts: Tensors) -> Tensor:
         (image,), (states, mask) = images, texts
         return self.module.text_encoder.join(states, mask, image)[:, 0]
 
@@ -121,7 +121,7 @@ class XvlmCaptionerMean(XvlmCaptioner):
 
 
 class XvlmBoxes(Xvlm):
-    """Grounding's file, and pre-trained ones: where the text's object is.
+    """Grounding's file, and pre-trained ones: the place of the text's object.
 
     `boxes` equals the authors' output on a tiny pre-trained file; nothing of the fine-tuned ones was there to compare.
     """
@@ -135,12 +135,12 @@ class XvlmBoxes(Xvlm):
 
 
 class XvlmGradCam(GradCam, Xvlm):
-    """Any file with a matching head: where the match comes from."""
+    """Any file with a matching head: the source of the match in the image."""
 
     architecture = "XvlmGradCam"
 
 
-def _build(layout: Layout) -> Network:
+def _build_xvlm(layout: Layout) -> Network:
     module = nn.Module()
     module.vision_encoder = build_swin(layout, "vision_encoder")
     if not layout.has("text_decoder.") or layout.has("text_encoder."):
@@ -177,7 +177,7 @@ def _caption_reading(halves: type[XvlmCaptioner]) -> Reading:
 FAMILY = NativeFamily(
     name="xvlm",
     title="X-VLM",
-    build=_build,
+    build=_build_xvlm,
     readings={
         "itm": Reading(Xvlm, "itm", "itm_head.0.weight"),
         "itm_logit": Reading(Xvlm, "itm_logit", "itm_head.0.weight"),

@@ -195,13 +195,13 @@ def test_scores_equal_the_authors_code(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason="the published layouts are not here (shared/data/native)")
 def test_the_published_names_and_shapes_are_read() -> None:
-    from tellapart.models.generative.clip_flan_t5 import ClipFlanT5, _configure
+    from tellapart.models.generative.clip_flan_t5 import ClipFlanT5, _configure_t5
 
     published = json.loads((GOLDEN / "clip_flant5_layout.json").read_text())["variants"]["xl"]
     config = published["config"]["t5"] | SEEN | {"mm_vision_tower": "openai/clip-vit-large-patch14-336"}
     vision = transformers.CLIPVisionConfig(**published["config"]["vision"])
     with torch.device("meta"):
-        model = ClipFlanT5(_configure("xl", config, vision))
+        model = ClipFlanT5(_configure_t5("xl", config, vision))
     ours = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     twice = {"embed_tokens.weight", "vision_tower.vision_tower.vision_model.embeddings.position_ids"}
     theirs = {name: shape for name, (shape, _) in published["keys"].items() if name not in twice}

@@ -164,9 +164,9 @@ def test_an_image_is_read_once_however_many_texts_are_asked_about(
 ) -> None:
     scorer = read_as("yes_no", folders["llava"])
     calls: list[Any] = []
-    encode = generative_chat.ChatModel._encode
+    encode = generative_chat.ChatModel._encode_prompt
     monkeypatch.setattr(
-        generative_chat.ChatModel, "_encode", lambda self, *inputs: calls.append(inputs) or encode(self, *inputs)
+        generative_chat.ChatModel, "_encode_prompt", lambda self, *inputs: calls.append(inputs) or encode(self, *inputs)
     )
     scorer.score_pairs(*both(PAIRS[::-1] + PAIRS[:3]))
     assert len(calls) == len(IMAGES)

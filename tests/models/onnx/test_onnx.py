@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from facts import raises
 from tellapart.errors import ModelError
-from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, preprocess
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, preprocess_image
 from tellapart.models.onnx.folder import FILES, OnnxConfig
 from tellapart.models.protocols import DualEncoder
 
@@ -33,7 +33,7 @@ def test_image_vectors_are_what_numpy_computes(tiny_encoder: Any) -> None:
     filters, project = (tiny_encoder.weights[k].astype(np.float64) for k in ("filters", "project"))
     expected = []
     for pixels in pictures():
-        tensor = preprocess(pixels, model.config).astype(np.float64)
+        tensor = preprocess_image(pixels, model.config).astype(np.float64)
         windows = np.lib.stride_tricks.sliding_window_view(tensor, (3, 3), axis=(1, 2))[:, ::2, ::2]
         maps = np.einsum("chwij,fcij->fhw", windows, filters)
         expected.append(unit(np.maximum(maps, 0).mean(axis=(1, 2)) @ project))
@@ -142,7 +142,7 @@ def test_stretched_pixels_are_the_antialiased_bicubic_formula(size: tuple[int, i
     exact = np.einsum("yh,xw,hwc->cyx", bicubic(height, 16), bicubic(width, 16), pixels.astype(np.float64))
     setup = config()
     expected = (exact.clip(0, 255) / 255 - np.array(setup.mean)[:, None, None]) / np.array(setup.std)[:, None, None]
-    output = preprocess(pixels, setup)
+    output = preprocess_image(pixels, setup)
     assert (output.dtype, output.shape) == (np.float32, (3, 16, 16))
     # Pillow rounds to whole levels after each of its two passes: at most one level off, 1/255 before the division.
     assert np.abs(output - expected).max() * min(setup.std) <= 1.0 / 255
@@ -162,7 +162,7 @@ def test_cropping_takes_the_middle_after_the_shorter_side_is_brought_to_size(
     size = (side * width // short, side * height // short)
     whole = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC))
     middle = whole[top : top + side, left : left + side].transpose(2, 0, 1) / 255.0
-    output = preprocess(pixels, config(image_size=side, resize="crop", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)))
+    output = preprocess_image(pixels, config(image_size=side, resize="crop", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)))
     np.testing.assert_allclose(output, middle, atol=1e-7)
 
 

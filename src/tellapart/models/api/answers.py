@@ -49,15 +49,15 @@ class Answers:
             use_write_ahead_log(self._connection, patience=_PATIENCE)
             self._connection.execute(_TABLE)
         except (OSError, sqlite3.Error) as error:
-            raise self._explain(error) from error
+            raise self._explain_failure(error) from error
 
     def get(self, key: bytes) -> Completion | None:
-        """Return a reply, or None if it is not kept whole: it is then asked for again."""
+        """Return a reply, or None if it is not kept or incomplete: it is then asked for again."""
         try:
             with self._lock:
                 row = self._connection.execute("SELECT reply, checksum FROM answer WHERE key = ?", (key,)).fetchone()
         except sqlite3.Error as error:
-            raise self._explain(error) from error
+            raise self._explain_failure(error) from error
         if row is None or row[1] != checksum(key, str(row[0]).encode()):
             return None
         try:
@@ -73,7 +73,7 @@ class Answers:
             with self._lock:
                 self._connection.execute("INSERT OR REPLACE INTO answer VALUES (?, ?, ?)", row)
         except sqlite3.Error as error:
-            raise self._explain(error) from error
+            raise self._explain_failure(error) from error
 
-    def _explain(self, error: Exception) -> StoreError:
+    def _explain_failure(self, error: Exception) -> StoreError:
         return StoreError(f"{self._where} cannot be used ({error}); delete it, or name another cache=")

@@ -1,4 +1,4 @@
-"""What a chat completion says: its text, the likeliest first tokens with their log-probabilities, and its tokens."""
+"""A chat completion: its text, the likeliest first tokens with their log-probabilities, and its tokens."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Completion(BaseModel):
         cut: whether it ended at the limit of tokens.
         first: the listed candidates for the first token with their log-probabilities, in nats; None if the server gave
             none.
-        version: what the server calls its version of the model (`system_fingerprint`), if it does.
+        version: the server's name of its version of the model (`system_fingerprint`), if it has one.
         prompt_tokens, completion_tokens: that the server counted.
-        cost: that it charged, in its own unit, where it says so.
+        cost: the server's charge, in its unit, if it names one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,7 +52,7 @@ class Completion(BaseModel):
         """Read a server's answer to `chat/completions`; `base` is its address, for messages.
 
         Raises:
-            ModelError: it is no chat completion, or has no text.
+            ModelError: it is not a chat completion, or has no text.
 
         >>> Completion.read({"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}, "here").text
         'Yes'
@@ -74,16 +74,16 @@ class Completion(BaseModel):
             cut=reason == "length",
             first=first,
             version=str(answer.get("system_fingerprint") or ""),
-            prompt_tokens=_number(usage.get("prompt_tokens"), int),
-            completion_tokens=_number(usage.get("completion_tokens"), int),
-            cost=_number(usage.get("cost"), float),
+            prompt_tokens=_read_number(usage.get("prompt_tokens"), int),
+            completion_tokens=_read_number(usage.get("completion_tokens"), int),
+            cost=_read_number(usage.get("cost"), float),
         )
 
     def probability(self, word: str) -> Probability:
         """Return P(the first token is the word), blanks before it aside.
 
-        Where the server lists the `k` likeliest tokens and the word is not among them, it is at most as likely as the
-        last of them, and at most what they leave.
+        If the server lists the `k` likeliest tokens and the word is not among them, it is at most as likely as the
+        last of them, and at most the rest that they leave.
 
         >>> listed = [("Yes", math.log(0.5)), (" Yes", math.log(0.1)), ("No", math.log(0.3))]
         >>> reply = Completion(text="Yes", first=listed)
@@ -97,5 +97,5 @@ class Completion(BaseModel):
         return Probability(max(0.0, min([left, *(value for _, value in listed)])), censored=True)
 
 
-def _number(value: object, kind: type) -> Any:
+def _read_number(value: object, kind: type) -> Any:
     return kind(value) if isinstance(value, (int, float)) and math.isfinite(value) and value >= 0 else kind(0)

@@ -1,7 +1,7 @@
 """A connection to a server that speaks OpenAI's API: who may be asked, with which key, and how often.
 
 The address comes from the command line or from a recipe, which a stranger may have written; the user's environment
-holds the key and says whose it is.
+holds the key and names its server.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Connection:
 
     Raises:
         ModelError: the address is of another machine and not https, or holds a password or a query, which would appear
-            in every record; nobody said that the key of the environment is this server's.
+            in every record; the key of the environment may be another server's.
     """
 
     def __init__(self, base: str, model: str, *, timeout: float, tries: int, insecure: bool) -> None:
@@ -63,7 +63,7 @@ class Connection:
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key := _key_for(host):
             self._headers["Authorization"] = f"Bearer {key}"
-        # What is for this machine goes through no proxy: that would be another machine, reached over plain http.
+        # A request to this machine goes through no proxy: that would be another machine, reached over plain http.
         proxies = [urllib.request.ProxyHandler({})] if _is_here(host) else []
         self._open = urllib.request.build_opener(_EveryStatus, *proxies).open
 
@@ -80,9 +80,9 @@ class Connection:
         tries = tries or self._tries
         data, problem = None if body is None else json.dumps(body).encode(), ""
         for attempt in range(tries):
-            status, answer, wait = self._send(path, data)
+            status, answer, wait = self._send_request(path, data)
             if 200 <= status < 300:
-                return self._parse(answer)
+                return self._parse_answer(answer)
             text = " ".join(answer[:500].decode("utf-8", "replace").split())
             problem = f"HTTP {status} {text:.200}" if status else text
             if status not in _PASSING:
@@ -103,7 +103,7 @@ class Connection:
             return f"that in {KEY} was sent"
         return f"that in {KEY} is kept for {os.environ[HOST].strip()}" if os.environ.get(KEY) else f"{KEY} is not set"
 
-    def _send(self, path: str, data: bytes | None) -> tuple[int, bytes, float]:
+    def _send_request(self, path: str, data: bytes | None) -> tuple[int, bytes, float]:
         """Return the status (0: no answer), the body or the error, and the seconds that the server asks to wait."""
         address = f"{self.base.removesuffix('/v1')}{path}" if path.startswith("/") else f"{self.base}/{path}"
         request = urllib.request.Request(address, data, self._headers)  # noqa: S310  # http or https: `_read_host`
@@ -115,7 +115,7 @@ class Connection:
         except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
             return 0, str(getattr(error, "reason", None) or error or type(error).__name__).encode(), 0.0
 
-    def _parse(self, answer: bytes) -> Any:
+    def _parse_answer(self, answer: bytes) -> Any:
         try:
             return parse_json(decode_text(answer, self.base), self.base)
         except DataError as error:
@@ -123,16 +123,16 @@ class Connection:
 
 
 def _read_host(base: str, insecure: bool) -> str:
-    """Return the host of a server's address, in lower case; raise where it may not be asked."""
+    """Return the host of a server's address, in lower case; raise if it may not be asked."""
     try:
         address = urlsplit(base)
         whole = bool(address.hostname) and (address.port is None or address.port > 0)
         whole = whole and address.scheme in {"http", "https"}
-    except ValueError:  # brackets without an IPv6 address, a port that is no number
+    except ValueError:  # brackets without an IPv6 address, a port that is not a number
         whole = False
     # urlsplit passes over characters that the request would not, and then they name two hosts.
     if not whole or not base.isprintable() or " " in base or "\\" in base:
-        raise ModelError(f"{base!r:.200} is no address of a server; expected https://HOST[:PORT]/PATH")
+        raise ModelError(f"{base!r:.200} is not an address of a server; expected https://HOST[:PORT]/PATH")
     if address.username or address.password or address.query or address.fragment:
         raise ModelError(
             "the address of a server is http(s)://HOST[:PORT]/PATH, without a password, a query or a fragment, for it "
@@ -171,7 +171,7 @@ def _key_for(host: str) -> str:
 
 
 class _EveryStatus(urllib.request.HTTPErrorProcessor):
-    """Return every answer: an error's body says what is wrong, and a redirect would take the key to another server."""
+    """Return every answer: an error's body names the mistake, and a redirect would take the key to another server."""
 
     def http_response(self, request: urllib.request.Request, response: HTTPResponse) -> HTTPResponse:  # noqa: ARG002
         return response

@@ -19,7 +19,7 @@ _TRIES = 12
 _READINGS = ("vqa", "yes_no", "choice")
 
 
-def _load(name: str, options: ModelOptions) -> Served:
+def _load_served(name: str, options: ModelOptions) -> Served:
     address, _, model = name.removeprefix("api:").partition("#")
     reading = options.reading or "vqa"
     if reading not in _READINGS:
@@ -33,5 +33,6 @@ def _load(name: str, options: ModelOptions) -> Served:
 
 
 API = ModelPrefix(
-    {"api:URL#MODEL": "a model on a server with OpenAI's chat completions (vLLM, SGLang, llama.cpp, a provider)"}, _load
+    {"api:URL#MODEL": "a model on a server with OpenAI's chat completions (vLLM, SGLang, llama.cpp, a provider)"},
+    _load_served,
 )

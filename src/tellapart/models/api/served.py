@@ -32,8 +32,8 @@ _TASKS: Mapping[Task, Prompt] = MappingProxyType(
 class Served:
     """A reading of a model on a server: its identity and its free answers.
 
-    Its scores are not kept in the store: they are made anew of the answers, which are kept, so that what is known of
-    them (which are bounds, what they took) is known in every run.
+    Its scores are not kept in the store: they are made again of the answers, which are kept, so that every run knows
+        which of them are bounds, and their cost.
 
     Args:
         server: that has the model.
@@ -72,7 +72,7 @@ class Served:
         """Return the prompt for a task; `prompt.fill(...)` makes the text for `answer`.
 
         Raises:
-            ModelError: what the model means by the numbers of a box is not known.
+            ModelError: it is unknown how the model writes the numbers of a box.
         """
         if task not in _TASKS:
             raise ModelError(
@@ -90,7 +90,7 @@ class ServedYes(Served):
     """A pair's score is P("Yes") as the first token, after the question whether the image shows the text.
 
     A server lists the likeliest tokens alone. Where "Yes" is not among them its score is the most that it can be, and
-    counted: `take_notes` says how many. With `over_no` it is P("Yes") / (P("Yes") + P("No")).
+    counted: `take_notes` counts them. With `over_no` it is P("Yes") / (P("Yes") + P("No")).
 
     Source: VQAScore (Lin et al. 2024), section 3.
     """
@@ -110,7 +110,7 @@ class ServedYes(Served):
             Question(list_frames(image), self.prompt.fill(text=text), 1, listed=True)
             for image, text in zip(images, texts, strict=True)
         ]
-        return np.array([self._read(reply) for reply in self._server.ask(questions)], np.float32)
+        return np.array([self._read_probability(reply) for reply in self._server.ask(questions)], np.float32)
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the scores since it was asked last, a sentence each."""
@@ -118,11 +118,11 @@ class ServedYes(Served):
         words = " or ".join(f'"{word}"' for word in self._words)
         note = (
             f"{bounds:,} of {scores:,} scores are bounds: {words} was not among the {LISTED} likeliest tokens, "
-            "which are all that the server tells of"
+            "the server lists no others"
         )
         return (*((note,) if bounds else ()), *super().take_notes())
 
-    def _read(self, reply: Completion) -> float:
+    def _read_probability(self, reply: Completion) -> float:
         known = [reply.probability(word) for word in self._words]
         self._scores += 1
         self._bounds += any(one.censored for one in known)

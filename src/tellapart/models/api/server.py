@@ -1,4 +1,4 @@
-"""A model on a server: what it is, and many questions at once, each answer kept as it comes."""
+"""A model on a server: its facts, and many questions at once, each answer kept as it comes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["LISTED", "Question", "Server", "Usage"]
 #: The likeliest tokens that are asked for: the most that OpenAI gives, and vLLM unless it is started otherwise.
 LISTED = 20
 
-#: What a server says of a model that another one of the same name would say otherwise; of vLLM, of llama.cpp.
+#: The facts that a server lists of a model and that tell apart models of one name; of vLLM, of llama.cpp.
 _FACTS = ("id", "owned_by", "root", "max_model_len", "meta")
 _NEW_LIMIT = "max_completion_tokens"
-#: Where servers say their version, beside `/v1`; by `owned_by`.
+#: The paths of servers' versions, beside `/v1`; by `owned_by`.
 _VERSIONS = {"vllm": ("/version", "version"), "llamacpp": ("/props", "build_info")}
 
 
@@ -46,7 +46,7 @@ class Question(NamedTuple):
 
 @dataclass
 class Usage:
-    """What answers took: requests, answers that were kept before, tokens, and the cost that a server names."""
+    """The cost of answers: requests, answers that were kept before, tokens, and the price that a server names."""
 
     asked: int = 0
     kept: int = 0
@@ -85,12 +85,12 @@ class Server:
     Args:
         connection: to the server.
         model: its name there; the only one that the server has, if empty.
-        answers: where replies are kept.
+        answers: the file of replies.
         calls: requests in flight at once.
 
     Attributes:
         model: its name.
-        facts: what the server says of the model and of itself, for the fingerprint.
+        facts: the server's description of the model and of itself, for the fingerprint.
         usage: since it was taken last.
 
     Raises:
@@ -118,7 +118,7 @@ class Server:
             ModelError: the server refuses one, or cannot be reached for some minutes.
             StoreError: the file of the answers cannot be written.
         """
-        keys = [self._key(question) for question in questions]
+        keys = [self._question_key(question) for question in questions]
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
         open_ = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
         for key in keys:
@@ -126,7 +126,7 @@ class Server:
                 self.usage.add(replies[key], asked=False)
         pool = ThreadPoolExecutor(self._calls, thread_name_prefix="api")
         try:
-            for key, reply in zip(open_, pool.map(self._complete, open_, open_.values()), strict=True):
+            for key, reply in zip(open_, pool.map(self._complete_question, open_, open_.values()), strict=True):
                 replies[key] = reply
                 self.usage.add(reply, asked=True)
         finally:
@@ -138,21 +138,21 @@ class Server:
         taken, self.usage = self.usage, Usage()
         return taken
 
-    def _key(self, question: Question) -> bytes:
+    def _question_key(self, question: Question) -> bytes:
         pictures = [pixel_hash(picture) for picture in question.pictures]
         facts = [self.facts, pictures, question.prompt, question.tokens, question.listed and LISTED]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
 
-    def _complete(self, key: bytes, question: Question) -> Completion:
-        body = self._body(question)
+    def _complete_question(self, key: bytes, question: Question) -> Completion:
+        body = self._request_body(question)
         try:
             answer = self._connection.ask("chat/completions", body)
         except ModelError as error:
-            # OpenAI's newer models know the limit by another name, and say so.
+            # OpenAI's newer models know the limit by another name, and their error names it.
             if _NEW_LIMIT in body or _NEW_LIMIT not in str(error):
                 raise
             self._limit = _NEW_LIMIT
-            answer = self._connection.ask("chat/completions", self._body(question))
+            answer = self._connection.ask("chat/completions", self._request_body(question))
         reply = Completion.read(answer, self.base)
         if question.listed and reply.first is None:
             raise ModelError(
@@ -162,7 +162,7 @@ class Server:
         self._answers.put(key, reply)
         return reply
 
-    def _body(self, question: Question) -> dict[str, Any]:
+    def _request_body(self, question: Question) -> dict[str, Any]:
         pictures = [{"type": "image_url", "image_url": {"url": _data_url(picture)}} for picture in question.pictures]
         content = [*pictures, {"type": "text", "text": question.prompt}]
         listed = {"logprobs": True, "top_logprobs": LISTED} if question.listed else {}
@@ -186,7 +186,7 @@ def _data_url(pixels: Pixels) -> str:
 
 
 def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
-    """Return what the server's list says of a model."""
+    """Return the entry of a model in the server's list."""
     listed = connection.ask("models", tries=1)
     entries = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(entries, list) or not all(isinstance(one, dict) and "id" in one for one in entries):
@@ -200,7 +200,7 @@ def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
 
 
 def _ask_version(connection: Connection, owner: str) -> dict[str, str]:
-    """Return the version of a server that says it; an empty mapping of another."""
+    """Return the version of a server that has one; an empty mapping of another."""
     if owner not in _VERSIONS:
         return {}
     path, name = _VERSIONS[owner]

@@ -37,7 +37,7 @@ _Channel = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON ha
 
 
 class CompactConfig(BaseModel):
-    """The sizes of both towers, and what an image goes through before the first.
+    """The sizes of both towers, and the preparation of images.
 
     Attributes:
         model_type: `compact`.
@@ -73,7 +73,7 @@ class CompactConfig(BaseModel):
     dimensions: _Whole = 192
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_widths(self) -> Self:
         for name, width in (("channels", self.channels[-1]), ("text_width", self.text_width)):
             if width % self.heads:
                 raise ValueError(f"heads: {self.heads} do not divide {name}, {width}")
@@ -88,7 +88,7 @@ class CompactConfig(BaseModel):
 
 
 def is_compact(folder: Path) -> bool:
-    """Tell whether a folder's configuration is one of this family; False where it cannot be read.
+    """Return whether a folder's configuration is one of this family; False if it cannot be read.
 
     >>> is_compact(Path("nowhere"))
     False
@@ -108,14 +108,14 @@ def read_compact_config(folder: Path) -> CompactConfig:
     try:
         return validate_table(CompactConfig, read_object(folder / CONFIG), str(folder / CONFIG))
     except (DataError, OSError) as error:
-        raise ModelError(f"{folder} is no compact dual encoder: {error}") from error
+        raise ModelError(f"{folder} is not a compact dual encoder: {error}") from error
 
 
 def read_tokenizer(folder: Path, config: CompactConfig) -> Tokenizer:
     """Read the tokenizer, which cuts and pads texts to the context.
 
     Raises:
-        ModelError: it is missing, is no file of the tokenizers library, or does not pad with its entry 0.
+        ModelError: it is missing, is not a file of the tokenizers library, or does not pad with its entry 0.
     """
     from tokenizers import Tokenizer
 

@@ -1,4 +1,4 @@
-"""A compact dual encoder as a model: `compact:FOLDER`, what `tellapart train` writes for one that it drew."""
+"""A compact dual encoder as a model: `compact:FOLDER`, written by `tellapart train` for one that it drew."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def scale_pixels(pixels: Tensor, config: CompactConfig) -> Tensor:
     return (values - mean) / std
 
 
-def _load(name: str, options: ModelOptions) -> CompactEncoder:
+def _load_encoder(name: str, options: ModelOptions) -> CompactEncoder:
     if options.dtype != "float32" or options.reading not in {None, "itc"}:
         raise ModelError(
             f"{name}: a compact dual encoder computes in float32 and has one reading, 'itc'; leave out dtype= and "
@@ -96,7 +96,7 @@ def _load(name: str, options: ModelOptions) -> CompactEncoder:
     return CompactEncoder(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), where)
 
 
-def _convert(name: str, folder: Path, tokenizer: Path | None) -> int:
+def _convert_to_onnx(name: str, folder: Path, tokenizer: Path | None) -> int:
     if tokenizer is not None:
         raise ModelError(f"{name} has its own tokenizer; leave out tokenizer {quote(str(tokenizer))}")
     return cast("int", import_target("tellapart.models.compact.onnx_export:convert_to_onnx")(name, folder))
@@ -104,9 +104,9 @@ def _convert(name: str, folder: Path, tokenizer: Path | None) -> int:
 
 COMPACT = ModelPrefix(
     {"compact:PATH": "a folder that `tellapart train` wrote of a model that it drew (docs/training.md)"},
-    _load,
+    _load_encoder,
     lambda name: files_below(name.removeprefix(PREFIX)),
-    convert=_convert,
+    convert=_convert_to_onnx,
 )
 
 
@@ -142,11 +142,11 @@ class CompactEncoder:
         """
         stack = import_torch().stack
 
-        def encode(batch: list[Any]) -> Tensor:
+        def encode_rows(batch: list[Any]) -> Tensor:
             prepared = [self.prepare_image(image) if isinstance(image, np.ndarray) else image for image in batch]
             return self._parts.model.visual(scale_pixels(stack(prepared).to(self._device), self._parts.config))
 
-        return self._encode(encode, images)
+        return self._encode_batches(encode_rows, images)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`.
@@ -158,10 +158,10 @@ class CompactEncoder:
         encodings = self._parts.tokenizer.encode_batch(list(texts))
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
-        def encode(batch: list[Any]) -> Tensor:
+        def encode_rows(batch: list[Any]) -> Tensor:
             return self._parts.model.text(torch.tensor([one.ids for one in batch], device=self._device))
 
-        return self._encode(encode, encodings)
+        return self._encode_batches(encode_rows, encodings)
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score vectors of length one: the cosines, float32 `(images, texts)`."""
@@ -169,9 +169,9 @@ class CompactEncoder:
 
     similarities = similarity
 
-    def _encode(self, encode: Callable[[list[Any]], Any], samples: Sequence[Any]) -> Vectors:
+    def _encode_batches(self, encode_rows: Callable[[list[Any]], Any], samples: Sequence[Any]) -> Vectors:
         rows = [np.zeros((0, self._parts.config.dimensions), np.float32)]
         with forward(self.name, self._parts.model):
             for batch, real in fixed_batches(samples, _SIZE):
-                rows.append(encode(batch)[:real].cpu().numpy())
+                rows.append(encode_rows(batch)[:real].cpu().numpy())
         return normalise(np.concatenate(rows), self.name)

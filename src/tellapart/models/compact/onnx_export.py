@@ -45,7 +45,7 @@ def convert_to_onnx(name: str, folder: Path) -> int:
         folder: a new one, or an empty one.
 
     Raises:
-        ModelError: the model's files are not what they must be, or ONNX Runtime's vectors are not torch's.
+        ModelError: the model's files are malformed, or ONNX Runtime's vectors are not torch's.
         DataError: the folder holds something already, or cannot be written.
         MissingDependencyError: torch, safetensors or onnx is not installed.
     """
@@ -54,7 +54,7 @@ def convert_to_onnx(name: str, folder: Path) -> int:
     round_weights(parts.model)
     config = parts.config
     with atomic_folder(folder) as draft:
-        _export(parts, draft)
+        _export_towers(parts, draft)
         (draft / TOKENIZER).write_bytes((source / TOKENIZER).read_bytes())
         fields = {
             "schema_version": 1,
@@ -83,7 +83,7 @@ def round_weights(model: Network) -> None:
             weight.copy_(weight.half().float())
 
 
-def _export(parts: CompactParts, folder: Path) -> None:
+def _export_towers(parts: CompactParts, folder: Path) -> None:
     """Write `image.onnx` and `text.onnx`, each checked against torch on one sample and on three."""
     torch, config = import_torch(), parts.config
     generator = torch.Generator().manual_seed(0)
@@ -92,13 +92,13 @@ def _export(parts: CompactParts, folder: Path) -> None:
     ids[1, config.context_length // 2 :] = 0
     for tower, name, sample in ((parts.model.visual, "pixel_values", pixels), (parts.model.text, "input_ids", ids)):
         path = folder / ("image.onnx" if name == "pixel_values" else "text.onnx")
-        _write(tower, name, sample, path)
-        worst = max(_difference(path, name, tower, part) for part in (sample, sample[:1]))
+        _write_graph(tower, name, sample, path)
+        worst = max(_largest_difference(path, name, tower, part) for part in (sample, sample[:1]))
         if not worst <= TOLERANCE:
             raise ModelError(f"{path.name}: ONNX Runtime differs from torch by {worst:.1e}; allowed is {TOLERANCE:.0e}")
 
 
-def _write(tower: Network, name: str, sample: Tensor, path: Path) -> None:
+def _write_graph(tower: Network, name: str, sample: Tensor, path: Path) -> None:
     torch = import_torch()
     require("onnx", extra="train")
     exported = copy.deepcopy(tower).to(memory_format=torch.contiguous_format)
@@ -139,7 +139,7 @@ def _is_half(values: NDArray[np.float32]) -> bool:
     return bool(np.array_equal(values, values.astype(np.float16).astype(np.float32)))
 
 
-def _difference(path: Path, name: str, tower: Network, sample: Tensor) -> float:
+def _largest_difference(path: Path, name: str, tower: Network, sample: Tensor) -> float:
     """Return the largest absolute difference between ONNX Runtime's vectors and torch's."""
     onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()

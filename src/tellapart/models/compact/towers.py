@@ -47,13 +47,13 @@ def fold_norms(tower: Network) -> None:
             part[0], part[1] = fuse(part[0], part[1]), torch.nn.Identity()
 
 
-def _convolution(width_in: int, width_out: int, stride: int = 1) -> Network:
+def _make_convolution(width_in: int, width_out: int, stride: int = 1) -> Network:
     nn = import_torch().nn
     return nn.Sequential(nn.Conv2d(width_in, width_out, 3, stride, 1, bias=False), nn.BatchNorm2d(width_out))
 
 
 @cache
-def _stage() -> Callable[[int, int], Network]:
+def _stage_class() -> Callable[[int, int], Network]:
     torch = import_torch()
 
     class Stage(torch.nn.Module):  # type: ignore[name-defined,misc]
@@ -61,9 +61,9 @@ def _stage() -> Callable[[int, int], Network]:
 
         def __init__(self, width_in: int, width_out: int) -> None:
             super().__init__()
-            self.down = _convolution(width_in, width_out, stride=2)
-            self.first = _convolution(width_out, width_out)
-            self.second = _convolution(width_out, width_out)
+            self.down = _make_convolution(width_in, width_out, stride=2)
+            self.first = _make_convolution(width_out, width_out)
+            self.second = _make_convolution(width_out, width_out)
 
         def forward(self, x: Tensor) -> Tensor:
             x = torch.relu(self.down(x))
@@ -73,7 +73,7 @@ def _stage() -> Callable[[int, int], Network]:
 
 
 @cache
-def _layer() -> Callable[[int, int], Network]:
+def _layer_class() -> Callable[[int, int], Network]:
     torch = import_torch()
     nn = torch.nn
 
@@ -116,14 +116,14 @@ def _image_tower() -> Callable[[CompactConfig], Network]:
         def __init__(self, config: CompactConfig) -> None:
             super().__init__()
             width = config.channels[-1]
-            self.stem = _convolution(3, config.channels[0], stride=2)
+            self.stem = _make_convolution(3, config.channels[0], stride=2)
             pairs = zip(config.channels[:-1], config.channels[1:], strict=True)
-            self.stages = nn.Sequential(*(_stage()(a, b) for a, b in pairs))
+            self.stages = nn.Sequential(*(_stage_class()(a, b) for a, b in pairs))
             self.position = nn.Parameter(torch.randn(config.positions, width) * 0.2)
-            self.layers = nn.ModuleList(_layer()(width, config.heads) for _ in range(config.image_layers))
+            self.layers = nn.ModuleList(_layer_class()(width, config.heads) for _ in range(config.image_layers))
             self.norm = nn.LayerNorm(width)
             self.attend = nn.Linear(width, config.queries)
-            # The plain mean keeps amounts (how many), which attention, being an average of what it looks at, forgets.
+            # The plain mean keeps amounts (how many), which attention, an average, forgets.
             pooled = (config.queries + 1) * width
             self.head = nn.Sequential(nn.Linear(pooled, 2 * width), nn.GELU(), nn.Linear(2 * width, config.dimensions))
 
@@ -154,7 +154,7 @@ def _text_tower() -> Callable[[CompactConfig, int], Network]:
             self.word = nn.Embedding(vocabulary, width)
             nn.init.normal_(self.word.weight, std=0.05)
             self.position = nn.Parameter(torch.randn(config.context_length, width) * 0.05)
-            self.layers = nn.ModuleList(_layer()(width, config.heads) for _ in range(config.text_layers))
+            self.layers = nn.ModuleList(_layer_class()(width, config.heads) for _ in range(config.text_layers))
             self.norm = nn.LayerNorm(width)
             self.head = nn.Linear(2 * width, config.dimensions)
 

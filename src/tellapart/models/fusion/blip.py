@@ -72,7 +72,7 @@ class Blip2(Blip):
         return head(hidden[:, :count].to(head.weight.dtype)).mean(dim=1)
 
 
-def _vectors(model: Network, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
+def _project_vectors(model: Network, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
     (patches,), (ids, mask) = images, texts
     words = model.text_encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
     return model.vision_proj(patches[:, 0]), model.text_proj(words[:, 0])
@@ -81,6 +81,6 @@ def _vectors(model: Network, images: Tensors, texts: Tensors) -> tuple[Any, Any]
 BLIP = FusionFamily(
     load=from_transformers(Blip, "BlipForImageTextRetrieval", *_PROJECTIONS),
     load_trainable=from_transformers(Blip, "BlipForImageTextRetrieval"),
-    contrast=Contrast(_PROJECTIONS, _vectors),
+    contrast=Contrast(_PROJECTIONS, _project_vectors),
 )
 BLIP_2 = FusionFamily(from_transformers(Blip2, "Blip2ForImageTextRetrieval", "vision_projection", "text_projection"))

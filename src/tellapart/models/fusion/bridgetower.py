@@ -51,7 +51,7 @@ class BridgeTower(Halves):
         """Run the text tower: `(batch, cross layers, tokens, hidden)`, and the mask."""
         tower = self.module.bridgetower
         hidden = tower.text_model.embeddings(input_ids=ids)
-        visible = self._attention(hidden, mask)
+        visible = self._extend_mask(hidden, mask)
         modality = tower.token_type_embeddings.weight[0]
         layers: list[Any] = []
         for depth, layer in enumerate(tower.text_model.encoder.layer, 1):
@@ -66,7 +66,7 @@ class BridgeTower(Halves):
         tower = self.module.bridgetower
         (image_layers,), (text_layers, mask) = images, texts
         image, text = image_layers[:, 0], text_layers[:, 0]
-        visible = self._attention(text, mask)
+        visible = self._extend_mask(text, mask)
         for depth in range(self._depth):
             if depth:
                 text = tower.cross_modal_text_link_tower[depth - 1](text_layers[:, depth], text, visible)
@@ -77,7 +77,7 @@ class BridgeTower(Halves):
             )
         return self.module.itm_score(tower.get_cls_features(text, image))
 
-    def _attention(self, hidden: Tensor, mask: Tensor) -> Tensor:
+    def _extend_mask(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Return the library's mask for keys that are text, one row for all queries."""
         masking = import_transformers().masking_utils
         return masking.create_bidirectional_mask(

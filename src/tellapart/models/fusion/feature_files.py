@@ -66,12 +66,12 @@ def read_regions(path: Path) -> Iterator[ImageRegions]:
     if path.suffix in (".lmdb", ".mdb", ".db") or path.is_dir():
         return _read_lmdb(path)
     if path.suffix not in readers:
-        raise DataError(f"{path} is no file of region features that is known here; expected .tsv, .h5 or an lmdb")
+        raise DataError(f"{path} is not a known file of region features; expected .tsv, .h5 or an lmdb")
     return readers[path.suffix](path)
 
 
 @contextmanager
-def _naming(path: Path, what: str) -> Iterator[None]:
+def _name_source(path: Path, what: str) -> Iterator[None]:
     """Turn whatever a parser raises into one line with the file and the image."""
     try:
         yield
@@ -81,7 +81,7 @@ def _naming(path: Path, what: str) -> Iterator[None]:
         raise DataError(f"{path}: {what} cannot be read: {first_line(error) or type(error).__name__}") from error
 
 
-def _shares(boxes: NDArray[Any], width: float, height: float) -> NDArray[np.float32]:
+def _to_shares(boxes: NDArray[Any], width: float, height: float) -> NDArray[np.float32]:
     """Turn pixels into shares; a detector's box may reach a fraction of a pixel beyond the image."""
     if min(width, height) <= 0:
         raise ValueError(f"an image of {width} x {height} pixels")
@@ -89,7 +89,7 @@ def _shares(boxes: NDArray[Any], width: float, height: float) -> NDArray[np.floa
     return np.clip(shares, 0, 1).astype(np.float32)
 
 
-def _decode(text: str | bytes, rows: int) -> NDArray[np.float32]:
+def _decode_rows(text: str | bytes, rows: int) -> NDArray[np.float32]:
     """Read float32 rows from base64."""
     numbers = np.frombuffer(base64.b64decode(text, validate=True), np.float32)
     return numbers.reshape(rows, -1)
@@ -97,8 +97,8 @@ def _decode(text: str | bytes, rows: int) -> NDArray[np.float32]:
 
 def _from_base64(entry: Mapping[str, Any], name: str) -> ImageRegions:
     count, width, height = (int(entry[key]) for key in ("num_boxes", "image_w", "image_h"))
-    features, boxes = (_decode(entry[key], count) for key in ("features", "boxes"))
-    return ImageRegions(name, features, _shares(boxes, width, height))
+    features, boxes = (_decode_rows(entry[key], count) for key in ("features", "boxes"))
+    return ImageRegions(name, features, _to_shares(boxes, width, height))
 
 
 def _read_tsv(path: Path) -> Iterator[ImageRegions]:
@@ -107,7 +107,7 @@ def _read_tsv(path: Path) -> Iterator[ImageRegions]:
         number = 0
         while True:
             number += 1
-            with _naming(path, f"line {number}"):
+            with _name_source(path, f"line {number}"):
                 line = file.readline()
                 if not line:
                     return
@@ -122,27 +122,27 @@ def _read_tsv(path: Path) -> Iterator[ImageRegions]:
 
 def _read_h5(path: Path) -> Iterator[ImageRegions]:
     h5py = require("h5py", extra="regions")
-    with _naming(path, "the file"):
+    with _name_source(path, "the file"):
         file = h5py.File(path, "r")
     with file:
         for name in file:
-            with _naming(path, f"image {name}"):
+            with _name_source(path, f"image {name}"):
                 group = file[name]
                 width, height = (float(np.asarray(group[key])) for key in ("img_w", "img_h"))
-                boxes = _shares(np.asarray(group["boxes"]), width, height)
+                boxes = _to_shares(np.asarray(group["boxes"]), width, height)
                 regions = ImageRegions(name, np.asarray(group["features"], np.float32), boxes)
             yield regions
 
 
 def _read_lmdb(path: Path) -> Iterator[ImageRegions]:
     lmdb = require("lmdb", extra="regions")
-    with _naming(path, "the data base"):
+    with _name_source(path, "the data base"):
         base = lmdb.open(str(path), subdir=path.is_dir(), readonly=True, lock=False, create=False)
     with base, base.begin() as transaction:
         for key, value in transaction.cursor():
             name = key.decode("utf-8", "replace")
             if name not in _INDEX:
-                with _naming(path, f"image {name}"):
+                with _name_source(path, f"image {name}"):
                     regions = _from_value(name, value, f"{path}: image {name}")
                 yield regions
 

@@ -53,7 +53,7 @@ class Lxmert(Halves):
 
 
 def _hidden_keys(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Return the bias of attention scores, `(batch, 1, 1, keys)`: 0 where the mask is True, else the lowest number."""
+    """Return the bias of attention scores, `(batch, 1, 1, keys)`: 0 if the mask is True, else the lowest number."""
     lowest = import_torch().finfo(hidden.dtype).min
     return (~mask)[:, None, None, :].to(hidden.dtype) * lowest
 

@@ -62,7 +62,7 @@ class RegionFile:
         except MissingDependencyError:
             raise
         except Exception as error:  # zip's and safetensors' errors share no other base class
-            raise ModelError(f"{path} is no {path.suffix} file of plain arrays: {first_sentence(error)}") from error
+            raise ModelError(f"{path} is not a {path.suffix} file of plain arrays: {first_sentence(error)}") from error
         keys, known = dict.fromkeys(name.rpartition("/")[0] for name in names), set(names)
         missing = [f"{key}/{part}" for key in keys for part in _PARTS if f"{key}/{part}" not in known]
         if missing or not keys:
@@ -89,9 +89,9 @@ class RegionFile:
             DataError: an image that the file names by its path cannot be read.
         """
         with self._lock:  # called from several threads; neither reader promises to be shared
-            key = self._key(pixel_hash(pixels))
-            features, boxes = (self._read(f"{key}/{part}") for part in _PARTS)
-        self._check(key, features, boxes)
+            key = self._find_key(pixel_hash(pixels))
+            features, boxes = (self._read_tensor(f"{key}/{part}") for part in _PARTS)
+        self._check_regions(key, features, boxes)
         room = bucket(len(features), step=_STEP) - len(features)
         return {
             "features": np.pad(features, ((0, room), (0, 0))),
@@ -99,15 +99,15 @@ class RegionFile:
             "mask": np.arange(len(features) + room) < len(features),
         }
 
-    def _key(self, pixels_hash: str) -> str:
+    def _find_key(self, pixels_hash: str) -> str:
         # In the order of the file, and no further than needed: a run's images come in much the same order.
         while pixels_hash not in self._keys and self._unread:
-            self._file(next(iter(self._unread)))
+            self._file_by_pixels(next(iter(self._unread)))
         if pixels_hash in self._keys:
             # A copy further down may have other regions, and is as long as its original.
-            for reference in self._of_length().get(self._length(self._keys[pixels_hash]), ()):
+            for reference in self._of_length().get(self._image_length(self._keys[pixels_hash]), ()):
                 if reference in self._unread:
-                    self._file(reference)
+                    self._file_by_pixels(reference)
         if pixels_hash not in self._keys:
             raise ModelError(
                 f"{self.path} has no regions of the image whose pixels hash to {pixels_hash}; run the detector on it, "
@@ -119,17 +119,17 @@ class RegionFile:
         if self._lengths is None:
             self._lengths = {}
             for reference in self._unread:
-                self._lengths.setdefault(self._length(reference), []).append(reference)
+                self._lengths.setdefault(self._image_length(reference), []).append(reference)
         return self._lengths
 
-    def _length(self, reference: str) -> int:
-        """Return how many bytes an image's file has; -1 where regions are filed under a hash, or it is not there."""
+    def _image_length(self, reference: str) -> int:
+        """Return how many bytes an image's file has; -1 if regions are filed under a hash, or it is not there."""
         try:
             return resolve(self.path.parent, reference).stat().st_size
         except (OSError, DataError):
             return -1
 
-    def _file(self, reference: str) -> None:
+    def _file_by_pixels(self, reference: str) -> None:
         """File an image that is named by its path under the hash of its pixels.
 
         Raises:
@@ -143,13 +143,16 @@ class RegionFile:
         except DataError as error:
             raise DataError(f"{self.path} names an image that cannot be read: {error}") from error
         first = self._keys.setdefault(hashed, reference)
-        if any(not np.array_equal(self._read(f"{first}/{part}"), self._read(f"{reference}/{part}")) for part in _PARTS):
+        if any(
+            not np.array_equal(self._read_tensor(f"{first}/{part}"), self._read_tensor(f"{reference}/{part}"))
+            for part in _PARTS
+        ):
             raise ModelError(
                 f"{self.path}: {first} and {reference} have the same pixels and different regions; regions are found "
                 "by pixels, so keep one of the two"
             )
 
-    def _read(self, name: str) -> NDArray[np.float32]:
+    def _read_tensor(self, name: str) -> NDArray[np.float32]:
         try:
             array = self._read_array(name)
             if array.dtype.kind != "f":
@@ -158,7 +161,7 @@ class RegionFile:
         except Exception as error:  # as above, and headers of any dtype
             raise ModelError(f"{self.path}: {name} cannot be read: {first_sentence(error)}") from error
 
-    def _check(self, key: str, features: NDArray[np.float32], boxes: NDArray[np.float32]) -> None:
+    def _check_regions(self, key: str, features: NDArray[np.float32], boxes: NDArray[np.float32]) -> None:
         subject = f"{self.path}: {key}:"
         if features.ndim != 2 or features.shape[1] != self.dimensions or not len(features):
             raise ModelError(

@@ -48,7 +48,7 @@ def import_regions(
 
     An image is found by the name that a file gives it: `COCO_val2014_000000000042` is the stem of one picture, or 42 is
     the last number in one stem alone. Regions are filed under the image's path, relative to the file's folder, or under
-    the hash of its pixels where the image lies elsewhere. Nothing is kept in memory but names.
+    the hash of its pixels if the image lies elsewhere. Nothing is kept in memory but names.
 
     Args:
         sources: public files (see `read_regions`); their images must differ.
@@ -65,22 +65,22 @@ def import_regions(
     header: dict[str, Any] = {}
     without_image = 0
     with tempfile.TemporaryFile(dir=out.parent) as numbers:
-        for done, (source, regions) in enumerate(_all(sources), 1):
+        for done, (source, regions) in enumerate(_chain_sources(sources), 1):
             picture = pictures.find(regions.id, source)
             if picture is None:
                 without_image += 1
             else:
-                _add(header, numbers, _key(picture, out.parent), regions, source)
+                _add_image(header, numbers, _region_key(picture, out.parent), regions, source)
             if progress is not None:
                 progress("images", done, max(done, len(pictures)))
         if not header:
             raise DataError(f"{', '.join(map(str, sources))}: of {without_image} images none is in {images}")
-        _write(out, header, numbers)
+        _write_file(out, header, numbers)
     images_written = len(header) // 2
     return ImportedRegions(images_written, len(pictures) - images_written, without_image)
 
 
-def _all(sources: Sequence[Path]) -> Iterable[tuple[Path, ImageRegions]]:
+def _chain_sources(sources: Sequence[Path]) -> Iterable[tuple[Path, ImageRegions]]:
     for source in sources:
         for regions in read_regions(source):
             yield source, regions
@@ -91,7 +91,7 @@ class _Pictures:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise DataError(f"{folder} is no folder; name the images' folder")
+            raise DataError(f"{folder} is not a folder; name the images' folder")
         files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _PICTURES)
         self._found: dict[str, list[Path]] = {}
         for path in files:
@@ -115,7 +115,7 @@ class _Pictures:
         return found[0] if found else None
 
 
-def _key(picture: Path, home: Path) -> str:
+def _region_key(picture: Path, home: Path) -> str:
     """Return the key of the image's regions: its path from the file's folder, or its pixels' hash."""
     picture, home = picture.resolve(), home.resolve()
     if picture.is_relative_to(home):
@@ -123,8 +123,8 @@ def _key(picture: Path, home: Path) -> str:
     return pixel_hash(decode(picture.read_bytes(), str(picture)))
 
 
-def _add(header: dict[str, Any], numbers: BinaryIO, key: str, regions: ImageRegions, source: Path) -> None:
-    """Append an image's numbers, and note where they are."""
+def _add_image(header: dict[str, Any], numbers: BinaryIO, key: str, regions: ImageRegions, source: Path) -> None:
+    """Append an image's numbers, and note their place."""
     if f"{key}/features" in header:
         raise DataError(f"{source}: image {regions.id} has regions twice")
     if len(regions.features) != len(regions.boxes) or not len(regions.boxes):
@@ -138,7 +138,7 @@ def _add(header: dict[str, Any], numbers: BinaryIO, key: str, regions: ImageRegi
         header[f"{key}/{part}"] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [start, numbers.tell()]}
 
 
-def _write(out: Path, header: dict[str, Any], numbers: BinaryIO) -> None:
+def _write_file(out: Path, header: dict[str, Any], numbers: BinaryIO) -> None:
     """Write the header and the numbers: eight bytes of its length, JSON, and bytes as they were."""
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)

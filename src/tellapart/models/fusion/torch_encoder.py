@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 
 #: Readings of the matching head: the probability of a match; or its logit, which orders pairs in the same way and still
-#: separates them where the probability is rounded to 0 or 1.
+#: separates them even if the probability is rounded to 0 or 1.
 READINGS = ("itm", "itm_logit")
 
 #: Outputs of other heads: a cosine, a log-likelihood, a number for each answer of a list, P(true) of two images, a
@@ -135,7 +135,7 @@ class TorchFusionEncoder:
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
         names = list(prepared[0]) if prepared else []
         inputs = [tuple(torch.as_tensor(image[name]) for name in names) for image in prepared]
-        return self._encode(
+        return self._encode_samples(
             lambda tensors: self._halves.images(**dict(zip(names, tensors, strict=True))), inputs, [False] * len(inputs)
         )
 
@@ -153,7 +153,7 @@ class TorchFusionEncoder:
             inputs |= zip(
                 positions, zip(tokens["input_ids"], tokens["attention_mask"].bool(), strict=True), strict=True
             )
-        return self._encode(
+        return self._encode_samples(
             lambda tensors: self._halves.texts(*tensors), [inputs[k] for k in range(len(texts))], truncated
         )
 
@@ -163,7 +163,7 @@ class TorchFusionEncoder:
         Raises:
             ModelError: the model fails on a pair.
         """
-        return np.array(self._join(images, texts, self._read), np.float32)
+        return np.array(self._join_pairs(images, texts, self._read_scores), np.float32)
 
     def outputs(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> list[NDArray[np.float32]]:
         """Return the head's output for image state `k` and text state `k`, of any shape.
@@ -171,9 +171,9 @@ class TorchFusionEncoder:
         Raises:
             ModelError: the model fails on a pair.
         """
-        return self._join(images, texts, lambda output: output)
+        return self._join_pairs(images, texts, lambda output: output)
 
-    def _join(
+    def _join_pairs(
         self, images: Sequence[TorchState], texts: Sequence[TorchState], read: Callable[[Any], Any]
     ) -> list[NDArray[np.float32]]:
         """Join pairs of states, in batches of one shape, and read the joint's output."""
@@ -181,7 +181,7 @@ class TorchFusionEncoder:
         passes = []
         for positions in positions_by_key((image.group, text.group) for image, text in pairs).values():
             for batch, real in fixed_batches(positions, self.batch_size):
-                batch_images, batch_texts = (_stack([pairs[k][side].tensors for k in batch]) for side in (0, 1))
+                batch_images, batch_texts = (_stack_columns([pairs[k][side].tensors for k in batch]) for side in (0, 1))
                 with forward(self.name, self._halves.module):
                     output = self._halves.join(batch_images, batch_texts).float()
                     passes.append((batch[:real], read(output)[:real]))
@@ -189,7 +189,7 @@ class TorchFusionEncoder:
         rows = {k: row for batch, output in passes for k, row in zip(batch, output.cpu().numpy(), strict=True)}
         return [rows[k] for k in range(len(pairs))]
 
-    def _read(self, logits: Tensor) -> Tensor:
+    def _read_scores(self, logits: Tensor) -> Tensor:
         """Return the scores that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
         match = self._halves.match
         if match is None:
@@ -198,22 +198,22 @@ class TorchFusionEncoder:
             return logits[:, match] - logits[:, 1 - match]
         return logits.softmax(1)[:, match]
 
-    def _encode(
+    def _encode_samples(
         self, half: Callable[[Tensors], Tensors], inputs: Sequence[Tensors], truncated: Sequence[bool]
     ) -> list[TorchState]:
         states: dict[int, TorchState] = {}
         for positions in positions_by_key(TorchState(tensors).group for tensors in inputs).values():
             for batch, real in fixed_batches(positions, self.batch_size):
                 with forward(self.name, self._halves.module):
-                    tensors = half(tuple(map(self._move, _stack([inputs[k] for k in batch]))))
+                    tensors = half(tuple(map(self._move_tensor, _stack_columns([inputs[k] for k in batch]))))
                 for row, k in enumerate(batch[:real]):
                     # A copy: a view would keep all of its batch in memory.
                     states[k] = TorchState(tuple(tensor[row].clone() for tensor in tensors), truncated[k])
         return [states[k] for k in range(len(inputs))]
 
-    def _move(self, tensor: Tensor) -> Tensor:
+    def _move_tensor(self, tensor: Tensor) -> Tensor:
         return move(tensor, self._runtime)
 
 
-def _stack(rows: Sequence[Tensors]) -> Tensors:
+def _stack_columns(rows: Sequence[Tensors]) -> Tensors:
     return tuple(import_torch().stack(column) for column in zip(*rows, strict=True))

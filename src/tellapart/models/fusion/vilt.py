@@ -70,7 +70,7 @@ class Vilt(Halves):
         return self.module.rank_output(pooled) if self.match is None else self.module.itm_score(pooled)
 
 
-def _load(source: str, runtime: Runtime) -> Vilt:
+def _load_vilt(source: str, runtime: Runtime) -> Vilt:
     """Load ViLT for retrieval, or pre-trained ViLT with its `itm_score` head."""
     retrieval = "ViltForImageAndTextRetrieval"
     if retrieval in (read_config(source).get("architectures") or []):
@@ -97,4 +97,4 @@ def _pretrained_class() -> type:
     return ViltForPreTraining
 
 
-VILT = FusionFamily(_load, load_trainable=_load, takes_any_shape=True)
+VILT = FusionFamily(_load_vilt, load_trainable=_load_vilt, takes_any_shape=True)

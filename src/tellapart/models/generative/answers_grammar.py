@@ -38,7 +38,7 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     The grammar:
 
     1. `A;B` with A and B each 1 or 2 (blanks, and a `#` before a number, are allowed) is caption A left and caption B
-       right. If the answer holds such pairs, they decide. `A,B` is the same where it is all of the answer.
+       right. If the answer holds such pairs, they decide. `A,B` is the same if it is all of the answer.
     2. Otherwise the mentions of `caption 1`, `caption 2`, `left` and `right` are read in order; they must be two
        captions and two sides, in turn, each caption next to its side, all four different.
 
@@ -54,17 +54,17 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     bare = _BARE_PAIR.fullmatch(answer)
     pairs = {(int(left), int(right)) for left, right in ([bare.groups()] if bare else _PAIR.findall(answer))}
     if pairs:
-        return _permutation(pairs.pop()) if len(pairs) == 1 else None
+        return _as_permutation(pairs.pop()) if len(pairs) == 1 else None
     mentions = [caption or side.lower() for caption, side in _MENTION.findall(answer)]
     kinds = [mention.isdigit() for mention in mentions]
     if len(mentions) != 4 or kinds[0] == kinds[1] or kinds[2:] != kinds[:2]:
         return None
     captions = [int(mention) for mention in mentions if mention.isdigit()]
     caption_of = dict(zip([mention for mention in mentions if not mention.isdigit()], captions, strict=True))
-    return _permutation((caption_of["left"], caption_of["right"])) if len(caption_of) == 2 else None
+    return _as_permutation((caption_of["left"], caption_of["right"])) if len(caption_of) == 2 else None
 
 
-def _permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
+def _as_permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
     return pair if pair[0] != pair[1] else None
 
 

@@ -40,10 +40,10 @@ class _Blip:
         self._inputs = image_inputs(source, processor.image_processor)
         self._last_image: tuple[str, Any] | None = None  # hash of pixels, states
 
-    def _ids(self, text: str) -> list[int]:
+    def _token_ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
 
-    def _image(self, pixels: Pixels) -> Tensor:
+    def _image_states(self, pixels: Pixels) -> Tensor:
         """Return the image's states, `(1, patches, dimensions)`, computed again unless it was the last one."""
         key = pixel_hash(pixels)
         if self._last_image is None or self._last_image[0] != key:
@@ -51,23 +51,25 @@ class _Blip:
             self._last_image = (key, self.model.vision_model(pixel_values=inputs).last_hidden_state)
         return self._last_image[1]
 
-    def _logits(self, states: Tensor, rows: list[list[int]]) -> Tensor:
+    def _predict_tokens(self, states: Tensor, rows: list[list[int]]) -> Tensor:
         """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`.
 
         Padding is on the right, where the decoder cannot look: nothing else masks it.
         """
         ids = import_torch().tensor(rows, device=self.runtime.device)
         states = states.expand(len(rows), -1, -1)
-        return self.model.text_decoder(input_ids=ids, attention_mask=_ones(ids), encoder_hidden_states=states).logits
+        return self.model.text_decoder(
+            input_ids=ids, attention_mask=_full_mask(ids), encoder_hidden_states=states
+        ).logits
 
-    def _write(self, states: Tensor, start: list[int], max_new_tokens: int) -> str:
+    def _write_greedily(self, states: Tensor, start: list[int], max_new_tokens: int) -> str:
         """Return the greedy continuation of `start`."""
         if len(start) + max_new_tokens > self._context:
             raise too_long(self.source, len(start) + max_new_tokens, self._context)
         out = self.model.text_decoder.generate(
             input_ids=import_torch().tensor([start], device=self.runtime.device),
             encoder_hidden_states=states,
-            encoder_attention_mask=_ones(states),
+            encoder_attention_mask=_full_mask(states),
             max_new_tokens=max_new_tokens,
             do_sample=False,
             num_beams=1,
@@ -76,22 +78,22 @@ class _Blip:
         )
         return str(self.tokenizer.decode(new_tokens(out[0].tolist(), start), skip_special_tokens=True)).strip()
 
-    def _fit(self, text: str, ask: Ask, *, apart: bool) -> tuple[list[int], list[int]]:
+    def _fit_text(self, text: str, ask: Ask, *, apart: bool) -> tuple[list[int], list[int]]:
         """Return the ids of prompt and answer, which share a context unless they are `apart`; a long text is cut."""
 
-        def tokenize(short: str) -> tuple[tuple[list[int], list[int]], int]:
+        def tokenize_text(short: str) -> tuple[tuple[list[int], list[int]], int]:
             question = ask(short)
-            prompt = self._ids(question.prompt)
-            answer = self._ids(question.answer) + ([self._text.sep_token_id] if question.ends else [])
+            prompt = self._token_ids(question.prompt)
+            answer = self._token_ids(question.answer) + ([self._text.sep_token_id] if question.ends else [])
             # Such a prompt has a beginning and an end; the answer's last token is never read.
             needed = max(len(prompt) + 2, len(answer)) if apart else len(prompt) + len(answer)
             return (prompt, answer), needed
 
-        tokens, truncated = fit(self.source, self.tokenizer, self._context, text, tokenize)
+        tokens, truncated = fit(self.source, self.tokenizer, self._context, text, tokenize_text)
         self.truncated += truncated
         return tokens
 
-    def _one(self, pictures: Sequence[Pixels]) -> Pixels:
+    def _only_picture(self, pictures: Sequence[Pixels]) -> Pixels:
         if len(pictures) != 1:
             raise ModelError(
                 f"{self.source} reads one image at a time; {len(pictures)} were given: name a chat model, such as "
@@ -113,12 +115,12 @@ class BlipCaptioner(_Blip):
         Raises:
             ModelError: the prompt alone fills the context.
         """
-        pieces = [self._fit(text, ask, apart=False) for text in texts]
+        pieces = [self._fit_text(text, ask, apart=False) for text in texts]
         read = [[self._text.bos_token_id, *prompt, *answer[:-1]] for prompt, answer in pieces]
         with import_torch().inference_mode():
-            image = self._image(pixels)
+            image = self._image_states(pixels)
             answers = [answer for _, answer in pieces]
-            return read_batches(read, answers, self._context, lambda rows: self._logits(image, rows))
+            return read_batches(read, answers, self._context, lambda rows: self._predict_tokens(image, rows))
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy caption of one image, without the prompt that it was begun with.
@@ -126,10 +128,10 @@ class BlipCaptioner(_Blip):
         Raises:
             ModelError: not one image, or prompt and caption exceed the context.
         """
-        pixels = self._one(pictures)
+        pixels = self._only_picture(pictures)
         with import_torch().inference_mode():
-            start = [self._text.bos_token_id, *self._ids(prompt)]
-            return self._write(self._image(pixels), start, max_new_tokens)
+            start = [self._text.bos_token_id, *self._token_ids(prompt)]
+            return self._write_greedily(self._image_states(pixels), start, max_new_tokens)
 
 
 class BlipAnswerer(_Blip):
@@ -148,9 +150,9 @@ class BlipAnswerer(_Blip):
         values = []
         with import_torch().inference_mode():
             for text in texts:
-                prompt, answer = self._fit(text, ask, apart=True)
+                prompt, answer = self._fit_text(text, ask, apart=True)
                 read = [self._text.bos_token_id, *answer[:-1]]
-                logits = self._logits(self._question(pixels, prompt), [read])
+                logits = self._predict_tokens(self._question_states(pixels, prompt), [read])
                 values.append(log_probability_of(logits[0], answer))
         return values
 
@@ -160,25 +162,25 @@ class BlipAnswerer(_Blip):
         Raises:
             ModelError: not one image, or the question exceeds the context.
         """
-        pixels, ids = self._one(pictures), self._ids(prompt)
+        pixels, ids = self._only_picture(pictures), self._token_ids(prompt)
         if len(ids) + 2 > self._context:
             raise too_long(self.source, len(ids) + 2, self._context)
         with import_torch().inference_mode():
-            return self._write(self._question(pixels, ids), [self._text.bos_token_id], max_new_tokens)
+            return self._write_greedily(self._question_states(pixels, ids), [self._text.bos_token_id], max_new_tokens)
 
-    def _question(self, pixels: Pixels, ids: list[int]) -> Tensor:
+    def _question_states(self, pixels: Pixels, ids: list[int]) -> Tensor:
         """Return the states of a question read with an image: `(1, tokens, dimensions)`."""
-        image = self._image(pixels)
+        image = self._image_states(pixels)
         whole = [self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id]
         row = import_torch().tensor([whole], device=self.runtime.device)
         return self.model.text_encoder(
             input_ids=row,
-            attention_mask=_ones(row),
+            attention_mask=_full_mask(row),
             encoder_hidden_states=image,
-            encoder_attention_mask=_ones(image),
+            encoder_attention_mask=_full_mask(image),
         ).last_hidden_state
 
 
-def _ones(tensor: Tensor) -> Tensor:
+def _full_mask(tensor: Tensor) -> Tensor:
     """Return the mask, int64 `(row, length)`, that hides nothing of a tensor `(row, length, ...)`."""
     return import_torch().ones(tensor.shape[:2], dtype=import_torch().long, device=tensor.device)

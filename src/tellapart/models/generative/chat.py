@@ -64,7 +64,7 @@ class _CachedImage:
         head: the prompt's ids up to the image's mark: the same for every prompt.
         length: tokens read.
         cache: keys and values, one row.
-        shift: a token's position less its index; images of some families take fewer positions than tokens. None where
+        shift: a token's position less its index; images of some families take fewer positions than tokens. None if
             the model counts by itself.
     """
 
@@ -93,7 +93,7 @@ class ChatModel:
         self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)
         self.format = ChatFormat(source, processor, model.config)
         # In place of the checkpoint's, which the library uses for every setting that a call leaves out.
-        model.generation_config = self._greedy()
+        model.generation_config = self._greedy_settings()
         self._cached: _CachedImage | None = None
         self._caches_image = model.config.model_type in _CACHES_IMAGE
         if not self._caches_image:
@@ -102,7 +102,7 @@ class ChatModel:
 
     @property
     def method(self) -> str:
-        """How the numbers come about, where it is not how they first did: part of the fingerprint; may be empty."""
+        """A later method than the first, part of the fingerprint; empty for the first."""
         cached = "cached image" if self._caches_image and self.model.config.model_type not in _CACHES_IMAGE else ""
         return ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
 
@@ -131,7 +131,7 @@ class ChatModel:
             ModelError: images, prompt and answer exceed the context, or the prompt holds the mark for an image.
         """
         self.format.check(prompt)
-        inputs = self._encode(pictures, self.format.render(len(pictures), prompt))
+        inputs = self._encode_prompt(pictures, self.format.render(len(pictures), prompt))
         before = inputs["input_ids"][0].tolist()
         if len(before) + max_new_tokens > self.format.context:
             raise too_long(self.source, len(before) + max_new_tokens, self.format.context)
@@ -143,7 +143,7 @@ class ChatModel:
     def generate_all(self, asked: Sequence[tuple[Sequence[Pixels], str]], max_new_tokens: int) -> list[str]:
         """Return the greedy answer to each prompt about some images.
 
-        Captions, whose prompt is the same for every image, are written together where lengths match. Questions, whose
+        Captions, whose prompt is the same for every image, are written together if lengths match. Questions, whose
         lengths differ, would leave such batches half empty and be slower: they are answered one by one.
 
         Raises:
@@ -161,7 +161,7 @@ class ChatModel:
 
     def _write_captions(self, images: Sequence[Sequence[Pixels]], most: int) -> list[str]:
         prompt = self.tasks["caption"].text
-        inputs = [self._encode(pictures, self.format.render(len(pictures), prompt)) for pictures in images]
+        inputs = [self._encode_prompt(pictures, self.format.render(len(pictures), prompt)) for pictures in images]
         lengths = [int(each["input_ids"].shape[1]) for each in inputs]
         if (needed := max(lengths) + most) > self.format.context:
             raise too_long(self.source, needed, self.format.context)
@@ -182,21 +182,21 @@ class ChatModel:
     def _read_prompt(self, inputs: Mapping[str, Any]) -> ReadPrompt:
         out = self.model(**inputs, use_cache=True, logits_to_keep=1)
         return ReadPrompt(
-            out.past_key_values, inputs["input_ids"].shape[1], self._shift(), int(out.logits[0, -1].argmax())
+            out.past_key_values, inputs["input_ids"].shape[1], self._position_shift(), int(out.logits[0, -1].argmax())
         )
 
-    def _shift(self) -> int | None:
+    def _position_shift(self) -> int | None:
         """Return a token's position less its index, after the tokens just read; None if the model counts by itself."""
         deltas = getattr(self.model.model, "rope_deltas", None)
         return None if deltas is None else int(deltas.reshape(-1)[0])
 
-    def _encode(self, pictures: Sequence[Pixels], rendered: str) -> dict[str, Any]:
+    def _encode_prompt(self, pictures: Sequence[Pixels], rendered: str) -> dict[str, Any]:
         """Run the processor on a rendered prompt and its images: tensors of one row, on the device."""
         from PIL import Image
 
         images = [Image.fromarray(pixels) for pixels in pictures]
         begin = self.format.tokenizer.bos_token
-        # As the library's chat does: where the template writes the beginning, no second one is added.
+        # As the library's chat does: if the template writes the beginning, no second one is added.
         options = {"add_special_tokens": False} if begin and rendered.startswith(begin) else {}
         inputs = self.processor(text=[rendered], images=images or None, return_tensors="pt", **options)
         inputs = inputs.to(self.runtime.device)
@@ -213,7 +213,7 @@ class ChatModel:
         self._cached = None  # frees its memory first
         frames = list_frames(pixels)
         rendered = self.format.render(len(frames), "?")
-        inputs = self._encode(frames, rendered)
+        inputs = self._encode_prompt(frames, rendered)
         ids, plain = inputs["input_ids"][0].tolist(), self.format.ids(rendered)
         length = max(len(ids) - _shared_end(ids, plain), _after_last(ids, self.format.image_token))
         head = len(plain) - (len(ids) - length)  # of some families the image's mark is another token than its patches'
@@ -222,7 +222,7 @@ class ChatModel:
         row = inputs["input_ids"].shape
         start = {name: value[:, :length] if value.shape[:2] == row else value for name, value in inputs.items()}
         out = self.model(**start, use_cache=True, logits_to_keep=1)
-        self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, self._shift())
+        self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, self._position_shift())
         return self._cached
 
     def _go_on(self, image: _CachedImage, questions: Sequence[TokenizedAnswer]) -> list[LogProbability]:
@@ -232,9 +232,9 @@ class ChatModel:
         # The last token is expected and never read.
         tails = [question.prompt[len(image.head) :] + question.answer[:-1] for question in questions]
         answers = [question.answer for question in questions]
-        return read_batches(tails, answers, None, lambda rows: self._logits(image, rows))
+        return read_batches(tails, answers, None, lambda rows: self._predict_tokens(image, rows))
 
-    def _logits(self, image: _CachedImage, rows: list[list[int]]) -> Tensor:
+    def _predict_tokens(self, image: _CachedImage, rows: list[list[int]]) -> Tensor:
         torch = import_torch()
         ids = torch.tensor(rows, device=self.runtime.device)
         cache = copy.deepcopy(image.cache)  # it grows as it is read
@@ -248,9 +248,9 @@ class ChatModel:
         """Read image, prompt and answer in one forward."""
         frames = list_frames(pixels)
         rendered = self.format.render(len(frames), ask(text).prompt)
-        added = self._encode(frames, rendered)["input_ids"].shape[1] - len(self.format.ids(rendered))
+        added = self._encode_prompt(frames, rendered)["input_ids"].shape[1] - len(self.format.ids(rendered))
         question = self.format.fit(text, ask, added, len(frames))
-        inputs = self._encode(frames, question.rendered)
+        inputs = self._encode_prompt(frames, question.rendered)
         logits = self._logits_whole(inputs, question.moved, question.answer)
         return log_probability_of(logits, question.answer)
 
@@ -272,7 +272,7 @@ class ChatModel:
         """Refuse a family whose later tokens change the predictions for earlier ones: it would see the answer."""
         torch = import_torch()
         with torch.inference_mode():
-            inputs = self._encode([np.full((64, 64, 3), 127, np.uint8)], self.format.render(1, "?"))
+            inputs = self._encode_prompt([np.full((64, 64, 3), 127, np.uint8)], self.format.render(1, "?"))
             first, second = self.format.ids("a")[-1], self.format.ids("b")[-1]
             one, other = (self._logits_whole(inputs, 0, [token, first])[0].float() for token in (first, second))
         moved = float((one.log_softmax(-1) - other.log_softmax(-1)).abs().max())
@@ -312,7 +312,7 @@ class ChatModel:
             self._cached, self.format.truncated = None, cut
         return moved <= _NOISE[self.runtime.dtype]
 
-    def _greedy(self) -> GenerationConfig:
+    def _greedy_settings(self) -> GenerationConfig:
         """Return settings that take from the checkpoint its special tokens only, not its sampling or penalties."""
         own, tokenizer = self.model.generation_config, self.format.tokenizer
         ends = own.eos_token_id if own.eos_token_id is not None else tokenizer.eos_token_id

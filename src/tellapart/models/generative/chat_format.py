@@ -31,7 +31,7 @@ class TokenizedAnswer:
     Attributes:
         rendered: the prompt in the model's format.
         prompt: its ids, the image's mark not yet expanded.
-        answer: the answer's ids. Where the answer's first letters join the prompt's last token, that token is here.
+        answer: the answer's ids. If the answer's first letters join the prompt's last token, that token is here.
         moved: how many of the last ids of `rendered` alone are therefore not in `prompt`.
     """
 
@@ -72,9 +72,9 @@ class ChatFormat:
         self._lead = self._find_lead()
 
     def render(self, images: int, prompt: str) -> str:
-        """Return the model's input: the prompt after so many images, up to where the answer begins."""
+        """Return the model's input: the prompt after so many images, up to the beginning of the answer."""
         if self._templated:
-            rendered = self._template([self._user(images, prompt)], add_generation_prompt=True)
+            rendered = self._apply_template([self._user_message(images, prompt)], add_generation_prompt=True)
             # A template that begins the thinking itself: it ends at once, as those end it that can leave it out.
             return f"{rendered.rstrip()}{_NO_THOUGHT}" if rendered.rstrip().endswith(_THINK) else rendered
         text, image = self._plain
@@ -85,7 +85,7 @@ class ChatFormat:
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
 
     def fit(self, text: str, ask: Ask, added: int, images: int = 1) -> TokenizedAnswer:
-        """Tokenize the question about a text; where it exceeds the context the text loses its end.
+        """Tokenize the question about a text; if it exceeds the context the text loses its end.
 
         Args:
             text: a caption, as a rule.
@@ -99,7 +99,7 @@ class ChatFormat:
         self.check(text)
 
         def tokenize(short: str) -> tuple[TokenizedAnswer, int]:
-            tokens = self._tokenize(ask(short), images)
+            tokens = self._tokenize_question(ask(short), images)
             return tokens, added + len(tokens.prompt) + len(tokens.answer)
 
         tokens, truncated = fit(self.source, self.tokenizer, self.context, text, tokenize)
@@ -116,7 +116,7 @@ class ChatFormat:
         if mark and mark in text:
             raise ModelError(f"{self.source}: the text {quote(text)} holds {mark!r}, the model's mark for an image")
 
-    def _tokenize(self, question: PromptedAnswer, images: int) -> TokenizedAnswer:
+    def _tokenize_question(self, question: PromptedAnswer, images: int) -> TokenizedAnswer:
         rendered = self.render(images, question.prompt)
         prompt, whole = self.ids(rendered), self.ids(rendered + self._lead + question.answer)
         shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
@@ -131,16 +131,16 @@ class ChatFormat:
         prompt = self.render(1, "?")
         if self._templated:
             answered = {"role": "assistant", "content": [{"type": "text", "text": "Yes"}]}
-            whole = self._template([self._user(1, "?"), answered])
+            whole = self._apply_template([self._user_message(1, "?"), answered])
             before, yes, _ = whole.removeprefix(prompt).partition("Yes")
             if whole.startswith(prompt) and yes:
                 return before
         return "" if prompt[-1:].isspace() else " "
 
-    def _user(self, images: int, prompt: str) -> dict[str, Any]:
+    def _user_message(self, images: int, prompt: str) -> dict[str, Any]:
         return {"role": "user", "content": [{"type": "image"}] * images + [{"type": "text", "text": prompt}]}
 
-    def _template(self, messages: Sequence[dict[str, Any]], **options: bool) -> str:
+    def _apply_template(self, messages: Sequence[dict[str, Any]], **options: bool) -> str:
         if self._asks_to_think:
             options["enable_thinking"] = False
         return str(self.processor.apply_chat_template(list(messages), tokenize=False, **options))

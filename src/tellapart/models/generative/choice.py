@@ -52,7 +52,7 @@ class Chooser(Model, Protocol):
 class ChoiceModel(Generative):
     """A chat model that reads both images in one picture, and answers EqBen's prompt.
 
-    The images are side by side without a gap. Where the model's processor cuts a wide picture to its centre (LLaVA's
+    The images are side by side without a gap. If the model's processor cuts a wide picture to its centre (LLaVA's
     does), the picture is first padded to a square: otherwise the outer half of either image would be lost.
 
     Source: EqBen (Wang et al. 2023), section 5.5 and Table 7.
@@ -93,7 +93,7 @@ class BothOrders:
 
         `true_first` is the order of the items, `chose_first` the share of answers that repeat the order of the list.
         """
-        return order_bias(_read(self.in_order, (1, 2)), _read(self.swapped, (2, 1)))
+        return order_bias(_read_answers(self.in_order, (1, 2)), _read_answers(self.swapped, (2, 1)))
 
     @property
     def unparseable(self) -> NDArray[np.float64]:
@@ -173,7 +173,7 @@ def side_by_side(left: Pixels, right: Pixels) -> Pixels:
     favoured.
     """
     height = max(left.shape[0], right.shape[0])
-    return np.concatenate([_enlarge(left, height), _enlarge(right, height)], axis=1)
+    return np.concatenate([_enlarge_picture(left, height), _enlarge_picture(right, height)], axis=1)
 
 
 def pad_to_square(pixels: Pixels) -> Pixels:
@@ -186,7 +186,7 @@ def pad_to_square(pixels: Pixels) -> Pixels:
     return canvas
 
 
-def _enlarge(pixels: Pixels, height: int) -> Pixels:
+def _enlarge_picture(pixels: Pixels, height: int) -> Pixels:
     if pixels.shape[0] == height:
         return pixels
     from PIL import Image
@@ -195,7 +195,7 @@ def _enlarge(pixels: Pixels, height: int) -> Pixels:
     return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))
 
 
-def _read(answers: Sequence[str], right: tuple[int, int]) -> NDArray[np.int64]:
+def _read_answers(answers: Sequence[str], right: tuple[int, int]) -> NDArray[np.int64]:
     """Return 1 for the right pairing, -1 for the other one, 0 for an answer that cannot be read."""
     pairings = [parse_pairing(answer) for answer in answers]
     return np.array([0 if pairing is None else 1 if pairing == right else -1 for pairing in pairings])

@@ -69,15 +69,15 @@ class ClipFlanT5Model(EncoderDecoderModel):
         super().__init__(source, model, processor, runtime)
         self._read: tuple[str, Any] = ("", None)
 
-    def _encode(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
+    def _encode_prompt(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
         """Embed image and prompt; the text before the image ends with an end token, and so does the one after it."""
         parts = [self.tokenizer(part).input_ids for part in self._format.format(prompt=prompt).split(_MARK)]
         with torch.inference_mode():
             before, after = (self.model.shared(torch.tensor([part], device=self.runtime.device)) for part in parts)
-            embedded = torch.cat([before, self._patches(pictures[0]).to(before.dtype), after], dim=1)
+            embedded = torch.cat([before, self._image_patches(pictures[0]).to(before.dtype), after], dim=1)
         return {"inputs_embeds": embedded, "attention_mask": torch.ones_like(embedded[..., 0], dtype=torch.long)}
 
-    def _patches(self, pixels: Pixels) -> Tensor:
+    def _image_patches(self, pixels: Pixels) -> Tensor:
         key = pixel_hash(pixels)
         if self._read[0] != key:
             image = _pad_to_square(pixels, self.processor.image_processor.image_mean)
@@ -85,7 +85,7 @@ class ClipFlanT5Model(EncoderDecoderModel):
             self._read = key, self.model.read_images(values.to(self.runtime.device, self.runtime.torch_dtype))
         return self._read[1]
 
-    def _length(self, inputs: Mapping[str, Any]) -> int:
+    def _input_length(self, inputs: Mapping[str, Any]) -> int:
         return int(inputs["inputs_embeds"].shape[1])
 
 
@@ -104,10 +104,10 @@ def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) 
     folder = Path(base_of(source)).expanduser()
     own = any((folder / name).is_file() for name in ("tokenizer.json", "spiece.model"))
     tokenizer = load_tokenizer(source if own else _TOKENIZER, original=_TOKENIZER)
-    with loading(tower, "is no CLIP that can be read", f"correct mm_vision_tower in {source}'s config.json"):
+    with loading(tower, "is not a CLIP that can be read", f"correct mm_vision_tower in {source}'s config.json"):
         vision = transformers.CLIPVisionConfig.from_pretrained(tower)
         images = transformers.AutoImageProcessor.from_pretrained(tower, backend="pil", trust_remote_code=False)
-    model = load_weights(ClipFlanT5, source, runtime, config=_configure(source, config, vision))
+    model = load_weights(ClipFlanT5, source, runtime, config=_configure_t5(source, config, vision))
     rows, entries = model.lm_head.weight.shape[0], len(tokenizer)
     if entries > rows:
         raise ModelError(
@@ -119,7 +119,7 @@ def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) 
     return ClipFlanT5Model(source, model, parts, runtime)
 
 
-def _configure(source: str, config: Mapping[str, Any], vision: PreTrainedConfig) -> PreTrainedConfig:
+def _configure_t5(source: str, config: Mapping[str, Any], vision: PreTrainedConfig) -> PreTrainedConfig:
     """Return T5's configuration, with the settings of vision tower and projection for the class above."""
     projector, feature = config.get("mm_projector_type"), config.get("mm_vision_select_feature", "patch")
     layer = config.get("mm_vision_select_layer")

@@ -90,13 +90,13 @@ class EncoderDecoderModel:
         Raises:
             ModelError: image and prompt alone fill the context, or a text holds the model's mark for an image.
         """
-        questions = [self._fit(pixels, text, ask) for text in texts]
+        questions = [self._fit_question(pixels, text, ask) for text in texts]
         values: dict[int, LogProbability] = {}
         with import_torch().inference_mode():
             for prompt, places in positions_by_key(question.prompt for question in questions).items():
-                states = self._encoder_states(self._encode([pixels], prompt))
-                read, answers = zip(*(self._ids(questions[place]) for place in places), strict=True)
-                logs = read_batches(read, answers, None, lambda rows, states=states: self._logits(states, rows))  # type: ignore[misc]
+                states = self._encoder_states(self._encode_prompt([pixels], prompt))
+                read, answers = zip(*(self._answer_ids(questions[place]) for place in places), strict=True)
+                logs = read_batches(read, answers, None, lambda rows, states=states: self._predict_tokens(states, rows))  # type: ignore[misc]
                 values |= zip(places, logs, strict=True)
         return [values[place] for place in range(len(texts))]
 
@@ -106,37 +106,37 @@ class EncoderDecoderModel:
         Raises:
             ModelError: not one image, or image, prompt and answer exceed the context.
         """
-        self._check(prompt)
+        self._check_text(prompt)
         if len(pictures) != 1:
             raise ModelError(f"{self.source} reads one image with a prompt; {len(pictures)} were given")
-        inputs = self._encode(pictures, prompt)
-        if (needed := max(self._length(inputs), max_new_tokens)) > self._context:
+        inputs = self._encode_prompt(pictures, prompt)
+        if (needed := max(self._input_length(inputs), max_new_tokens)) > self._context:
             raise too_long(self.source, needed, self._context)
         with import_torch().inference_mode():
             out = self.model.generate(**inputs, max_new_tokens=max_new_tokens)
         return str(self.tokenizer.decode(out[0], skip_special_tokens=True)).strip()
 
-    def _fit(self, pixels: Pixels, text: str, ask: Ask) -> PromptedAnswer:
-        """Ask about a text, which loses its end where the question or the answer exceeds the context."""
-        self._check(text)
+    def _fit_question(self, pixels: Pixels, text: str, ask: Ask) -> PromptedAnswer:
+        """Ask about a text, which loses its end if the question or the answer exceeds the context."""
+        self._check_text(text)
 
         def tokenize(short: str) -> tuple[PromptedAnswer, int]:
             question = ask(short)
             if self._context == 1 << 30:
                 return question, 0
-            read, _ = self._ids(question)
-            return question, max(self._length(self._encode([pixels], question.prompt)), len(read))
+            read, _ = self._answer_ids(question)
+            return question, max(self._input_length(self._encode_prompt([pixels], question.prompt)), len(read))
 
         question, truncated = fit(self.source, self.tokenizer, self._context, text, tokenize)
         self.truncated += truncated
         return question
 
-    def _check(self, text: str) -> None:
+    def _check_text(self, text: str) -> None:
         mark = str(getattr(self.processor, "image_token", None) or "")
         if mark and mark in text:
             raise ModelError(f"{self.source}: the text {quote(text)} holds {mark!r}, the model's mark for an image")
 
-    def _ids(self, question: PromptedAnswer) -> tuple[list[int], list[int]]:
+    def _answer_ids(self, question: PromptedAnswer) -> tuple[list[int], list[int]]:
         """Return the decoder's input, without the last token, and the tokens that are expected at its end."""
         answer = list(self.tokenizer(question.answer, add_special_tokens=False).input_ids)
         whole = list(self.tokenizer(question.answer).input_ids)
@@ -144,7 +144,7 @@ class EncoderDecoderModel:
         answer += [self.tokenizer.eos_token_id] if question.ends else []
         return [self._start, *lead, *answer[:-1]], answer
 
-    def _encode(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
+    def _encode_prompt(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
         """Run the processor on a prompt and its image: tensors of one row, on the device."""
         from PIL import Image
 
@@ -156,7 +156,7 @@ class EncoderDecoderModel:
             for name, value in inputs.items()
         }
 
-    def _length(self, inputs: Mapping[str, Any]) -> int:
+    def _input_length(self, inputs: Mapping[str, Any]) -> int:
         return int(inputs["input_ids"].shape[1])
 
     def _encoder_states(self, inputs: Mapping[str, Any]) -> Tensor:
@@ -165,7 +165,7 @@ class EncoderDecoderModel:
         outputs = self.model(**inputs, decoder_input_ids=start)
         return getattr(outputs, "language_model_outputs", outputs).encoder_last_hidden_state
 
-    def _logits(self, states: Tensor, rows: list[list[int]]) -> Tensor:
+    def _predict_tokens(self, states: Tensor, rows: list[list[int]]) -> Tensor:
         """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`."""
         ids = import_torch().tensor(rows, device=self.runtime.device)
         outputs = import_transformers().modeling_outputs.BaseModelOutput(states.expand(len(rows), -1, -1))

@@ -29,7 +29,7 @@ class ReadPrompt:
     Attributes:
         cache: keys and values of one row.
         length: tokens read.
-        shift: a token's position less its index; None where the model counts by itself.
+        shift: a token's position less its index; None if the model counts by itself.
         first: the first token of the answer.
     """
 
@@ -56,15 +56,17 @@ def write_answers(
         for batch, real in fixed_batches(places, _ROWS):
             prompts = [read(place) for place in batch[:real]]
             prompts += prompts[-1:] * (_ROWS - real)
-            written = _write(model, prompts, ends, most)
+            written = _write_group(model, prompts, ends, most)
             for place, tokens in zip(batch[:real], written[:real], strict=True):
                 answers[place] = tokens
     return answers
 
 
-def _write(model: PreTrainedModel, prompts: Sequence[ReadPrompt], ends: Collection[int], most: int) -> list[list[int]]:
+def _write_group(
+    model: PreTrainedModel, prompts: Sequence[ReadPrompt], ends: Collection[int], most: int
+) -> list[list[int]]:
     torch = import_torch()
-    cache, length = _join(prompts), prompts[0].length
+    cache, length = _join_caches(prompts), prompts[0].length
     written = [[prompt.first] for prompt in prompts]
     while any(tokens[-1] not in ends for tokens in written) and len(written[0]) < most:
         ids = torch.tensor([tokens[-1:] for tokens in written], device=model.device)
@@ -78,7 +80,7 @@ def _write(model: PreTrainedModel, prompts: Sequence[ReadPrompt], ends: Collecti
     return [_until_end(tokens, ends) for tokens in written]
 
 
-def _join(prompts: Sequence[ReadPrompt]) -> object:
+def _join_caches(prompts: Sequence[ReadPrompt]) -> object:
     """Return one cache of the rows of several."""
     torch = import_torch()
     joined = copy.deepcopy(prompts[0].cache)

@@ -41,7 +41,7 @@ class Reader(Protocol):
     source: str
     model: Any
     processor: Any
-    #: Precedes a caption whose likelihood is measured; None where none can be.
+    #: Precedes a caption whose likelihood is measured; None if none can be.
     describe_prompt: Prompt | None
     #: Prompts of the tasks that the model was trained for.
     tasks: Mapping[Task, Prompt]
@@ -50,7 +50,7 @@ class Reader(Protocol):
 
     @property
     def method(self) -> str:
-        """How the numbers come about, where it is not how they first did: part of the fingerprint; may be empty."""
+        """A later method than the first, part of the fingerprint; empty for the first."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class Reader(Protocol):
 def fit(
     source: str, tokenizer: PreTrainedTokenizerBase, context: int, text: str, tokenize: Callable[[str], tuple[T, int]]
 ) -> tuple[T, bool]:
-    """Tokenize a text, which loses its end where it exceeds the context; return its tokens and whether it did.
+    """Tokenize a text, which loses its end if it exceeds the context; return its tokens and whether it did.
 
     Args:
         source: of the model, for the error.
@@ -89,10 +89,10 @@ def fit(
             return tokens, short != text
         if not short:
             raise too_long(source, needed, context)
-        short = _shorten(tokenizer, short, needed - context)
+        short = _shorten_text(tokenizer, short, needed - context)
 
 
-def _shorten(tokenizer: PreTrainedTokenizerBase, text: str, excess: int) -> str:
+def _shorten_text(tokenizer: PreTrainedTokenizerBase, text: str, excess: int) -> str:
     """Return a text without its last `excess` tokens, or an empty one."""
     ids = tokenizer(text, add_special_tokens=False).input_ids
     shorter = str(tokenizer.decode(ids[: max(0, len(ids) - excess)], skip_special_tokens=True)).rstrip()

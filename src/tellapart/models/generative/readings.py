@@ -130,7 +130,7 @@ class Generative:
         resized = _resized_size(self._reader.processor.image_processor, pixels) if convention == "pixels" else None
         return parse_box(answer, convention, (width, height), resized)
 
-    def _read(self, images: Sequence[Pixels], texts: Sequence[str], *asks: Ask) -> NDArray[np.float64]:
+    def _read_answers(self, images: Sequence[Pixels], texts: Sequence[str], *asks: Ask) -> NDArray[np.float64]:
         """Return log P of the answer to each question about image and text `k`, and its tokens: `(n, asks, 2)`."""
         values = np.zeros((len(texts), len(asks), 2), np.float64)
         for own in positions_by_key(map(pixel_hash, images)).values():  # image by image: each is read once
@@ -144,7 +144,7 @@ class YesProbability(Generative):
 
     The plain probability, as VQAScore has it: all other answers ("No", "The", ...) share the rest.
     With `over_no` it is P("Yes") / (P("Yes") + P("No")), for which 1/2 is the border of yes and no. With `with_end` it
-    is exp of the mean over the tokens of "Yes" and the end after them: VQAScore's code scores so where a tokenizer ends
+    is exp of the mean over the tokens of "Yes" and the end after them: VQAScore's code scores so if a tokenizer ends
     each text, as T5's does, and then sqrt(P("Yes") P(end | "Yes")) is the published number.
 
     Source: VQAScore (Lin et al. 2024), section 3.
@@ -164,11 +164,11 @@ class YesProbability(Generative):
             ModelError: an image and the question do not fit the context.
         """
 
-        def saying(word: str) -> Ask:
+        def ask_for_word(word: str) -> Ask:
             return lambda text: PromptedAnswer(self.prompt.fill(text=text), word, ends=self.with_end)
 
         words = ("Yes", "No") if self.over_no else ("Yes",)
-        read = self._read(images, texts, *map(saying, words))
+        read = self._read_answers(images, texts, *map(ask_for_word, words))
         logs = read[:, :, 0] / read[:, :, 1] if self.with_end else read[:, :, 0]
         if self.over_no:
             logs -= np.logaddexp(logs[:, :1], logs[:, 1:])
@@ -179,7 +179,7 @@ class CaptionLikelihood(Generative):
     """A pair's score is log P(text and its end | image), in nats: the sum over its tokens, or the mean.
 
     The end of the text counts: without it a caption could never score below one that goes on after it. The sum favours
-    short captions, the mean forgets how surprising a caption is as a whole; captions of one pair are nearly of one
+    short captions, the mean forgets how surprising all of a caption is; captions of one pair are nearly of one
     length.
 
     Source: VisualGPTScore (Lin et al. 2023), section 3; CapPa in BiVLC.
@@ -203,7 +203,7 @@ class CaptionLikelihood(Generative):
         def ask(text: str) -> PromptedAnswer:
             return PromptedAnswer(self.prompt.text, text, ends=True)
 
-        read = self._read(images, texts, ask)[:, 0]
+        read = self._read_answers(images, texts, ask)[:, 0]
         return (read[:, 0] / read[:, 1] if self.mean else read[:, 0]).astype(np.float32)
 
 

@@ -101,9 +101,9 @@ def _plain_architecture(model_type: str) -> str:
 class HuggingFaceDual:
     """A dual encoder of transformers; a score is the cosine of image and text.
 
-    Images are prepared by the model's processor, in Pillow; texts by its own tokenizer, cut to the context. Where
+    Images are prepared by the model's processor, in Pillow; texts by its tokenizer, cut to the context. Where
     an image has several vectors (BLIP-2's queries), its score is the largest of their cosines. Every forward has one of
-    a few fixed shapes, whatever is asked: on one device a vector depends on its own image or text alone, bit for bit on
+    a few fixed shapes: on one device a vector depends on its own image or text alone, bit for bit on
     a CPU.
 
     Attributes:
@@ -163,7 +163,11 @@ class HuggingFaceDual:
             ModelError: the tower fails, or returns a vector without direction.
         """
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return self._encode(self._towers.image, prepared, _stack) if prepared else np.zeros((0, 0), np.float32)
+        return (
+            self._encode_samples(self._towers.image, prepared, _stack_images)
+            if prepared
+            else np.zeros((0, 0), np.float32)
+        )
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`.
@@ -176,7 +180,7 @@ class HuggingFaceDual:
         rows: dict[int, NDArray[np.float32]] = {}
         for length, positions in positions_by_key(lengths).items():
             tokenize = partial(self._texts.tokens, length=length)
-            vectors = self._encode(self._towers.text, [texts[position] for position in positions], tokenize)
+            vectors = self._encode_samples(self._towers.text, [texts[position] for position in positions], tokenize)
             rows |= zip(positions, vectors, strict=True)
         return np.stack([rows[position] for position in range(len(texts))]) if rows else np.zeros((0, 0), np.float32)
 
@@ -221,11 +225,13 @@ class HuggingFaceDual:
         self.similarity(vectors["image"], vectors["text"])
         alone = {"image": [self.encode_images([image])[0] for image in images]}
         alone["text"] = [self.encode_texts([text])[0] for text in _TEXTS]
-        moved = {f"batching moves {side} vectors": _distance(vectors[side], alone[side]) for side in vectors}
+        moved = {f"batching moves {side} vectors": _largest_difference(vectors[side], alone[side]) for side in vectors}
         turned = {"image": self.encode_images(images[::-1])[::-1], "text": self.encode_texts(_TEXTS[::-1])[::-1]}
-        moved |= {f"the order moves {side} vectors": _distance(vectors[side], turned[side]) for side in vectors}
+        moved |= {
+            f"the order moves {side} vectors": _largest_difference(vectors[side], turned[side]) for side in vectors
+        }
         self._texts = TokenReader(own.tokenizer, own.length, whole=True)
-        padding = _distance(vectors["text"], self.encode_texts(_TEXTS))
+        padding = _largest_difference(vectors["text"], self.encode_texts(_TEXTS))
         self.truncated = 0
         if padding <= noise or not pads_whole:
             self._texts = own
@@ -237,7 +243,9 @@ class HuggingFaceDual:
                     "model of another kind can be measured through tellapart.score"
                 )
 
-    def _encode(self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]) -> Vectors:
+    def _encode_samples(
+        self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]
+    ) -> Vectors:
         parts = []
         for batch, real in fixed_batches(samples, self._size):
             inputs = {name: move(tensor, self._where) for name, tensor in collate(batch).items()}
@@ -249,10 +257,10 @@ class HuggingFaceDual:
         return normalise(rows.reshape(-1, rows.shape[-1]), self.name).reshape(len(samples), -1)
 
 
-def _distance(vectors: Vectors, others: Sequence[NDArray[np.float32]] | Vectors) -> float:
+def _largest_difference(vectors: Vectors, others: Sequence[NDArray[np.float32]] | Vectors) -> float:
     return float(np.abs(vectors - np.asarray(others)).max())
 
 
-def _stack(images: Sequence[Prepared]) -> Prepared:
+def _stack_images(images: Sequence[Prepared]) -> Prepared:
     torch = import_torch()
     return {name: torch.stack([image[name] for image in images]) for name in images[0]}

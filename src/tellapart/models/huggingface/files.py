@@ -147,7 +147,7 @@ def load_weights(
     kind = getattr(import_transformers(), architecture) if isinstance(architecture, str) else architecture
     with loading(source, f"cannot be loaded as {kind.__name__}", _WEIGHTS):
         model, report = kind.from_pretrained(
-            _expand(source),
+            _expand_source(source),
             config=config,
             dtype=runtime.torch_dtype,
             output_loading_info=True,
@@ -180,7 +180,7 @@ def load_weights(
 def load_processor(source: str) -> ProcessorMixin:
     """Load tokenizer and image processor; images are processed by Pillow, whether torchvision is there or not.
 
-    transformers has two processors of images, and takes torchvision's where that is installed; their pixels differ.
+    transformers has two processors of images, and takes torchvision's if that is installed; their pixels differ.
     Pillow's resizing is the one that the models' authors trained with, and the one that is available everywhere. The
     library cannot be asked for all of it: for videos some processors have torchvision's alone.
 
@@ -188,7 +188,7 @@ def load_processor(source: str) -> ProcessorMixin:
         ModelError: one of them is missing or damaged.
         MissingDependencyError: transformers is not installed.
     """
-    library, path = import_transformers(), _expand(source)
+    library, path = import_transformers(), _expand_source(source)
     with loading(source, "has no processor that can be read", _PROCESSOR):
         processor = library.AutoProcessor.from_pretrained(path, trust_remote_code=False)
         images = library.AutoImageProcessor.from_pretrained(path, backend="pil", trust_remote_code=False)
@@ -208,7 +208,7 @@ def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> PreTrainedToken
     """
     auto = import_transformers().AutoTokenizer
     with loading(source, "has no tokenizer that can be read", f"copy its files from {original}"):
-        tokenizer = auto.from_pretrained(_expand(source), trust_remote_code=False)
+        tokenizer = auto.from_pretrained(_expand_source(source), trust_remote_code=False)
     _check_vocabulary(source, tokenizer, original)
     return tokenizer
 
@@ -216,7 +216,7 @@ def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> PreTrainedToken
 def _check_vocabulary(source: str, tokenizer: PreTrainedTokenizerBase, original: str = _ORIGINAL) -> None:
     # Without its files the library makes a tokenizer all the same, of a handful of special tokens.
     names = [name for key, name in type(tokenizer).vocab_files_names.items() if key != "tokenizer_file"]
-    if not (_has(source, "tokenizer.json") or (names and all(_has(source, name) for name in names))):
+    if not (_has_file(source, "tokenizer.json") or (names and all(_has_file(source, name) for name in names))):
         expected = f"tokenizer.json, or {' with '.join(names)}" if names else "tokenizer.json"
         raise ModelError(f"{source} has no vocabulary: expected {expected}; copy it from {original}")
 
@@ -225,7 +225,7 @@ def processor_facts(processor: ProcessorMixin) -> str:
     """Describe the preparation of images and texts, for a fingerprint: the same wherever the files lie."""
     images = processor.image_processor
     facts = {
-        "images": {"kind": type(images).__name__} | _strip(images.to_dict()),
+        "images": {"kind": type(images).__name__} | _strip_settings(images.to_dict()),
         "texts": _text_facts(processor.tokenizer),
     }
     return json.dumps(facts, sort_keys=True, ensure_ascii=False, default=str)
@@ -242,37 +242,37 @@ def _text_facts(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
         "inputs": list(tokenizer.model_input_names),
         "side": tokenizer.padding_side,
         "special": {key: str(value) for key, value in tokenizer.special_tokens_map.items()},
-        "vocabulary": _vocabulary(tokenizer),
+        "vocabulary": _tokenizer_core(tokenizer),
     }
 
 
 def config_facts(config: PreTrainedConfig) -> str:
     """Describe a model's configuration, for a fingerprint: much of it (activations, token ids) is in no weight."""
-    return json.dumps(_strip(config.to_dict()), sort_keys=True, default=str)
+    return json.dumps(_strip_settings(config.to_dict()), sort_keys=True, default=str)
 
 
-def _vocabulary(tokenizer: PreTrainedTokenizerBase) -> object:
+def _tokenizer_core(tokenizer: PreTrainedTokenizerBase) -> object:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         # Padding and truncation are as the last call left them.
-        return _without(json.loads(backend.to_str()), {"padding", "truncation"})
+        return _without_keys(json.loads(backend.to_str()), {"padding", "truncation"})
     model = tokenizer.sp_model.serialized_model_proto()
     options = {key: value for key, value in vars(tokenizer).items() if isinstance(value, bool)}
     return {"sentencepiece": model.hex(), "options": options}
 
 
-def _strip(settings: Mapping[str, object]) -> dict[str, object]:
+def _strip_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Return settings without those of their file and of the library that wrote them."""
-    return {key: _without(value, _INCIDENTAL) for key, value in settings.items() if key not in _INCIDENTAL}
+    return {key: _without_keys(value, _INCIDENTAL) for key, value in settings.items() if key not in _INCIDENTAL}
 
 
-def _without(value: object, keys: set[str]) -> object:
+def _without_keys(value: object, keys: set[str]) -> object:
     if isinstance(value, Mapping):
-        return {key: _without(item, keys) for key, item in value.items() if key not in keys}
-    return [_without(item, keys) for item in value] if isinstance(value, list) else value
+        return {key: _without_keys(item, keys) for key, item in value.items() if key not in keys}
+    return [_without_keys(item, keys) for item in value] if isinstance(value, list) else value
 
 
-def _expand(source: str) -> str:
+def _expand_source(source: str) -> str:
     """Return the path of a folder, with `~` expanded, or else the hub id; of an adapter, its base's."""
     source = base_of(source)
     folder = Path(source).expanduser()
@@ -301,7 +301,7 @@ def find_file(source: str, name: str, *, library: str = "transformers") -> Path:
     return fetch_file(f"{source} (no such folder here)", source, [name], library=library, instead="the model's folder")
 
 
-def _has(source: str, name: str) -> bool:
+def _has_file(source: str, name: str) -> bool:
     folder = Path(source := base_of(source)).expanduser()
     if folder.is_dir():
         return (folder / name).is_file()

@@ -41,7 +41,7 @@ def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
         ModelError: when called: the image processor does not take a picture of that shape.
     """
 
-    def inputs(pixels: Pixels) -> Prepared:
+    def prepare_pixels(pixels: Pixels) -> Prepared:
         from PIL import Image
 
         # Not an array: of one with three rows the processor cannot know which axis holds the colours.
@@ -53,7 +53,7 @@ def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
             raise ModelError(f"{name}: {kind} fails on {width} x {height} pixels: {first_sentence(error)}") from error
         return {key: outputs[key][0] for key in _INPUTS if key in outputs}
 
-    return inputs
+    return prepare_pixels
 
 
 def check_images(name: str, config: PreTrainedConfig, inputs: ImageInputs) -> None:

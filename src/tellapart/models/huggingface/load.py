@@ -50,7 +50,7 @@ _ANSWERS = ("vqa_end", "vqa", "yes_no", "likelihood", "mean_likelihood")
 
 _DUAL_TYPES = dict.fromkeys(towers.model_type for towers in TOWERS.values())
 
-#: `model_type` -> reading -> its loader. The first reading is the default where the architecture names no other.
+#: `model_type` -> reading -> its loader. The first reading is the default unless the architecture names another.
 FAMILIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         model_type: (dict(DUAL) if model_type in _DUAL_TYPES else {})
@@ -94,7 +94,7 @@ def load(name: str, options: ModelOptions) -> Model:
         return declaration.load(f"{prefix}{source}", options)
     options.refuse_native(name)
     readings = readings_of(config, source)
-    reading = options.reading or _default(config, readings)
+    reading = options.reading or _default_reading(config, readings)
     if reading not in readings:
         raise ModelError(
             f"{source}: a model of type {config['model_type']!r} has no reading {reading!r}; it has "
@@ -103,8 +103,8 @@ def load(name: str, options: ModelOptions) -> Model:
     return cast("Model", import_target(readings[reading])(source, replace(options, reading=reading)))
 
 
-def _files(name: str) -> list[Path] | None:
-    """Return the files of a folder and, of an adapter, of its base; None where some may lie elsewhere."""
+def _model_files(name: str) -> list[Path] | None:
+    """Return the files of a folder and, of an adapter, of its base; None if some may lie elsewhere."""
     folder = name.removeprefix("hf:")
     base = base_of(folder)
     parts = [files_below(part) for part in dict.fromkeys((folder, base))]
@@ -126,7 +126,7 @@ def _prefix_of(config: Mapping[str, Any]) -> tuple[str, ModelPrefix] | None:
 HF = ModelPrefix(
     {"hf:PATH or ORG/REPO": "a model of transformers, for example openai/clip-vit-base-patch32; hf: may be left out"},
     load,
-    files=_files,
+    files=_model_files,
     native=True,  # a folder may hold a model that was converted from its authors' file
 )
 
@@ -157,7 +157,7 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     )
 
 
-def _default(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:
+def _default_reading(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:
     architecture = next(iter(config.get("architectures") or ()), "")
     if architecture in {"BlipForConditionalGeneration", "Florence2ForConditionalGeneration"}:
         return "likelihood"  # they write captions and were never taught to answer

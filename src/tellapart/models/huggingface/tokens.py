@@ -44,16 +44,16 @@ class TokenReader:
         """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end."""
         if not texts:
             return [], []
-        own = [len(tokens) for tokens in self.tokenizer(self._read(texts), verbose=False)["input_ids"]]
+        own = [len(tokens) for tokens in self.tokenizer(self._clean_texts(texts), verbose=False)["input_ids"]]
         padded = [self.length if self._whole else bucket(max(length, 1), self.length) for length in own]
         return padded, [length > self.length for length in own]
 
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
         """Tokenise texts to tensors of `length` tokens, named as the tokenizer names them."""
         options = {"padding": "max_length", "truncation": True, "max_length": length, "return_tensors": "pt"}
-        return dict(self.tokenizer(self._read(texts), **options, verbose=False))
+        return dict(self.tokenizer(self._clean_texts(texts), **options, verbose=False))
 
-    def _read(self, texts: Sequence[str]) -> list[str]:
+    def _clean_texts(self, texts: Sequence[str]) -> list[str]:
         return [self._clean(text) for text in texts]
 
 
@@ -66,7 +66,7 @@ def leave_out_end(tokenizer: PreTrainedTokenizerBase) -> None:
     backend, first = getattr(tokenizer, "backend_tokenizer", None), tokenizer.cls_token
     if backend is None or first is None:
         raise ModelError(
-            f"a {type(tokenizer).__name__} cannot be told to leave out a text's last token; put a tokenizer.json of "
+            f"a {type(tokenizer).__name__} cannot leave out a text's last token; put a tokenizer.json of "
             "BERT beside the model's file"
         )
     processors = require("tokenizers.processors", extra="models")

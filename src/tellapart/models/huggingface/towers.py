@@ -37,7 +37,7 @@ class Towers:
         pools_at_end: a text's vector is read at its end-of-text token.
         whole: texts are padded to the full context, as the tower was trained; else padding changes nothing (it is
             masked, or comes after a causal tower's end of text), and texts are padded to a bucket of their length.
-        limit: of tokens, where the library's processor names one that is below the tower's positions.
+        limit: of tokens, if the library's processor names one that is below the tower's positions.
         padded_positions: positions are counted from behind the padding's id (RoBERTa), so that many fewer can be used.
         unused: heads of other readings, which a checkpoint may hold, too.
         tested: compared with the library's forward pass; another model is tested when it loads.
@@ -129,7 +129,7 @@ _LONGEST = 2**16
 #: OpenAI's configurations name this as the end of the text; transformers then takes the highest token of a text.
 _LEGACY_END = 2
 
-#: Architecture (a class of transformers) -> its towers, where they need more than `get_image_features` and
+#: Architecture (a class of transformers) -> its towers, if they need more than `get_image_features` and
 #: `get_text_features` on texts of any padding.
 TOWERS: Mapping[str, Towers] = MappingProxyType(
     {

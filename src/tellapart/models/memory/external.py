@@ -5,7 +5,7 @@
   those of `tellapart export`, are ignored.
 - `.jsonl`: one `{"label": "0_c1_i0", "score": 29.97}` a line: item 0, text (caption) 1, image 0. The item's id may hold
   underscores itself; a label is read from its end. Other keys are ignored.
-- `.npy`: one array without ids, so in the benchmark's own order: numbers `(item, image, text)`, or one number a pair.
+- `.npy`: one array without ids, so in the benchmark's order: numbers `(item, image, text)`, or one number a pair.
   Pairs stand as in the annotation file if that lists pairs (EqBen's flat list, for which its official template writes
   such a file), else as `tellapart export` lists them.
 
@@ -39,7 +39,7 @@ __all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round
 _COLUMNS = ["id", "image", "text", "score"]
 _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re.ASCII)
 
-#: What is written as a number: Python's `float` takes `1_0` and the digits of every script, too.
+#: The form of a number: Python's `float` takes `1_0` and the digits of every script, too.
 _NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
 _SUFFIXES = (".npz", ".csv", ".jsonl")  # that are written; a plain array is only read
 
@@ -49,7 +49,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawScores:
-    """Scores in the file's own precision, float64 `(item, image, text)`; and their kind, if the file says it."""
+    """Scores in the file's precision, float64 `(item, image, text)`; and their kind, if the file has it."""
 
     values: NDArray[np.float64]
     kind: ScoreKind | None
@@ -102,7 +102,7 @@ def round_scores(raw: RawScores, path: Path | str, *, ids: Sequence[str], kind: 
 def read_raw_scores(
     path: Path | str, *, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None = None
 ) -> RawScores:
-    """Read scores as `read_scores` does, in the file's own precision.
+    """Read scores as `read_scores` does, in the file's precision.
 
     Args:
         path: this and the next two as for `read_scores`.
@@ -157,12 +157,14 @@ class _Table:
 
     def complete(self) -> NDArray[np.float64]:
         images, texts = self.shape
-        _refuse(self.path, self.unknown, f"are of no item of this benchmark ({images} images by {texts} texts each)")
-        _refuse(self.path, self.not_finite, "are not finite in float32")
-        _refuse(self.path, self.repeated, "occur twice in the file")
+        _refuse_names(
+            self.path, self.unknown, f"are of no item of this benchmark ({images} images by {texts} texts each)"
+        )
+        _refuse_names(self.path, self.not_finite, "are not finite in float32")
+        _refuse_names(self.path, self.repeated, "occur twice in the file")
         values = np.array(self.values).reshape(len(self.ids), images, texts)
         missing = [f"{self.ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(values))]
-        _refuse(self.path, missing, "are missing", total=values.size)
+        _refuse_names(self.path, missing, "are missing", total=values.size)
         return values
 
 
@@ -170,7 +172,7 @@ def _name_row(line: int, item: str, image: int, text: int) -> str:
     return f"{item}_c{text}_i{image} (line {line})"
 
 
-def _refuse(path: Path, names: Sequence[str], how: str, *, total: int | None = None) -> None:
+def _refuse_names(path: Path, names: Sequence[str], how: str, *, total: int | None = None) -> None:
     if names:
         of = "" if total is None else f" of {total}"
         raise ScoreError(f"{path}: {len(names)}{of} scores {how}: {join_names(names)}")
@@ -186,7 +188,13 @@ def _jsonl_rows(path: Path, text: str) -> Iterator[_Row]:
         label = _LABEL.fullmatch(record["label"]) if isinstance(record["label"], str) else None
         if label is None:
             raise ScoreError(f"{path}:{line}: field 'label': expected ID_c0_i0; got {quote(record['label'])}")
-        yield line, label["id"], _index(label["image"]), _index(label["text"]), _number(path, line, record["score"])
+        yield (
+            line,
+            label["id"],
+            _read_index(label["image"]),
+            _read_index(label["text"]),
+            _read_number(path, line, record["score"]),
+        )
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[_Row]:
@@ -204,16 +212,22 @@ def _csv_rows(path: Path, text: str) -> Iterator[_Row]:
             for name, value in (("image", image), ("text", column)):
                 if not (value.isdecimal() and value.isascii()):
                     raise ScoreError(f"{path}:{reader.line_num}: field {name!r}: expected 0, 1...; got {quote(value)}")
-            yield reader.line_num, item, _index(image), _index(column), _number(path, reader.line_num, score)
+            yield (
+                reader.line_num,
+                item,
+                _read_index(image),
+                _read_index(column),
+                _read_number(path, reader.line_num, score),
+            )
     except csv.Error as error:
         raise ScoreError(f"{path}:{reader.line_num}: is not CSV: {error}") from error
 
 
-def _index(digits: str) -> int:
+def _read_index(digits: str) -> int:
     return int(digits) if len(digits) < 10 else 10**9  # beyond any item, and not slow to read
 
 
-def _number(path: Path, line: int, value: object) -> float:
+def _read_number(path: Path, line: int, value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str) and _NUMBER.fullmatch(value):
@@ -236,13 +250,13 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
     listed: list[str] = names.tolist()
     position, known = {name: k for k, name in enumerate(listed)}, set(ids)
     repeated = [name for k, name in enumerate(listed) if position[name] != k]
-    _refuse(path, repeated, "are of items that occur twice in the file")
-    _refuse(path, [name for name in listed if name not in known], "are of no item of this benchmark")
-    _refuse(path, [item for item in ids if item not in position], "are missing", total=len(ids))
+    _refuse_names(path, repeated, "are of items that occur twice in the file")
+    _refuse_names(path, [name for name in listed if name not in known], "are of no item of this benchmark")
+    _refuse_names(path, [item for item in ids if item not in position], "are missing", total=len(ids))
     exact = values.astype(np.float64)[[position[item] for item in ids]]
     finite = (np.abs(exact) <= _LARGEST).all(axis=(1, 2))
-    _refuse(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], "are not finite in float32")
-    return RawScores(exact, _kind(path, arrays.get("kind")))
+    _refuse_names(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], "are not finite in float32")
+    return RawScores(exact, _read_kind(path, arrays.get("kind")))
 
 
 def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None) -> RawScores:
@@ -257,11 +271,11 @@ def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDAr
     by_row = rows is not None and array.shape != whole
     values = array.astype(np.float64).reshape(-1)[rows] if by_row else array.astype(np.float64).reshape(whole)
     bad = np.argwhere(~(np.abs(values) <= _LARGEST)).tolist()
-    _refuse(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], "are not finite in float32")
+    _refuse_names(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], "are not finite in float32")
     return RawScores(values, None)
 
 
-def _kind(path: Path, array: NDArray[Any] | None) -> ScoreKind | None:
+def _read_kind(path: Path, array: NDArray[Any] | None) -> ScoreKind | None:
     if array is None:
         return None
     if array.shape != () or array.dtype.kind != "U" or str(array) not in get_args(ScoreKind):
@@ -291,7 +305,7 @@ def write_scores(scores: Scores, path: Path | str) -> None:
         raise ScoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _rows(scores: Scores) -> Iterator[tuple[str, int, int, float]]:
+def _list_rows(scores: Scores) -> Iterator[tuple[str, int, int, float]]:
     # float() of a float32 is exact, and its repr reads back to the same number.
     for item, matrix in zip(scores.ids, scores.values, strict=True):
         for (image, text), number in np.ndenumerate(matrix):
@@ -308,13 +322,13 @@ def _csv_bytes(scores: Scores) -> bytes:
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)  # lines end in CR LF (RFC 4180); with LF alone, a CR in an id is not quoted
     writer.writerow(_COLUMNS)
-    writer.writerows((item, image, text, repr(number)) for item, image, text, number in _rows(scores))
+    writer.writerows((item, image, text, repr(number)) for item, image, text, number in _list_rows(scores))
     return stream.getvalue().encode()
 
 
 def _jsonl_bytes(scores: Scores) -> bytes:
     lines = (
         json.dumps({"label": f"{item}_c{text}_i{image}", "score": number})
-        for item, image, text, number in _rows(scores)
+        for item, image, text, number in _list_rows(scores)
     )
     return "".join(f"{line}\n" for line in lines).encode()

@@ -1,6 +1,6 @@
-"""Models that are plain Python: a function of an image and a text, or an object that says less than a protocol asks.
+"""Models that are plain Python: a function of an image and a text, or an object that has less than a protocol asks.
 
-What says nothing of its identity gets the hash of its source, and is never kept in the store: the source does not say
+A model without an identity gets the hash of its source, and is never kept in the store: the source does not tell
 which weights it reads.
 """
 
@@ -61,7 +61,7 @@ ModelGiven: TypeAlias = (
     | _Writes
 )
 
-#: Methods by which an object is a model; which of them belong together is what the protocols say.
+#: Methods by which an object is a model; the protocols group them.
 _METHODS = (
     "encode_images", "encode_texts", "similarity", "similarities", "score_pairs", "score_matrix", "score_texts",
     "log_likelihoods", "score_item", "prepare_image", "answer", "answers",
@@ -69,7 +69,7 @@ _METHODS = (
 
 
 def is_stored(model: object) -> bool:
-    """Return whether the store may keep what a model computes, for later runs; not of one without a fingerprint.
+    """Return whether the store may keep a model's numbers for later runs; not of one without a fingerprint.
 
     >>> from tellapart.models.reference import Oracle
     >>> is_stored(Oracle())
@@ -83,14 +83,14 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
 
     An object of a protocol in `models/protocols.py` is returned as it is. One that has the methods alone gets a name,
     the kind `similarity` and the hash of its source for a fingerprint; so does a function `(image, text) -> number`, or
-    `(images, texts) -> matrix` where `batched` says so, whose images are PIL's.
+    `(images, texts) -> matrix` if it is `batched`, whose images are PIL's.
 
     Args:
         thing: the object, its class (called without arguments), or the function.
-        name: what results call it; its own name if not given.
+        name: its name in results; that of the object if not given.
         file: the file that defines it, whose content becomes a part of its fingerprint.
         batched: whether a function takes all images and all texts of an item at once, and returns their matrix; what
-            its attribute `batched` says if None.
+            its attribute `batched` if None.
 
     Raises:
         ModelError: it is neither.
@@ -103,23 +103,24 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
     ('length', 'similarity', array([4.], dtype=float32))
     """
     if inspect.isclass(thing):
-        if missing := _arguments(thing):
+        if missing := _required_arguments(thing):
             raise ModelError(f"{thing.__name__} is a class that needs {', '.join(missing)}; give an object of it")
         thing = thing()
     if isinstance(thing, Model) and file is None and not batched:
         return thing
     if any(callable(getattr(thing, method, None)) for method in _METHODS):
-        return _Named(thing, *_identify(thing, name, file))
+        return _Named(thing, *_identify_model(thing, name, file))
     if not callable(thing) or _is_module(thing):
-        raise ModelError(_refusal(thing))
-    identity = _identify(thing, name, file)
+        raise ModelError(_explain_refusal(thing))
+    identity = _identify_model(thing, name, file)
     if batched if batched is not None else getattr(thing, "batched", False):
         return MatrixFunction(thing, *identity)
     return FunctionScorer(thing, *identity)
 
 
 class _Identity:
-    """The name, fingerprint and kind of a model that does not bring them all; `stored` is false of one without its own.
+    """The name, fingerprint and kind of a model that lacks some of them; `stored` is false without a fingerprint of the
+    model.
 
     Attributes:
         file: the file that defines it, if the user named one.
@@ -142,9 +143,9 @@ class FunctionScorer(_Identity):
         Raises:
             ModelError: the function returned something else than one number.
         """
-        pictures = {id(image): _picture(image) for image in images}
+        pictures = {id(image): _to_picture(image) for image in images}
         scores = [self._function(pictures[id(image)], text) for image, text in zip(images, texts, strict=True)]
-        return np.array([_number(self.name, score) for score in scores], np.float32)
+        return np.array([_to_number(self.name, score) for score in scores], np.float32)
 
 
 class MatrixFunction(_Identity):
@@ -160,7 +161,7 @@ class MatrixFunction(_Identity):
         Raises:
             ModelError: the function returned something else than that matrix.
         """
-        matrix = _array(self._function([_picture(image) for image in images], list(texts)))
+        matrix = _to_array(self._function([_to_picture(image) for image in images], list(texts)))
         if matrix is None or matrix.shape != (len(images), len(texts)):
             shape = "no array of numbers" if matrix is None else f"an array {matrix.shape}"
             raise ModelError(
@@ -171,12 +172,12 @@ class MatrixFunction(_Identity):
 
 
 class _Named(_Identity):
-    """An object with the methods of a protocol, and what it does not say of itself."""
+    """An object with the methods of a protocol, and the facts that it lacks."""
 
     def __init__(self, thing: object, *identity: Any) -> None:
         super().__init__(*identity)
         self._thing = thing
-        # Its own, not looked up when asked for: `isinstance` of a protocol sees what is there alone.
+        # Set here, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
         self.__dict__ |= {name: getattr(thing, name) for name in _METHODS if callable(getattr(thing, name, None))}
 
     def __getattr__(self, name: str) -> Any:
@@ -185,18 +186,18 @@ class _Named(_Identity):
         return getattr(self._thing, name)
 
 
-def _identify(thing: object, name: str, file: Path | None) -> tuple[str, str, ScoreKind, bool, Path | None]:
+def _identify_model(thing: object, name: str, file: Path | None) -> tuple[str, str, ScoreKind, bool, Path | None]:
     """Return name, fingerprint, kind, whether the store may keep it, and its file."""
     kind: ScoreKind = getattr(thing, "kind", "similarity")
     if kind not in get_args(ScoreKind):
         raise ModelError(
-            f"{_name(thing)} says its scores are {quote(kind)}; use one of {', '.join(get_args(ScoreKind))}"
+            f"{_name_of(thing)} says its scores are {quote(kind)}; use one of {', '.join(get_args(ScoreKind))}"
         )
-    name = name or _name(thing)
+    name = name or _name_of(thing)
     own: Any = getattr(thing, "fingerprint", None)
     if own is not None and not (isinstance(own, str) and own):
         raise ModelError(f"{name} has the fingerprint {quote(own)}; it must be a text that names its weights and code")
-    source = _source(thing) if file is None else file.read_text(encoding="utf-8", errors="replace")
+    source = _source_of(thing) if file is None else file.read_text(encoding="utf-8", errors="replace")
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
     if own is None:
         warnings.warn(
@@ -210,14 +211,14 @@ def _identify(thing: object, name: str, file: Path | None) -> tuple[str, str, Sc
     return name, own, kind, True, file
 
 
-def _name(thing: object) -> str:
-    """Return what an object or a function calls itself."""
+def _name_of(thing: object) -> str:
+    """Return the name of an object or a function."""
     inner = thing.func if isinstance(thing, partial) else thing
     own = getattr(inner, "name", None) or getattr(inner, "__name__", None) or type(inner).__name__
     return "function" if own == "<lambda>" else str(own)
 
 
-def _source(thing: object) -> str:
+def _source_of(thing: object) -> str:
     inner = thing.func if isinstance(thing, partial) else thing
     if not (inspect.isroutine(inner) or inspect.isclass(inner)):
         inner = type(inner)
@@ -228,7 +229,7 @@ def _source(thing: object) -> str:
         return repr((inner.__qualname__, None if code is None else (code.co_code, code.co_names)))
 
 
-def _arguments(kind: type) -> list[str]:
+def _required_arguments(kind: type) -> list[str]:
     """List the arguments without which an object of a class cannot be made."""
     try:
         parameters = inspect.signature(kind).parameters.values()
@@ -243,11 +244,11 @@ def _is_module(thing: object) -> bool:
     return any(each.__module__.startswith("torch.nn.") for each in type(thing).__mro__)
 
 
-def _refusal(thing: object) -> str:
+def _explain_refusal(thing: object) -> str:
     kind = type(thing).__name__
     if _is_module(thing):
         return (
-            f"a {kind} takes tensors, and does not say how images and texts become those; name its folder or its id "
+            f"a {kind} takes tensors, and how images and texts become those is unknown; name its folder or its id "
             "(hf:...), or give a function (image, text) -> number that calls it"
         )
     return (
@@ -256,13 +257,13 @@ def _refusal(thing: object) -> str:
     )
 
 
-def _picture(pixels: Pixels) -> Image:
+def _to_picture(pixels: Pixels) -> Image:
     from PIL import Image
 
     return Image.fromarray(pixels)
 
 
-def _array(value: object) -> NDArray[np.float32] | None:
+def _to_array(value: object) -> NDArray[np.float32] | None:
     """Return numbers of any kind, tensors too, as float32; None if they are none."""
     if hasattr(value, "detach"):
         value = value.detach().to("cpu").double().numpy()
@@ -273,8 +274,8 @@ def _array(value: object) -> NDArray[np.float32] | None:
     return array.astype(np.float32) if array.dtype.kind in "fiub" else None
 
 
-def _number(name: str, value: object) -> float:
-    array = _array(value)
+def _to_number(name: str, value: object) -> float:
+    array = _to_array(value)
     if array is None or array.size != 1:
         shape = quote(value) if array is None else f"an array {array.shape}"
         raise ModelError(

@@ -25,12 +25,12 @@ from tellapart.models.vectors import dot_products, normalise
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["ONNX", "OnnxDualEncoder", "preprocess"]
+__all__ = ["ONNX", "OnnxDualEncoder", "preprocess_image"]
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
-def _load(name: str, options: ModelOptions) -> OnnxDualEncoder:
+def _load_encoder(name: str, options: ModelOptions) -> OnnxDualEncoder:
     if options.dtype != "float32" or options.reading not in {None, "itc"}:
         raise ModelError(
             f"{name}: an ONNX model computes in the types of its graphs and has one reading, 'itc'; leave out dtype= "
@@ -39,7 +39,7 @@ def _load(name: str, options: ModelOptions) -> OnnxDualEncoder:
     return OnnxDualEncoder.load(Path(name.removeprefix("onnx:")).expanduser(), device=options.device)
 
 
-ONNX = ModelPrefix({"onnx:PATH": "a folder with config.json, image.onnx, text.onnx and tokenizer.json"}, _load)
+ONNX = ModelPrefix({"onnx:PATH": "a folder with config.json, image.onnx, text.onnx and tokenizer.json"}, _load_encoder)
 
 
 class OnnxDualEncoder:
@@ -50,7 +50,7 @@ class OnnxDualEncoder:
       `attention_mask` of the same type (1 on tokens, 0 on padding); one output `(n, dimensions)`.
     - `tokenizer.json`: of the `tokenizers` library. Texts are cut and padded to `context_length`.
 
-    Vectors are scaled to length one, so a score is the cosine (or a logit, as `config.json` says). Every sample
+    Vectors are scaled to length one, so a score is the cosine (or a logit, by `config.json`). Every sample
     is run by itself, on one thread: kernels may sum in another order for another batch shape or thread count, and
     no number here may change with either. `threads` samples run side by side instead. On a CPU this costs nothing
     (a tiny convolutional network, one core: 0.43 ms an image alone, 0.41 to 1.27 ms in batches of 2 to 64).
@@ -95,10 +95,12 @@ class OnnxDualEncoder:
             ModelError: the graph fails, or its output has the wrong shape, type or no direction.
         """
 
-        def encode(pixels: Pixels) -> Vectors:
-            return self._image.run({"pixel_values": preprocess(pixels, self.config)[None]}, self.config.dimensions)
+        def encode_batch(pixels: Pixels) -> Vectors:
+            return self._image.run(
+                {"pixel_values": preprocess_image(pixels, self.config)[None]}, self.config.dimensions
+            )
 
-        return self._side_by_side(encode, images)
+        return self._side_by_side(encode_batch, images)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`.
@@ -109,28 +111,28 @@ class OnnxDualEncoder:
         encodings = [self._tokenizer.encode(text) for text in texts]
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
-        def encode(encoding: Encoding) -> Vectors:
+        def encode_batch(encoding: Encoding) -> Vectors:
             feed = {"input_ids": np.array([encoding.ids]), "attention_mask": np.array([encoding.attention_mask])}
             return self._text.run(feed, self.config.dimensions)
 
-        return self._side_by_side(encode, encodings)
+        return self._side_by_side(encode_batch, encodings)
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors of length one: float32 `(images, texts)`, cosines or logits as `kind` says."""
+        """Score vectors of length one: float32 `(images, texts)`, cosines or logits, by `kind`."""
         cosines = dot_products(images, texts)
         return cosines * np.float32(self.config.logit_scale) if self.config.kind == "logit" else cosines
 
     similarities = similarity
 
-    def _side_by_side(self, encode: Callable[[Any], Vectors], samples: Sequence[Any]) -> Vectors:
+    def _side_by_side(self, encode_batch: Callable[[Any], Vectors], samples: Sequence[Any]) -> Vectors:
         if not samples:
             return np.zeros((0, self.config.dimensions), np.float32)
         with ThreadPoolExecutor(self._threads) as pool:
-            rows = list(pool.map(encode, samples))
+            rows = list(pool.map(encode_batch, samples))
         return normalise(np.concatenate(rows), self.name)
 
 
-def preprocess(pixels: Pixels, config: OnnxConfig) -> NDArray[np.float32]:
+def preprocess_image(pixels: Pixels, config: OnnxConfig) -> NDArray[np.float32]:
     """Turn RGB uint8 `(height, width, 3)` into the image tensor, float32 `(3, image_size, image_size)`.
 
     Resizes by Pillow's antialiased bicubic filter (the whole picture, or its centre after the shorter side
@@ -160,7 +162,7 @@ _INTEGER: dict[str, np.dtype[Any]] = {"tensor(int64)": np.dtype(np.int64), "tens
 
 
 class _Graph:
-    """One ONNX graph: its session, and what its inputs want."""
+    """One ONNX graph: its session, and the names and shapes of its inputs."""
 
     def __init__(self, folder: ModelFolder, file: str, device: str) -> None:
         onnxruntime = import_onnxruntime()
@@ -178,13 +180,13 @@ class _Graph:
         self.path = folder.path / file
         try:
             provider: Any = _PROVIDERS[device]
-            if device == "cuda":  # under torchrun every rank has its own GPU
+            if device == "cuda":  # under torchrun every rank has a separate GPU
                 # use_tf32: its default rounds float32 to ten bits.
                 provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK", "0")), "use_tf32": 0})
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
         except Exception as error:  # its exceptions share no base class but this one
             raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
-        if _PROVIDERS[device] not in self.session.get_providers():  # it goes on with a CPU; its log alone says so
+        if _PROVIDERS[device] not in self.session.get_providers():  # it goes on with a CPU; its log alone names it
             raise ModelError(
                 f"{self.path}: onnxruntime could not start {_PROVIDERS[device]} and would compute on the CPU; install "
                 "the CUDA and cuDNN that this onnxruntime-gpu was built for, or use device 'cpu'"

@@ -34,9 +34,9 @@ def external_tensors(data: bytes) -> list[str]:
     """Return the names of the tensors whose values an ONNX model keeps in another file.
 
     Raises:
-        ValueError: the bytes are no protocol buffer, hold no graph, or nest too deeply.
+        ValueError: the bytes are not a protocol buffer, hold no graph, or nest too deeply.
     """
-    return [name for _, tensor in _tensors(data) if (name := _external_name(tensor)) is not None]
+    return [name for _, tensor in _list_tensors(data) if (name := _external_name(tensor)) is not None]
 
 
 def weight_count(data: bytes) -> int:
@@ -45,50 +45,50 @@ def weight_count(data: bytes) -> int:
     Raises:
         ValueError: as `external_tensors`.
     """
-    return sum(_weights(tensor) for holder, tensor in _tensors(data) if holder == "graph")
+    return sum(_count_weights(tensor) for holder, tensor in _list_tensors(data) if holder == "graph")
 
 
-def _tensors(data: bytes) -> list[tuple[str, memoryview]]:
+def _list_tensors(data: bytes) -> list[tuple[str, memoryview]]:
     """Return every tensor, after the kind of message that holds it."""
     view = memoryview(data)
-    if not any(number == 7 for number, _ in _fields(view)):
+    if not any(number == 7 for number, _ in _read_fields(view)):
         raise ValueError("it holds no graph")
-    return list(_search(view, "model", 0))
+    return list(_search_message(view, "model", 0))
 
 
-def _search(message: memoryview, kind: str, depth: int) -> Iterator[tuple[str, memoryview]]:
+def _search_message(message: memoryview, kind: str, depth: int) -> Iterator[tuple[str, memoryview]]:
     if depth > _MAX_DEPTH:
         raise ValueError(f"it nests more than {_MAX_DEPTH} messages")
-    for number, value in _fields(message):
+    for number, value in _read_fields(message):
         child = _CHILDREN[kind].get(number)
         if child is None or isinstance(value, int):
             continue
         if child == "tensor":
             yield kind, value
         else:
-            yield from _search(value, child, depth + 1)
+            yield from _search_message(value, child, depth + 1)
 
 
-def _weights(tensor: memoryview) -> int:
+def _count_weights(tensor: memoryview) -> int:
     sides: list[int] = []
-    for number, value in _fields(tensor):
+    for number, value in _read_fields(tensor):
         if number == _TENSOR_TYPE and value in _NO_WEIGHTS:
             return 0
         if number == _TENSOR_DIMS:
-            sides.extend([value] if isinstance(value, int) else _unpack(value))
+            sides.extend([value] if isinstance(value, int) else _unpack_varints(value))
     return prod(sides)
 
 
-def _unpack(values: memoryview) -> Iterator[int]:
+def _unpack_varints(values: memoryview) -> Iterator[int]:
     at = 0
     while at < len(values):
-        value, at = _varint(values, at)
+        value, at = _read_varint(values, at)
         yield value
 
 
 def _external_name(tensor: memoryview) -> str | None:
     name, external = "", False
-    for number, value in _fields(tensor):
+    for number, value in _read_fields(tensor):
         if number == _TENSOR_NAME and not isinstance(value, int):
             name = bytes(value).decode(errors="replace")
         elif number == _TENSOR_EXTERNAL_DATA or (number == _TENSOR_DATA_LOCATION and value == 1):
@@ -96,21 +96,21 @@ def _external_name(tensor: memoryview) -> str | None:
     return name if external else None
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def _read_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yield field number and value: an integer, or the bytes of a string, a packed list or a message."""
     at = 0
     while at < len(message):
         start = at
-        key, at = _varint(message, at)
+        key, at = _read_varint(message, at)
         match key & 7:
             case 0:
-                value, at = _varint(message, at)
+                value, at = _read_varint(message, at)
                 yield key >> 3, value
                 continue
             case 1:
                 size = 8
             case 2:
-                size, at = _varint(message, at)
+                size, at = _read_varint(message, at)
             case 5:
                 size = 4
             case wire:
@@ -121,7 +121,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         at += size
 
 
-def _varint(message: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(message: memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
     while at < len(message) and shift < 70:
         byte = message[at]

@@ -73,7 +73,7 @@ class OnnxConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """The checked contents of a model's folder, read once, so that what was hashed will run.
+    """The checked contents of a model's folder, read once, so that the bytes that run are those that were hashed.
 
     Attributes:
         files: name -> bytes.
@@ -93,16 +93,16 @@ def read_folder(folder: Path) -> ModelFolder:
         ModelError: a file is missing, the configuration is not JSON or not a configuration, a file's hash is not
             the one that it names, or a graph keeps weights in other files.
     """
-    head = _read(folder, CONFIG)
-    config = _parse(folder / CONFIG, head)
-    files = {name: _read(folder, name) for name in FILES}
+    head = _read_file(folder, CONFIG)
+    config = _parse_config(folder / CONFIG, head)
+    files = {name: _read_file(folder, name) for name in FILES}
     digest = hashlib.sha256(f"{PREPROCESSING}\n{hashlib.sha256(head).hexdigest()}\n".encode())
     for name, data in files.items():
         sha256 = hashlib.sha256(data).hexdigest()
         if sha256 != config.sha256[name]:
             raise ModelError(
                 f"{folder / name}: its SHA-256 is {sha256[:12]}..., {CONFIG} says {config.sha256[name][:12]}...; "
-                "the file was changed or is incomplete: fetch the folder again, or export it anew"
+                "the file was changed or is incomplete: fetch the folder again, or export it again"
             )
         if name.endswith(".onnx"):
             _refuse_external_data(folder / name, data)
@@ -110,7 +110,7 @@ def read_folder(folder: Path) -> ModelFolder:
     return ModelFolder(folder, config, files, digest.hexdigest())
 
 
-def _read(folder: Path, name: str) -> bytes:
+def _read_file(folder: Path, name: str) -> bytes:
     path = folder / name
     try:
         return path.read_bytes()
@@ -121,16 +121,16 @@ def _read(folder: Path, name: str) -> bytes:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _parse(path: Path, data: bytes) -> OnnxConfig:
+def _parse_config(path: Path, data: bytes) -> OnnxConfig:
     text = decode_text(data, path, error=ModelError)
-    parse_json(text, path, error=ModelError)  # pydantic's own reader takes a key twice, and names no line
+    parse_json(text, path, error=ModelError)  # pydantic's reader takes a key twice, and names no line
     try:
         return OnnxConfig.model_validate_json(text)
     except ValidationError as error:
-        raise ModelError(f"{path}: {_explain(error)}") from error
+        raise ModelError(f"{path}: {_explain_problem(error)}") from error
 
 
-def _explain(error: ValidationError) -> str:
+def _explain_problem(error: ValidationError) -> str:
     first = Problem.first(error)
     if first.kind != "extra_forbidden":
         return str(first)

@@ -65,7 +65,7 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
     return OpenClipEncoder(name, assemble(source, texts=options.texts), where, config=config)
 
 
-def _preparation(config: Mapping[str, Any]) -> str:
+def _name_preparation(config: Mapping[str, Any]) -> str:
     """Name all that a prepared image depends on; mean and deviation are applied later, a batch at a time."""
     shaping = {key: value for key, value in config.items() if key not in {"mean", "std"}}
     libraries = {name: version(name) for name in ("open_clip_torch", "torchvision", "pillow")}
@@ -136,7 +136,7 @@ class OpenClipEncoder:
         self._shape = type(parts.transform)(shaping)
         self._tokens = Tokens(parts.tokenizer)
         preprocessing = import_open_clip().get_model_preprocess_cfg(parts.model)
-        self.preparation = _preparation(preprocessing)
+        self.preparation = _name_preparation(preprocessing)
         # Of the architecture much (heads, activation) is in no weight.
         facts = (config, preprocessing, self._tokens.facts)
         self.fingerprint = weights_fingerprint(
@@ -180,7 +180,7 @@ class OpenClipEncoder:
             unit = pixels.to(torch.float32).div(255).sub_(self._mean).div_(self._deviation)  # (size, 3, height, width)
             return self._model.encode_image(unit.to(self._runtime.torch_dtype))
 
-        return self._encode(forward, images)
+        return self._encode_batches(forward, images)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`.
@@ -196,7 +196,7 @@ class OpenClipEncoder:
             def forward(batch: list[int], length: int = length) -> Tensor:
                 return self._tower.encode(move(ids[batch, :length], self._runtime))
 
-            vectors[rows] = self._encode(forward, rows)
+            vectors[rows] = self._encode_batches(forward, rows)
         return vectors
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
@@ -205,7 +205,7 @@ class OpenClipEncoder:
 
     similarities = similarity
 
-    def _encode(self, forward: Callable[[list[Any]], Any], samples: Sequence[Any]) -> Vectors:
+    def _encode_batches(self, forward: Callable[[list[Any]], Any], samples: Sequence[Any]) -> Vectors:
         rows = []
         with compute(self.name, self._model):
             for batch, real in fixed_batches(samples, self._size):

@@ -40,11 +40,11 @@ def odd(expected: Shapes, actual: Shapes) -> int:
     >>> odd({"a": (2, 3), "text.b": (4,), "scale": ()}, {"a": (2, 4), "b": (4,), "scale": (1,)})
     1
     """
-    one, other = _plain(expected), _plain(actual)
+    one, other = _plain_names(expected), _plain_names(actual)
     return sum(one.get(name) != other.get(name) for name in one.keys() | other.keys())
 
 
-def _plain(shapes: Shapes) -> dict[str, tuple[int, ...]]:
+def _plain_names(shapes: Shapes) -> dict[str, tuple[int, ...]]:
     """Name tensors as a model without a separate text tower does; a number is one, in a list or not."""
     return {
         name.removeprefix("text."): () if math.prod(shape) == 1 else shape
@@ -67,12 +67,12 @@ def fitting_architectures(shapes: Shapes, like: str = "") -> list[Fit]:
     """
     open_clip = import_open_clip()
     likely = [name for name in open_clip.list_models() if _may_fit(open_clip.get_model_config(name), shapes)]
-    fits = [Fit(name, odd(expected, shapes)) for name in likely if (expected := _expected(name))]
+    fits = [Fit(name, odd(expected, shapes)) for name in likely if (expected := _expected_shapes(name))]
     fits = [fit for fit in fits if fit.odd <= _TOLERANCE * len(shapes)]
-    return sorted(fits, key=lambda fit: (fit.odd, -_similarity(fit.architecture, like), fit.architecture))
+    return sorted(fits, key=lambda fit: (fit.odd, -_name_similarity(fit.architecture, like), fit.architecture))
 
 
-def _similarity(name: str, like: str) -> float:
+def _name_similarity(name: str, like: str) -> float:
     return difflib.SequenceMatcher(None, name.lower(), like.lower()).ratio()
 
 
@@ -90,7 +90,7 @@ def _may_fit(config: Mapping[str, Any], shapes: Shapes) -> bool:
     return shapes.get("visual.conv1.weight") == (vision.get("width", 768), 3, patch, patch)
 
 
-def _expected(architecture: str) -> dict[str, tuple[int, ...]]:
+def _expected_shapes(architecture: str) -> dict[str, tuple[int, ...]]:
     """Return the shapes of an architecture's tensors; none if a library is not installed."""
     torch, open_clip = import_torch(), import_open_clip()
     try:
@@ -99,7 +99,7 @@ def _expected(architecture: str) -> dict[str, tuple[int, ...]]:
             model = open_clip.create_model(
                 architecture, device="meta", load_weights=False, pretrained_image=False, pretrained_text=False
             )
-    except Exception:  # a version of timm without that tower, say: no suggestion is worth an error of its own
+    except Exception:  # for example a version of timm without that tower: no suggestion is worth another error
         return {}
     return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
 

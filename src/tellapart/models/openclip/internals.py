@@ -101,7 +101,7 @@ def internal_name(name: str) -> Any:
     try:
         return getattr(internal_module(module), attribute)
     except AttributeError as gone:
-        raise _without(f"open_clip.{name}") from gone
+        raise _missing_part(f"open_clip.{name}") from gone
 
 
 def internal_module(name: str) -> ModuleType:
@@ -122,7 +122,7 @@ def internal_module(name: str) -> ModuleType:
     except ModuleNotFoundError as gone:
         if gone.name != dotted:  # open_clip has it, and fails in it
             raise
-        raise _without(dotted) from gone
+        raise _missing_part(dotted) from gone
 
 
 def read_attribute(owner: object, name: str) -> Any:
@@ -138,10 +138,10 @@ def read_attribute(owner: object, name: str) -> Any:
     try:
         return getattr(owner, name)
     except AttributeError as gone:
-        raise _without(f"{type(owner).__name__}.{name}") from gone
+        raise _missing_part(f"{type(owner).__name__}.{name}") from gone
 
 
-def _without(name: str) -> MissingDependencyError:
+def _missing_part(name: str) -> MissingDependencyError:
     version = require("open_clip", extra="models").__version__
     return MissingDependencyError(
         f"open_clip_torch {version} has no {name}, which is used here; versions {VERSIONS} have it; run: "

@@ -22,10 +22,10 @@ from tellapart.models.torch.backend import import_torch
 
 __all__ = ["import_open_clip", "import_towers"]
 
-#: What open_clip goes without where it is not installed, as it tells by an ImportError.
+#: The packages that open_clip does without if importing them fails.
 _LATER = ("transformers", "timm")
 
-#: What torchvision imports of the compiler, for a function that asks it for every region of interest.
+#: The parts of the compiler that torchvision imports, for a function that asks it for every region of interest.
 _COMPILER = "torch._dynamo.utils"
 
 _lock = RLock()
@@ -94,7 +94,7 @@ def _call_later() -> None:
                 model = internal_module("model")
                 setattr(model, name, _Late(model, internal_module(module), name))
     except MissingDependencyError:
-        # The next call must not take the half that goes without timm and transformers for the whole.
+        # The next call must not take the half without timm and transformers for a complete import.
         for loaded in [each for each in sys.modules if each.split(".")[0] == "open_clip"]:
             del sys.modules[loaded]
         raise

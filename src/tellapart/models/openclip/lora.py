@@ -57,7 +57,7 @@ def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> di
                 "weights and the LoRA matrices together"
             )
         if half == "A":
-            update = _product(where, weight, merged[weight], (matrix, matrices[pair[half]]), rank)
+            update = _multiply_halves(where, weight, merged[weight], (matrix, matrices[pair[half]]), rank)
             merged[weight] = (merged[weight].double() + scale * update).float()
     return merged
 
@@ -66,7 +66,7 @@ def _read_scale(where: str, config: Path, count: int, first: str) -> tuple[int, 
     """Return the rank and the factor of B A."""
     if not config.is_file():
         raise ModelError(
-            f"{where} holds {count} LoRA matrices, first {first}, and no tensor says their scale, alpha / rank; write "
+            f"{where} holds {count} LoRA matrices, first {first}, and no tensor holds their scale, alpha / rank; write "
             f'{ADAPTER_CONFIG} beside it with its authors\' numbers, for example {{"r": 4, "lora_alpha": 1}}'
         )
     content = load_json(config, error=ModelError)
@@ -85,7 +85,7 @@ def _read_scale(where: str, config: Path, count: int, first: str) -> tuple[int, 
     return rank, float(alpha) / (math.sqrt(rank) if stated.get("use_rslora") else rank)
 
 
-def _product(where: str, name: str, weight: Tensor, halves: tuple[Any, Any], rank: int) -> Tensor:
+def _multiply_halves(where: str, name: str, weight: Tensor, halves: tuple[Any, Any], rank: int) -> Tensor:
     """Return B A in float64, in the shape of its weight."""
     a, b = halves
     side = weight.shape[-1] if weight.ndim == 4 else 1  # of a convolution's kernel: loralib's matrices have rank * side

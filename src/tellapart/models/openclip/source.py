@@ -30,7 +30,7 @@ _PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an open_clip model comes from.
+    """The source of an open_clip model.
 
     Attributes:
         architecture: of `open_clip.create_model`: one of its architectures, or `local-dir:` and a folder.
@@ -61,51 +61,53 @@ def resolve(name: str) -> Source:
       (`open_clip_config.json`, or `params.txt` of open_clip's trainer) or from the name: `ViT-B-32-quickgelu@` or
       `ViT-B-32-gelu@`. If several have it, they must agree.
     - `open_clip:ARCH/TAG@FILE`: the file is a fine-tune of that tag, and shares its activation and preprocessing.
-      Where it is the folder of peft's adapter, the tag's weights are its base; without a tag the base is the checkpoint
+      If it is the folder of peft's adapter, the tag's weights are its base; without a tag the base is the checkpoint
       that adapter_config.json names.
 
     Raises:
         UnknownNameError: no such architecture or tag; the message names the nearest.
-        ModelError: no such file or repository, or nothing says which activation or preprocessing the weights need.
+        ModelError: no such file or repository, or the activation or the preprocessing of the weights is unknown.
         MissingDependencyError: torch or open_clip is not installed.
     """
     import_open_clip()
     if name.startswith(FOLDER):
-        return _folder(name, Path(name.removeprefix(FOLDER)).expanduser())
+        return _resolve_folder(name, Path(name.removeprefix(FOLDER)).expanduser())
     if name.startswith(HUB):
-        return _repository(name, name.removeprefix(HUB))
+        return _resolve_repository(name, name.removeprefix(HUB))
     model, at, file = name.removeprefix(TAG).partition("@")
-    architecture, slash, tag = _split(model)
+    architecture, slash, tag = _split_name(model)
     if at and (adapter := find_adapter(file)) is not None:
-        base = _tagged(name, architecture, tag) if slash else _base_file(name, architecture, adapter)
+        base = _resolve_tag(name, architecture, tag) if slash else _base_file(name, architecture, adapter)
         return replace(base, adapter=adapter)
     if at:
-        return _checkpoint(name, architecture, tag, Path(file).expanduser())
+        return _resolve_checkpoint(name, architecture, tag, Path(file).expanduser())
     if not slash:
-        tags = _tags(architecture)
+        tags = _published_tags(architecture)
         known = f"a tag ({', '.join(list(tags)[:5])}{', ...' if len(tags) > 5 else ''})" if tags else "a file"
         raise ModelError(
             f"{name} names no weights; write {TAG}{architecture}/TAG or {TAG}{architecture}@FILE with {known}"
         )
-    return _tagged(name, architecture, tag)
+    return _resolve_tag(name, architecture, tag)
 
 
-def _tagged(name: str, architecture: str, tag: str) -> Source:
+def _resolve_tag(name: str, architecture: str, tag: str) -> Source:
     published = _published_config(name, architecture, tag)
-    return Source(name, architecture, architecture, _download(name, published), _preprocessing(published))
+    return Source(
+        name, architecture, architecture, _download_weights(name, published), _select_preprocessing(published)
+    )
 
 
 def _base_file(name: str, architecture: str, adapter: PeftAdapter) -> Source:
     base = Path(adapter.base).expanduser()
     if not base.is_file():
         raise ModelError(
-            f"{name}: the base model of the adapter, {adapter.base!r}, is no file; name the weights that it was "
+            f"{name}: the base model of the adapter, {adapter.base!r}, is not a file; name the weights that it was "
             f"trained from: {TAG}{architecture}/TAG@{adapter.folder}"
         )
-    return _checkpoint(name, architecture, "", base)
+    return _resolve_checkpoint(name, architecture, "", base)
 
 
-def _split(name: str) -> tuple[str, str, str]:
+def _split_name(name: str) -> tuple[str, str, str]:
     """Return the architecture, "/" or nothing, and the tag. open_clip takes `ViT-B/32` for `ViT-B-32`."""
     known = import_open_clip().list_models()
     head, slash, tag = name.rpartition("/")
@@ -118,7 +120,7 @@ def _split(name: str) -> tuple[str, str, str]:
     raise UnknownNameError(f"open_clip has no architecture {unknown!r}{nearest(unknown, known)}")
 
 
-def _tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
+def _published_tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
     """Return open_clip's configuration of every published set of weights of an architecture, by tag."""
     open_clip = import_open_clip()
     plain = architecture.removesuffix(_PLAIN)
@@ -127,23 +129,23 @@ def _tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
 
 def _published_config(name: str, architecture: str, tag: str) -> Mapping[str, Any]:
     """Return open_clip's configuration of an architecture's tag, if it fits the architecture's activation."""
-    twin, quick = _twin(architecture), _is_quick(architecture)
-    known, key = _tags(architecture), tag.lower().replace("-", "_")  # as open_clip reads them
+    twin, quick = _find_twin(architecture), _is_quick(architecture)
+    known, key = _published_tags(architecture), tag.lower().replace("-", "_")  # as open_clip reads them
     config = known.get(key)
     fix = f"did you mean {name.replace(architecture, twin, 1)!r}?" if twin else ""
     if config is None:
-        hint = f"; {fix}" if twin and key in _tags(twin) else nearest(tag, known)
+        hint = f"; {fix}" if twin and key in _published_tags(twin) else nearest(tag, known)
         listed = f"; it has {', '.join(known)}" if known and not hint else ""
         raise UnknownNameError(f"open_clip has no weights {tag!r} of {architecture!r}{hint}{listed}")
     if twin and bool(config.get("quick_gelu")) != quick:
         raise ModelError(
-            f"{name}: these weights were trained with {_activation(not quick)}, and {architecture} computes with "
-            f"{_activation(quick)}; {fix}"
+            f"{name}: these weights were trained with {_name_activation(not quick)}, and {architecture} computes with "
+            f"{_name_activation(quick)}; {fix}"
         )
     return config
 
 
-def _twin(architecture: str) -> str | None:
+def _find_twin(architecture: str) -> str | None:
     """Return the same architecture with the other activation, if open_clip has it."""
     known = import_open_clip().list_models()
     base = architecture.removesuffix(_QUICK).removesuffix(_PLAIN)
@@ -156,15 +158,15 @@ def _is_quick(architecture: str) -> bool:
     return bool(config.get("quick_gelu"))
 
 
-def _activation(quick: bool) -> str:
+def _name_activation(quick: bool) -> str:
     return "QuickGELU" if quick else "GELU"
 
 
-def _preprocessing(config: Mapping[str, Any]) -> dict[str, Any]:
+def _select_preprocessing(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: config[key] for key in _PREPROCESSING if key in config}
 
 
-def _checkpoint(name: str, architecture: str, tag: str, file: Path) -> Source:
+def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> Source:
     if not file.is_file():
         raise ModelError(f"{name}: {file} is {'a folder' if file.is_dir() else 'no file'}; name a checkpoint file")
     plain = architecture.removesuffix(_PLAIN)
@@ -173,22 +175,22 @@ def _checkpoint(name: str, architecture: str, tag: str, file: Path) -> Source:
     evidence = {} if beside is None else {CONFIG: bool(beside["model_cfg"].get("quick_gelu"))}
     if (trained := _trained_quick(file)) is not None:
         evidence["params.txt"] = trained
-    quick, twin = _is_quick(architecture), _twin(architecture)
+    quick, twin = _is_quick(architecture), _find_twin(architecture)
     for source, stated in evidence.items():
         if twin and stated != quick:
             raise ModelError(
-                f"{name}: {source} beside the file says {_activation(stated)}, and {architecture} computes with "
-                f"{_activation(quick)}; did you mean {name.replace(architecture, twin, 1)!r}?"
+                f"{name}: {source} beside the file says {_name_activation(stated)}, and {architecture} computes with "
+                f"{_name_activation(quick)}; did you mean {name.replace(architecture, twin, 1)!r}?"
             )
     if tag:
-        preprocessing = _preprocessing(_published_config(name, architecture, tag))
+        preprocessing = _select_preprocessing(_published_config(name, architecture, tag))
     elif beside is not None and "preprocess_cfg" in beside:
         preprocessing = dict(beside["preprocess_cfg"])
     else:
         preprocessing = _shared_preprocessing(name, architecture)
     if twin and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):
         raise ModelError(
-            f"{name}: nothing says whether this file was trained with GELU or QuickGELU, and every number depends on "
+            f"{name}: it is unknown whether this file was trained with GELU or QuickGELU, and every number depends on "
             f"it; write {' or '.join(name_forms(plain, file))}"
         )
     return Source(name, plain, plain, file, preprocessing)
@@ -196,7 +198,7 @@ def _checkpoint(name: str, architecture: str, tag: str, file: Path) -> Source:
 
 def name_forms(architecture: str, file: Path | str) -> list[str]:
     """Return the names that a bare file of an architecture may be given: two, if its activation is needed."""
-    if _twin(architecture) is None:
+    if _find_twin(architecture) is None:
         return [f"{TAG}{architecture}@{file}"]
     base = architecture.removesuffix(_QUICK).removesuffix(_PLAIN)
     return [
@@ -228,20 +230,20 @@ def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
     """Return the preprocessing of all published weights of an architecture; open_clip's if there are none."""
     quick = _is_quick(architecture)
     kinds: dict[str, list[str]] = {}
-    for tag, config in _tags(architecture).items():
-        if _twin(architecture) is None or bool(config.get("quick_gelu")) == quick:
-            kinds.setdefault(json.dumps(_preprocessing(config)), []).append(tag)
+    for tag, config in _published_tags(architecture).items():
+        if _find_twin(architecture) is None or bool(config.get("quick_gelu")) == quick:
+            kinds.setdefault(json.dumps(_select_preprocessing(config)), []).append(tag)
     if len(kinds) > 1:
         listed = "; ".join(f"{tags[0]}: {kind}" for kind, tags in kinds.items())
         tags = [tags[0] for tags in kinds.values()]
         raise ModelError(
-            f"{name}: weights of {architecture} are published with {len(kinds)} kinds of preprocessing ({listed}); say "
-            f"which of them this file was trained from: {name.replace('@', f'/{tags[0]}@', 1)} or .../{tags[1]}@..."
+            f"{name}: weights of {architecture} are published with {len(kinds)} kinds of preprocessing ({listed}); "
+            f"name the one that this file was trained from: {name.replace('@', f'/{tags[0]}@', 1)} or .../{tags[1]}@..."
         )
     return json.loads(next(iter(kinds))) if kinds else {}
 
 
-def _folder(name: str, folder: Path) -> Source:
+def _resolve_folder(name: str, folder: Path) -> Source:
     config = _read_config(folder / CONFIG)
     weights = [folder / file for file in _WEIGHTS if (folder / file).is_file()]
     if not weights:
@@ -253,9 +255,9 @@ def _folder(name: str, folder: Path) -> Source:
     return Source(name, local, local, weights[0], _stated_preprocessing(name, config))
 
 
-def _repository(name: str, repository: str) -> Source:
-    path = _fetch(name, repository, (CONFIG,))
-    checkpoint = _fetch(name, repository, _WEIGHTS)
+def _resolve_repository(name: str, repository: str) -> Source:
+    path = _fetch_file(name, repository, (CONFIG,))
+    checkpoint = _fetch_file(name, repository, _WEIGHTS)
     # The tokenizer may be another repository's: open_clip finds it through the hub id, not through the folder.
     return Source(name, f"{FOLDER}{path.parent}", name, checkpoint, _stated_preprocessing(name, _read_config(path)))
 
@@ -274,23 +276,23 @@ def _stated_preprocessing(name: str, config: Mapping[str, Any]) -> dict[str, Any
     missing = [key for key in _PREPROCESSING if key not in (stated or {})]
     if not isinstance(stated, dict) or {"mean", "std"} & set(missing):
         raise ModelError(
-            f"{name}: {CONFIG} says nothing of {', '.join(missing)}; add what it was trained with, for example "
+            f"{name}: {CONFIG} lacks {', '.join(missing)}; add the values of its training, for example "
             'OpenAI\'s "preprocess_cfg": {"mean": [0.48145466, 0.4578275, 0.40821073], '
             '"std": [0.26862954, 0.26130258, 0.27577711]}'
         )
     return stated
 
 
-def _download(name: str, published: Mapping[str, Any]) -> Path:
+def _download_weights(name: str, published: Mapping[str, Any]) -> Path:
     if published.get("hf_hub") and "file" not in published:
         repository, _, file = published["hf_hub"].rpartition("/")
-        return _fetch(name, repository, (str(Path(file).with_suffix(".safetensors")), file) if file else _WEIGHTS)
+        return _fetch_file(name, repository, (str(Path(file).with_suffix(".safetensors")), file) if file else _WEIGHTS)
     try:
         return Path(import_open_clip().download_pretrained(published))
     except (OSError, RuntimeError) as error:
         raise ModelError(f"{name}: cannot be downloaded from {published.get('url')}: {error}") from error
 
 
-def _fetch(name: str, repository: str, files: Iterable[str]) -> Path:
+def _fetch_file(name: str, repository: str, files: Iterable[str]) -> Path:
     subject = name if name == f"{HUB}{repository}" else f"{name}: {repository}"
     return fetch_file(subject, repository, files, library="open_clip", instead=f"a file: {TAG}ARCH@FILE")

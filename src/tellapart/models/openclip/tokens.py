@@ -1,4 +1,4 @@
-"""The text side of an open_clip model: the tokens of its own tokenizer, with no more padding than needed."""
+"""The text side of an open_clip model: the tokens of its tokenizer, with no more padding than needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClipTokenizer(Protocol):
 
 
 class Tokens:
-    """Turns texts into token ids as a tokenizer of `open_clip.get_tokenizer` does, and counts what it cuts.
+    """Turns texts into token ids as a tokenizer of `open_clip.get_tokenizer` does, and counts the cut ones.
 
     Attributes:
         facts: all that the ids depend on; the same wherever the tokenizer's files lie.
@@ -42,11 +42,13 @@ class Tokens:
         self._tokenizer = tokenizer
         self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
-        vocabulary = read_attribute(tokenizer, "encoder") if self._inner is None else _vocabulary(self._inner)
+        vocabulary = read_attribute(tokenizer, "encoder") if self._inner is None else _read_vocabulary(self._inner)
         self.facts: dict[str, Any] = {
             "kind": type(tokenizer).__name__,
             **{key: getattr(value, "__name__", value) for key, value in options.items()},
-            "vocabulary": _hash(tuple(vocabulary.items())) if self._inner is None else _hash_json(vocabulary),
+            "vocabulary": _hash_vocabulary(tuple(vocabulary.items()))
+            if self._inner is None
+            else _hash_json(vocabulary),
         }
 
     def read(self, texts: Sequence[str]) -> tuple[Any, int]:
@@ -59,7 +61,7 @@ class Tokens:
             encode = read_attribute(self._tokenizer, "encode")
             full = [text for text, last in zip(texts, ids[:, -1].tolist(), strict=True) if last]
             return ids, sum(len(encode(text)) + 2 > length for text in full)  # 2: start and end
-        # open_clip's mode `clips` adds three tokens itself; else the tokenizer adds its own.
+        # open_clip's mode `clips` adds three tokens itself; else the tokenizer adds some.
         clips = read_attribute(self._tokenizer, "tokenizer_mode") == "clips"
         clean = read_attribute(self._tokenizer, "clean_fn")
         cleaned = [clean(text) for text in texts]
@@ -126,7 +128,7 @@ class TextTower:
 
 
 @lru_cache(maxsize=2)
-def _hash(vocabulary: tuple[tuple[str, int], ...]) -> str:
+def _hash_vocabulary(vocabulary: tuple[tuple[str, int], ...]) -> str:
     """Hash the vocabulary of open_clip's tokenizer: 49,408 words, the same for nearly all of its models."""
     return _hash_json(dict(vocabulary))
 
@@ -135,7 +137,7 @@ def _hash_json(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _vocabulary(inner: PreTrainedTokenizerBase) -> dict[str, Any]:
+def _read_vocabulary(inner: PreTrainedTokenizerBase) -> dict[str, Any]:
     backend = getattr(inner, "backend_tokenizer", None)
     if backend is None:
         return inner.get_vocab()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Parts", "assemble"]
 
-#: Entries of OpenAI's archives, which are no weights.
+#: Entries of OpenAI's archives that are not weights.
 _OPENAI = ("input_resolution", "context_length", "vocab_size")
 
 #: Fields of a preprocessing for `open_clip.image_transform`, without the size.
@@ -89,7 +89,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         transform = open_clip.image_transform(facts["size"], is_train=False, **steps)
     _check_size(source, facts)
     activation = _activation_of(model)
-    _load(source, model.eval(), activation)
+    _load_tensors(source, model.eval(), activation)
     with (
         quiet_open_clip(),
         _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX),
@@ -135,7 +135,7 @@ def _activation_of(model: Network) -> str:
     return " and ".join(sorted(kind.__name__ for kind in kinds & activations))
 
 
-def _load(source: Source, model: Network, activation: str) -> None:
+def _load_tensors(source: Source, model: Network, activation: str) -> None:
     torch = import_torch()
     tensors = read_state_dict(source.checkpoint)
     if any(key in tensors for key in _OPENAI):
@@ -155,7 +155,7 @@ def _load(source: Source, model: Network, activation: str) -> None:
         parameter.requires_grad_(False)
     if source.adapter is not None:
         merge_adapter(source.name, model, source.adapter)
-    # A sum is finite only of finite numbers, and is quick; where it is not, it may just be too large.
+    # A sum is finite only of finite numbers, and is quick; if it is not, it may just be too large.
     odd_sums = [(name, tensor) for name, tensor in model.state_dict().items() if not torch.isfinite(tensor.sum())]
     bad = next((name for name, tensor in odd_sums if not torch.isfinite(tensor).all()), None)
     if bad is not None:
@@ -178,7 +178,7 @@ def _did_you_mean(source: Source, expected: Shapes, actual: Shapes) -> str:
 
 
 def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> dict[str, Any]:
-    """Rename what open_clip itself renames; stretch and fill in nothing."""
+    """Rename the tensors that open_clip itself renames; stretch and fill in nothing."""
     convert = internal_name("convert.convert_state_dict")
     rename = internal_name("model.convert_to_custom_text_state_dict")
     if any(name.startswith(("text_model.", "vision_model.")) for name in tensors):

@@ -257,13 +257,13 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
     pending: dict[tuple[str, str], tuple[HashedImage, str]] = {}
     scheduled: set[tuple[str, str]] = set()  # pairs that are pending or were
 
-    def missing(reference: str, name: str) -> list[tuple[str, str]]:
+    def find_missing(reference: str, name: str) -> list[tuple[str, str]]:
         pairs = [(name, text) for text in texts[reference]]
         stored = job.store.pair_scores(job.model.fingerprint, pairs)
         return [pair for pair in pairs if pair not in stored]
 
     def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
-        return [bool(missing(reference, name)) for reference, name in images]
+        return [bool(find_missing(reference, name)) for reference, name in images]
 
     def score_batch(keys: Sequence[tuple[str, str]]) -> None:
         images = [pending[key][0] for key in keys]
@@ -277,7 +277,7 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
     with job.reader(needs_pixels) as reader:
         for position, image in enumerate(reader, 1):
             if image.pixels is not None:
-                new = [pair for pair in missing(image.reference, image.hash) if pair not in scheduled]
+                new = [pair for pair in find_missing(image.reference, image.hash) if pair not in scheduled]
                 scheduled.update(new)
                 pending.update((pair, (image, texts[image.reference][pair[1]])) for pair in new)
             done += len(texts[image.reference])

@@ -92,7 +92,7 @@ def source_key(name: str, options: ModelOptions) -> str | None:
         files = [*files, options.regions.expanduser()]
     if options.tokenizer is not None:
         files = [*files, *(files_below(str(options.tokenizer)) or ())]
-    facts = [name, repr(options), *(f"{library} {_version(library)}" for library in _LIBRARIES)]
+    facts = [name, repr(options), *(f"{library} {_library_version(library)}" for library in _LIBRARIES)]
     facts += [f"{path.relative_to(_CODE)} {_content_hash(path)}" for path in sorted(_CODE.rglob("*.py"))]
     facts += [f"{path.name} {_content_hash(path)}" for path in files]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
@@ -106,7 +106,7 @@ def _content_hash(path: Path) -> str:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _version(library: str) -> str:
+def _library_version(library: str) -> str:
     try:
         return version(library)
     except PackageNotFoundError:

@@ -48,7 +48,7 @@ def embeddings(
     Args:
         model: a dual encoder.
         pairs: items and images.
-        store: where vectors are kept; `EmbeddingStore(None)` forgets.
+        store: keeps the vectors; `EmbeddingStore(None)` forgets.
         images, texts: whether these are encoded.
         progress: called with the stage, how many are done, and the total.
 
@@ -67,7 +67,7 @@ def embeddings(
     loaded = model.load() if isinstance(model, Deferred) else model
     if not isinstance(loaded, DualEncoder):
         raise ModelError(
-            f"{model.name} has no vectors of images and texts apart; name a dual encoder: demo-encoder, say"
+            f"{model.name} has no vectors of images and texts apart; name a dual encoder, for example demo-encoder"
         )
     encoder: DualEncoder = loaded
     hashes: dict[str, str] = {}

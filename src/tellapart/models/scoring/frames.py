@@ -42,7 +42,7 @@ def encode_slots(encode: Callable[[Sequence[Any]], Vectors], slots: Sequence[Any
     >>> encode_slots(flat, [video, video[0]])[:, 0].tolist()
     [3.0, 2.0]
     """
-    vectors, counts = encode([image for slot in slots for image in _images(slot)]), _counts(slots)
+    vectors, counts = encode([image for slot in slots for image in _images_of(slot)]), _count_images(slots)
     if max(counts, default=1) == 1 or getattr(vectors, "ndim", 0) != 2:  # a wrong output is refused on use
         return vectors
     rows = []
@@ -63,8 +63,8 @@ def score_slots(
     >>> score_slots(brightness, [video, video[0]], ["a", "a"]).tolist()
     [3.0, 2.0]
     """
-    counts = _counts(slots)
-    images = [image for slot in slots for image in _images(slot)]
+    counts = _count_images(slots)
+    images = [image for slot in slots for image in _images_of(slot)]
     scores = score(images, [text for text, count in zip(texts, counts, strict=True) for _ in range(count)])
     if max(counts, default=1) == 1 or getattr(scores, "ndim", 0) != 1:
         return scores
@@ -72,9 +72,9 @@ def score_slots(
     return np.array([part.mean() for part in parts], np.float32)
 
 
-def _images(slot: object) -> Sequence[Any]:
+def _images_of(slot: object) -> Sequence[Any]:
     return slot if isinstance(slot, Frames) else [slot]
 
 
-def _counts(slots: Sequence[Any]) -> list[int]:
-    return [len(_images(slot)) for slot in slots]
+def _count_images(slots: Sequence[Any]) -> list[int]:
+    return [len(_images_of(slot)) for slot in slots]

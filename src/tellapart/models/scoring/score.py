@@ -85,7 +85,7 @@ def score(
         pairset: items and images.
         store: keeps the numbers; `EmbeddingStore(None)` forgets.
         batch_size: images, texts or pairs given to the model at once; if not given, a size for the model and its
-            device, and less where the memory is full. Changes no number.
+            device, and less if the memory is full. Changes no number.
         hashes: image reference -> hash of pixels, of this pair set's images that were read before, for another model
             for example; those read here are added.
         progress: called with the stage, how many are done, and the total.
@@ -113,7 +113,7 @@ def score(
         values = _read_stored(job)
         if values is None:
             loaded = model.load() if isinstance(model, Deferred) else model
-            values = _compute(replace(job, model=loaded))
+            values = _compute_scores(replace(job, model=loaded))
     ids = [item.id for item in pairset.items]
     return Scored(Scores(ids, values, model.kind), **job.counts, seconds=time.perf_counter() - started)
 
@@ -130,7 +130,7 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
 def _stored_pairs(job: Job) -> NDArray[np.float32] | None:
     """Return the scores if the store has every pair, now that the images' hashes are known."""
     values = job.empty()
-    for positions, items in _blocks(job.pairset):
+    for positions, items in _block_items(job.pairset):
         keys = _pairs_of(job, items)
         stored = job.store.pair_scores(job.model.fingerprint, keys)
         if len(stored) < len(set(keys)):
@@ -145,14 +145,14 @@ def _pairs_of(job: Job, items: Sequence[Item]) -> list[tuple[str, str]]:
     return [(job.hashes[image], text_hash(text)) for item in items for image in item.images for text in item.texts]
 
 
-def _compute(job: Job) -> NDArray[np.float32]:
+def _compute_scores(job: Job) -> NDArray[np.float32]:
     match model := job.model:
         case KeyReader():
             return _read_keys(job, model)
         case TextScorer():
             return _score_texts(job, model)
         case DualEncoder():
-            return _encode(job, model)
+            return _encode_and_score(job, model)
         case MatrixScorer():
             return _score_matrices(job, model)
         case PairScorer():
@@ -165,9 +165,9 @@ def _compute(job: Job) -> NDArray[np.float32]:
 
 def _no_model(thing: object) -> ModelError:
     return ModelError(
-        f"{type(thing).__name__} is no model that can be scored; it must have a name, a fingerprint, a kind, and one "
-        "of encode_images with encode_texts and similarity, score_pairs, score_matrix, score_texts, log_likelihoods or "
-        "score_item"
+        f"{type(thing).__name__} is not a model that can be scored; it must have a name, a fingerprint, a kind, and "
+        "one of encode_images with encode_texts and similarity, score_pairs, score_matrix, score_texts, "
+        "log_likelihoods or score_item"
     )
 
 
@@ -204,20 +204,20 @@ def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
 def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
     compute_texts(job, model.score_texts, vectors=False)
     values = job.empty()
-    for positions, items in _blocks(job.pairset):
+    for positions, items in _block_items(job.pairset):
         # (items, 1, texts): a text gets the same score with every image.
         values[positions] = job.text_vectors(items)[:, None, :, 0]
     job.counts["texts_distinct"] = len({text for item in job.pairset.items for text in item.texts})
     return values
 
 
-def _encode(job: Job, model: DualEncoder) -> NDArray[np.float32]:
+def _encode_and_score(job: Job, model: DualEncoder) -> NDArray[np.float32]:
     compute_texts(job, model.encode_texts, vectors=True)
     compute_images(job, model)
     values = job.empty()
-    for positions, items in _blocks(job.pairset):
+    for positions, items in _block_items(job.pairset):
         images, texts = job.image_vectors(items), job.text_vectors(items)
-        values[positions] = _similarities(job, model, images, texts, [item.id for item in items])
+        values[positions] = _score_vectors(job, model, images, texts, [item.id for item in items])
         # Kept as well: with them the same set is scored again without a vector, or the model.
         scores = dict(zip(_pairs_of(job, items), values[positions].reshape(-1), strict=True))
         job.keep(lambda scores=scores: job.store.put_pair_scores(model.fingerprint, scores))  # type: ignore[misc]
@@ -225,7 +225,7 @@ def _encode(job: Job, model: DualEncoder) -> NDArray[np.float32]:
     return values
 
 
-def _similarities(
+def _score_vectors(
     job: Job, model: DualEncoder, images: Vectors, texts: Vectors, ids: Sequence[str]
 ) -> NDArray[np.float32]:
     """Score vectors `(items, images, dimensions)` against `(items, texts, dimensions)`, item by item."""
@@ -245,7 +245,7 @@ def _score_pairs(
     return values
 
 
-def _blocks(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:
+def _block_items(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:
     """Yield runs of items, with their positions."""
     for start in range(0, len(pairset), _BLOCK):
         items = pairset.items[start : start + _BLOCK]

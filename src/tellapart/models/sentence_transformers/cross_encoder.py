@@ -23,7 +23,7 @@ __all__ = ["CrossEncoderScorer"]
 class CrossEncoderScorer:
     """A `CrossEncoder`: the text is the query, the image the document, and one number comes out.
 
-    The reading `predict` is the number that `predict` returns, a probability where the model's activation is a sigmoid;
+    The reading `predict` is the number that `predict` returns, a probability if the model's activation is a sigmoid;
     `logit` is the number before that activation, which separates pairs where the probability is rounded to 0 or 1.
 
     Attributes:
@@ -39,8 +39,8 @@ class CrossEncoderScorer:
             raise ModelError(f"{library.source}: it has no reading {reading!r}; it has predict, logit")
         if model.num_labels != 1:
             raise ModelError(
-                f"{library.source}: it puts out {model.num_labels} numbers for a pair, and nothing says which of them "
-                "is the match; a reranker puts out one"
+                f"{library.source}: it puts out {model.num_labels} numbers for a pair, and nothing names the match "
+                "among them; a reranker puts out one"
             )
         self.name, self.fingerprint = library.source, library.fingerprint(reading)
         self.parameters, self.batch_size = parameter_count(model), 4 * library.size
@@ -67,9 +67,9 @@ class CrossEncoderScorer:
             self._library.prepare_text((as_text(text), as_picture(pixels)), prompt=self._prompt)
             for pixels, text in pairs
         ]
-        return np.array(self._library.run(samples, self._read), np.float32)
+        return np.array(self._library.run(samples, self._read_scores), np.float32)
 
-    def _read(self, outputs: Mapping[str, Any]) -> NDArray[np.float32]:
+    def _read_scores(self, outputs: Mapping[str, Any]) -> NDArray[np.float32]:
         scores = outputs["scores"].float()
         if not self._raw and self._library.model.activation_fn is not None:
             scores = self._library.model.activation_fn(scores)

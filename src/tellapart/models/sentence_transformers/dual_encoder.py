@@ -82,7 +82,7 @@ class SentenceTransformerDual:
             ModelError: the model fails, or returns a vector without direction.
         """
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return self._encode(prepared, self._document)
+        return self._encode_samples(prepared, self._document)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`.
@@ -90,7 +90,9 @@ class SentenceTransformerDual:
         Raises:
             ModelError: the model fails, or returns a vector without direction.
         """
-        return self._encode([self._library.prepare_text(as_text(text), **self._query) for text in texts], self._query)
+        return self._encode_samples(
+            [self._library.prepare_text(as_text(text), **self._query) for text in texts], self._query
+        )
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score vectors: float32 `(images, texts)`; of stacks of vectors, item by item."""
@@ -98,7 +100,7 @@ class SentenceTransformerDual:
 
     similarities = similarity
 
-    def _encode(self, samples: Sequence[Features], role: Mapping[str, Any]) -> Vectors:
+    def _encode_samples(self, samples: Sequence[Features], role: Mapping[str, Any]) -> Vectors:
         if not samples:
             return np.zeros((0, 0), np.float32)
         width = self._library.model.truncate_dim

@@ -28,7 +28,7 @@ __all__ = ["Features", "Library", "as_picture", "as_text"]
 
 Value = TypeVar("Value")
 
-#: One sample as the library's own preprocessing leaves it: tensors by name, and constants (`modality`, ...).
+#: One sample as the library's preprocessing leaves it: tensors by name, and constants (`modality`, ...).
 Features = Mapping[str, Any]
 
 #: Samples in every forward pass: on a CPU more gains nothing, elsewhere fewer leave it idle.
@@ -39,7 +39,7 @@ class Library:
     """A loaded model of sentence-transformers.
 
     The library pads the samples of a call to the longest, so that a number's last digits depend on its neighbours.
-    Here every sample is prepared alone by the library's own preprocessing; those of one shape meet in batches of a
+    Here every sample is prepared alone by the library's preprocessing; those of one shape meet in batches of a
     fixed size, without padding.
 
     Args:
@@ -63,7 +63,7 @@ class Library:
         """Preprocess one sample, a batch of one; may be called from many threads.
 
         Args:
-            sample: what the library takes: a mapping of modalities, or a pair of them.
+            sample: an input of the library: a mapping of modalities, or a pair of them.
             options: of the library's `preprocess`, such as `prompt`.
 
         Raises:
@@ -98,16 +98,16 @@ class Library:
             ModelError: the model fails on a batch.
         """
         values: dict[int, Value] = {}
-        for positions in positions_by_key(map(_shape, samples)).values():
+        for positions in positions_by_key(map(_batch_shape, samples)).values():
             for batch, real in fixed_batches(positions, self.size):
-                inputs = self._collate([samples[position] for position in batch])
+                inputs = self._collate_batch([samples[position] for position in batch])
                 with forward(self.source, self.model):
                     outputs = read(self.model(inputs, **options))
                 values |= zip(batch[:real], outputs, strict=False)
         return [values[position] for position in range(len(samples))]
 
     def fingerprint(self, reading: str) -> str:
-        """Return what changes with the weights, the preprocessing or the reading: the same wherever the files lie."""
+        """Return a hash of the weights, the preprocessing and the reading: the same wherever the files lie."""
         if self._identity is None:
             kept = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_seq_length")
             settings: dict[str, Any] = {name: getattr(self.model, name, None) for name in kept}
@@ -117,7 +117,7 @@ class Library:
             self._identity = weights_fingerprint(self.model, type(self.model).__name__, self.where.dtype, facts)
         return f"tellapart:sentence-transformers:{reading}:1:{self._identity}"
 
-    def _collate(self, batch: Sequence[Features]) -> dict[str, Any]:
+    def _collate_batch(self, batch: Sequence[Features]) -> dict[str, Any]:
         torch = import_torch()
         inputs = dict(batch[0])
         for name, value in inputs.items():
@@ -140,8 +140,8 @@ def as_picture(pixels: Pixels) -> dict[str, Any]:
     return {"image": Image.fromarray(pixels)}
 
 
-def _shape(features: Features) -> tuple[Any, ...]:
-    """Return what the samples of a batch must share: shapes and dtypes of tensors, and all that is no tensor."""
+def _batch_shape(features: Features) -> tuple[Any, ...]:
+    """Return the traits that the samples of a batch share: shapes and dtypes of tensors, and all other values."""
     torch = import_torch()
     return tuple(
         (name, tuple(value.shape), str(value.dtype)) if torch.is_tensor(value) else (name, str(value))

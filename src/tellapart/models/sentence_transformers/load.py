@@ -1,4 +1,4 @@
-"""Load a model of sentence-transformers by its hub id or folder; what it is (a dual or a cross encoder) is in it."""
+"""Load a model of sentence-transformers by its hub id or folder; its files name its kind (dual or cross encoder)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["ST", "load"]
 
 _CONFIG, _MODULES = "config_sentence_transformers.json", "modules.json"
 
-#: What a configuration calls a model -> the library's class. Without a name it is the first.
+#: A configuration's name of a model -> the library's class. Without a name it is the first.
 _KINDS = {
     "SentenceTransformer": "SentenceTransformer",
     "CrossEncoder": "CrossEncoder",
@@ -80,12 +80,12 @@ def load(name: str, options: ModelOptions) -> Model:
             "one that takes images and texts, such as st:sentence-transformers/clip-ViT-B-32"
         )
     library = Library(source, model, where)
-    _compare(_scorer(kind, library, options.reading), library, kind, options.reading, where)
+    _compare_scores(_make_scorer(kind, library, options.reading), library, kind, options.reading, where)
     library.truncated = 0
-    return _scorer(kind, library, options.reading)  # one that has seen nothing yet
+    return _make_scorer(kind, library, options.reading)  # one that has seen nothing yet
 
 
-def _scorer(
+def _make_scorer(
     kind: str, library: Library, reading: str | None
 ) -> SentenceTransformerDual | CrossEncoderScorer | FusionScorer:
     chosen = {} if reading is None else {"reading": reading}
@@ -123,7 +123,7 @@ def _all_weights(source: str) -> Iterator[None]:
     base = import_transformers().PreTrainedModel
     original = base.__dict__["from_pretrained"]
 
-    def checked(kind: type[Any], /, *arguments: object, **options: object) -> Any:
+    def load_checked(kind: type[Any], /, *arguments: object, **options: object) -> Any:
         asked = options.pop("output_loading_info", False)
         model, report = original.__func__(kind, *arguments, output_loading_info=True, **options)
         lost = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
@@ -134,15 +134,15 @@ def _all_weights(source: str) -> Iterator[None]:
             )
         return (model, report) if asked else model
 
-    base.from_pretrained = classmethod(checked)
+    base.from_pretrained = classmethod(load_checked)
     try:
         yield
     finally:
         base.from_pretrained = original
 
 
-def _compare(scorer: Any, library: Library, kind: str, reading: str | None, where: Runtime) -> None:
-    """Compare the adapter with the library's own call, on two pictures and two texts of different sizes.
+def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | None, where: Runtime) -> None:
+    """Compare the adapter with the library's call, on two pictures and two texts of different sizes.
 
     Raises:
         ModelError: they differ: padding or batching moves the model's numbers.
@@ -170,7 +170,7 @@ def _by_the_library(
     pictures: Sequence[Pixels],
     texts: Sequence[str],
 ) -> NDArray[np.float32]:
-    """Score pictures against texts by the library's own calls: `(images, texts)`."""
+    """Score pictures against texts by the library's calls: `(images, texts)`."""
     images, captions = [as_picture(picture) for picture in pictures], [as_text(text) for text in texts]
     options = {"show_progress_bar": False}
     if kind == "CrossEncoder":

@@ -20,10 +20,10 @@ __all__ = ["MultiVectors"]
 
 
 class MultiVectors:
-    """A `MultiVectorEncoder`: texts are queries, images documents, and the score is the model's own similarity.
+    """A `MultiVectorEncoder`: texts are queries, images documents, and the score is the model's similarity.
 
     MaxSim finds the nearest of the image's vectors for each vector of the text, and sums their dot products; MeanMaxSim
-    takes the mean. How many vectors there are differs between images, so they are no rows of one array: `FusionScorer`
+    takes the mean. Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer`
     keeps them, encodes each image and each text once, and asks for the pairs' numbers.
 
     Raises:
@@ -57,7 +57,7 @@ class MultiVectors:
             ModelError: the model fails on an image.
         """
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return [TorchState((vectors,)) for vectors in self._library.run(prepared, _kept, task="document")]
+        return [TorchState((vectors,)) for vectors in self._library.run(prepared, _kept_vectors, task="document")]
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
         """Encode texts: one state each, `(vectors, dimensions)`.
@@ -70,21 +70,21 @@ class MultiVectors:
             before = self._library.truncated
             samples.append(self._library.prepare_text(as_text(text), **self._query))
             cut.append(self._library.truncated > before)
-        rows = self._library.run(samples, _kept, task="query")
+        rows = self._library.run(samples, _kept_vectors, task="query")
         return [TorchState((vectors,), truncated) for vectors, truncated in zip(rows, cut, strict=True)]
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""
-        return np.array([self._score(*pair) for pair in zip(images, texts, strict=True)], np.float32)
+        return np.array([self._score_pair(*pair) for pair in zip(images, texts, strict=True)], np.float32)
 
-    def _score(self, image: TorchState, text: TorchState) -> float:
+    def _score_pair(self, image: TorchState, text: TorchState) -> float:
         document, query = (state.tensors[0].double().cpu().numpy() for state in (image, text))
         nearest = (query @ document.T).max(axis=1)
         return float(nearest.mean() if self._mean else nearest.sum())
 
 
-def _kept(outputs: Mapping[str, Any]) -> list[Any]:
+def _kept_vectors(outputs: Mapping[str, Any]) -> list[Any]:
     """Return the vectors of each sample that its mask keeps."""
     masks = outputs["attention_mask"].bool()
-    # A copy: a view would keep its whole batch in memory.
+    # A copy: a view would keep all of its batch in memory.
     return [vectors[mask].clone() for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True)]

@@ -52,10 +52,10 @@ class Batches:
         while start < len(samples):
             part = samples[start : start + self.size]
             began = time.perf_counter()
-            if self._fits(compute, part):
+            if self._fits_memory(compute, part):
                 start += len(part)
                 if self._grows and len(part) == self.size:
-                    self._grow((time.perf_counter() - began) / len(part))
+                    self._grow_size((time.perf_counter() - began) / len(part))
             elif len(part) == 1:
                 raise ModelError(
                     f"model {self._name!r} runs out of its device's memory with one sample; free memory there, "
@@ -64,7 +64,7 @@ class Batches:
             else:
                 self.size, self._grows = len(part) // 2, False
 
-    def _fits(self, compute: Callable[[Sequence[Sample]], None], part: Sequence[Sample]) -> bool:
+    def _fits_memory(self, compute: Callable[[Sequence[Sample]], None], part: Sequence[Sample]) -> bool:
         try:
             compute(part)
         except Exception as error:
@@ -76,7 +76,7 @@ class Batches:
         sys.modules["torch"].cuda.empty_cache()
         return False
 
-    def _grow(self, seconds: float) -> None:
+    def _grow_size(self, seconds: float) -> None:
         if seconds * _WORTH > self._seconds or self.size == _LAST_ON_GPU:
             self._grows = False
         else:

@@ -74,7 +74,7 @@ class ImageReader:
 
     Args:
         pairset: whose images to read.
-        store: where the hashes of decoded pixels are looked up; `take_new_hashes` returns those that it lacks.
+        store: has the hashes of decoded pixels; `take_new_hashes` returns those that it lacks.
         references: of the images.
         needs_pixels: which pixels are needed; none if not given.
         prepare: applied to needed pixels in the threads, such as a model's preprocessing.
@@ -108,7 +108,7 @@ class ImageReader:
         self._new_hashes: dict[str, str] = {}
         distinct = list(dict.fromkeys(references))
         blocks = [distinct[start : start + _BLOCK] for start in range(0, len(distinct), _BLOCK)]
-        self._ahead = Prefetch(self._read, blocks, workers=workers, size=_size)
+        self._ahead = Prefetch(self._read, blocks, workers=workers, size=_block_size)
 
     def __enter__(self) -> Self:
         self._ahead.__enter__()
@@ -154,31 +154,31 @@ class ImageReader:
     def _read_block(self, references: Sequence[str]) -> list[HashedImage]:
         known = [(reference, self._hashes[reference]) for reference in references if reference in self._hashes]
         # Of an image whose hash is known, and whose pixels are not needed, not even the file is read.
-        idle = {reference: name for (reference, name), needed in self._which(known).items() if not needed}
+        idle = {reference: name for (reference, name), needed in self._need_pixels(known).items() if not needed}
         files = {reference: self._pairset.read_bytes(reference) for reference in references if reference not in idle}
         keys = {reference: self._pairset.content_key(reference, data) for reference, data in files.items()}
         stored = self._store.pixel_hashes(keys.values()) if keys else {}
-        needed = self._which([(reference, stored[key]) for reference, key in keys.items() if key in stored])
+        needed = self._need_pixels([(reference, stored[key]) for reference, key in keys.items() if key in stored])
         images = []
         for reference in references:
             if reference in idle:
                 images.append(HashedImage(reference, idle[reference]))
             elif (name := stored.get(key := keys[reference])) is None:
-                images.append(self._discover(reference, files[reference], key))
+                images.append(self._discover_hash(reference, files[reference], key))
             else:
-                self._expect(reference, name)
+                self._expect_hash(reference, name)
                 pixels = self._prepare_known(reference, name, files[reference]) if needed[reference, name] else None
                 images.append(HashedImage(reference, name, pixels))
         return images
 
-    def _discover(self, reference: str, data: bytes, key: str) -> HashedImage:
+    def _discover_hash(self, reference: str, data: bytes, key: str) -> HashedImage:
         """Decode an image whose pixels' hash the store does not know; drop the pixels if they are not needed."""
         if self._known_only:
             return HashedImage(reference, "")
-        pixels = self._decode(reference, data)
+        pixels = self._decode_image(reference, data)
         name = pixel_hash(pixels)
-        self._expect(reference, name)
-        needed = self._which([(reference, name)])[reference, name]
+        self._expect_hash(reference, name)
+        needed = self._need_pixels([(reference, name)])[reference, name]
         return HashedImage(reference, name, self._prepare_new(name, pixels) if needed else None, key)
 
     def _prepare_known(self, reference: str, name: str, data: bytes) -> object:
@@ -188,7 +188,7 @@ class ImageReader:
         """
         kept = None if self._kept is None else self._kept.pictures.get(name)
         if self._kept is None or kept is None:
-            return self._prepare_new(name, self._decode(reference, data))
+            return self._prepare_new(name, self._decode_image(reference, data))
         return self._kept.model.unpack_image(kept)
 
     def _prepare_new(self, name: str, pixels: Pixels) -> object:
@@ -197,23 +197,23 @@ class ImageReader:
             self._kept.pictures.put(name, self._kept.model.pack_image(prepared))
         return prepared
 
-    def _which(self, images: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
+    def _need_pixels(self, images: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
         if not images or self._needs_pixels is None:
             return dict.fromkeys(images, False)
         return dict(zip(images, self._needs_pixels(images), strict=True))
 
-    def _expect(self, reference: str, name: str) -> None:
+    def _expect_hash(self, reference: str, name: str) -> None:
         if self._hashes.get(reference, name) != name:
             raise DataError(f"{self._pairset.where(reference)}: {reference} changed during the run; start it again")
 
-    def _decode(self, reference: str, data: bytes) -> Pixels:
+    def _decode_image(self, reference: str, data: bytes) -> Pixels:
         try:
             return self._pairset.decode(reference, data)
         except DataError as error:
             raise DataError(f"{self._pairset.where(reference)}: {error}") from error
 
 
-def _size(block: tuple[list[HashedImage], Exception | None]) -> int:
+def _block_size(block: tuple[list[HashedImage], Exception | None]) -> int:
     return sum(bytes_held(image.pixels) for image in block[0])
 
 

@@ -111,7 +111,7 @@ class EmbeddingStore:
 
     def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
         """Return the vectors that are stored: content -> float32 `(dimensions,)`."""
-        return {content: _vector(data) for content, data in self._vector_data(model, contents).items()}
+        return {content: _read_vector(data) for content, data in self._vector_data(model, contents).items()}
 
     def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
         """Return the contents that have no vector yet, or a damaged one, in the order given."""
@@ -131,11 +131,11 @@ class EmbeddingStore:
         for content, vector in vectors.items():
             self._check_finite(model, content, vector)
         rows = ((bytes.fromhex(key), vector.size, vector.astype("<f4").tobytes()) for key, vector in vectors.items())
-        self._insert(VECTORS, model, rows)
+        self._insert_rows(VECTORS, model, rows)
 
     def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
         """Return the scores that are stored: (image, text) -> float32."""
-        return {pair: np.float32(score) for pair, (score,) in self._select(PAIRS, model, pairs).items()}
+        return {pair: np.float32(score) for pair, (score,) in self._select_rows(PAIRS, model, pairs).items()}
 
     def put_pair_scores(self, model: str, scores: Mapping[tuple[str, str], np.float32]) -> None:
         """Keep the scores of (image, text) pairs, in one transaction.
@@ -146,26 +146,26 @@ class EmbeddingStore:
         for (image, _), score in scores.items():
             self._check_finite(model, image, score)
         rows = ((*map(bytes.fromhex, pair), float(score)) for pair, score in scores.items())
-        self._insert(PAIRS, model, rows)
+        self._insert_rows(PAIRS, model, rows)
 
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
-        with self._transaction("DEFERRED") as connection:
+        with self._open_transaction("DEFERRED") as connection:
             query = "SELECT 1 FROM pair WHERE model = ? LIMIT 1"
-            return connection.execute(query, (self._model(model),)).fetchone() is not None
+            return connection.execute(query, (self._model_number(model),)).fetchone() is not None
 
     def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
         """Return the hashes of decoded pixels that are stored: hash of a file's bytes -> hash of its pixels."""
-        hashes = self._select(PICTURES, None, ((file,) for file in files))
+        hashes = self._select_rows(PICTURES, None, ((file,) for file in files))
         return {file: pixels.hex() for (file,), (pixels,) in hashes.items()}
 
     def put_pixel_hashes(self, hashes: Mapping[str, str]) -> None:
         """Keep which file's bytes decode to which pixels, so that a later run need not decode them."""
-        self._insert(PICTURES, None, (tuple(map(bytes.fromhex, pair)) for pair in hashes.items()))
+        self._insert_rows(PICTURES, None, (tuple(map(bytes.fromhex, pair)) for pair in hashes.items()))
 
     def model_of(self, source: str) -> dict[str, str] | None:
         """Return the facts that `put_model` kept under a key, or None."""
-        facts = self._select(SOURCES, None, [(source,)]).get((source,))
+        facts = self._select_rows(SOURCES, None, [(source,)]).get((source,))
         if facts is None:
             return None
         try:
@@ -175,18 +175,18 @@ class EmbeddingStore:
 
     def put_model(self, source: str, facts: Mapping[str, str]) -> None:
         """Keep a model's name, fingerprint and kind under the key of the files that it is made of."""
-        self._insert(SOURCES, None, [(source, json.dumps(facts, sort_keys=True))])
+        self._insert_rows(SOURCES, None, [(source, json.dumps(facts, sort_keys=True))])
 
     def counts(self) -> StoreCounts:
         """Count all rows, over all models."""
-        with self._transaction("DEFERRED") as connection:
+        with self._open_transaction("DEFERRED") as connection:
             tables = ("model", "vector", "pair", "picture")
             counts = (connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables)  # noqa: S608
             return StoreCounts(*counts)
 
     def models(self) -> list[StoredModel]:
         """Return the rows of each model, in the order in which they came."""
-        with self._transaction("DEFERRED") as connection:
+        with self._open_transaction("DEFERRED") as connection:
             entries = connection.execute(
                 "SELECT json_extract(facts, '$.fingerprint'), json_extract(facts, '$.name') FROM source "
                 "WHERE json_valid(facts)"  # damage is found on use
@@ -204,7 +204,7 @@ class EmbeddingStore:
 
     def forget(self, models: Iterable[str] | None) -> None:
         """Delete all that is stored of these fingerprints, or of all models and pictures, and make the file smaller."""
-        with self._transaction("IMMEDIATE") as connection:
+        with self._open_transaction("IMMEDIATE") as connection:
             self._models.clear()
             if models is None:
                 for table in ("vector", "pair", "picture", "source", "model"):
@@ -226,7 +226,7 @@ class EmbeddingStore:
         with self._turn, self._explain_errors():
             self._connection.execute("ATTACH DATABASE ? AS other", (str(other),))
         try:
-            with self._transaction("IMMEDIATE") as connection:
+            with self._open_transaction("IMMEDIATE") as connection:
                 for statement in MERGE:
                     connection.execute(statement)
         finally:
@@ -234,10 +234,10 @@ class EmbeddingStore:
                 self._connection.execute("DETACH DATABASE other")
 
     def _vector_data(self, model: str, contents: Iterable[str]) -> dict[str, bytes]:
-        rows = self._select(VECTORS, model, ((content,) for content in contents))
+        rows = self._select_rows(VECTORS, model, ((content,) for content in contents))
         return {content: data for (content,), (_, data) in rows.items()}
 
-    def _select(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
+    def _select_rows(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
         """Read the values of the rows of keys that are stored, in one transaction; damaged rows are deleted.
 
         Args:
@@ -246,10 +246,10 @@ class EmbeddingStore:
             keys: each one or more hashes, in hexadecimal; of models' sources as text.
         """
         query, values, damaged = table.select, {}, []
-        with self._transaction("DEFERRED") as connection:
-            scope = () if model is None else (self._model(model),)
+        with self._open_transaction("DEFERRED") as connection:
+            scope = () if model is None else (self._model_number(model),)
             for key in keys:
-                columns = _columns(table, key)
+                columns = _key_columns(table, key)
                 row = connection.execute(query, (*scope, *columns)).fetchone()
                 if row is None:
                     continue
@@ -264,8 +264,8 @@ class EmbeddingStore:
     def _delete_damaged(self, table: Table, model: str | None, keys: Iterable[tuple[bytes | str, ...]]) -> None:
         """Delete the rows of these keys that are damaged still: another process may have replaced them by now."""
         first: bytes | str | None = None
-        with self._transaction("IMMEDIATE") as connection:
-            scope = () if model is None else (self._model(model),)
+        with self._open_transaction("IMMEDIATE") as connection:
+            scope = () if model is None else (self._model_number(model),)
             for key in keys:
                 row = connection.execute(table.select, (*scope, *key)).fetchone()
                 if row is not None and not _is_whole(model, key, row):
@@ -282,15 +282,15 @@ class EmbeddingStore:
                 "" if model is None else f" for model {model[:12]!r}",
             )
 
-    def _insert(self, table: Table, model: str | None, rows: Iterable[tuple[Any, ...]]) -> None:
+    def _insert_rows(self, table: Table, model: str | None, rows: Iterable[tuple[Any, ...]]) -> None:
         """Write rows in one transaction, each behind the model's number, if there is a model."""
         start = () if model is None else (model,)
-        with self._transaction("IMMEDIATE") as connection:
-            scope = () if model is None else (self._model(model, add=True),)
+        with self._open_transaction("IMMEDIATE") as connection:
+            scope = () if model is None else (self._model_number(model, add=True),)
             connection.executemany(table.insert, ((*scope, *row, checksum(*start, *row)) for row in rows))
 
     @contextmanager
-    def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
+    def _open_transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
         with self._turn, self._explain_errors():
             self._connection.execute(f"BEGIN {mode}")
             try:
@@ -312,7 +312,7 @@ class EmbeddingStore:
         except UnicodeDecodeError as error:  # a message of SQLite's that quotes a damaged file
             raise StoreError(f"{self.where} is damaged ({error.reason}); {REMEDY}") from error
 
-    def _model(self, fingerprint: str, *, add: bool = False) -> int:
+    def _model_number(self, fingerprint: str, *, add: bool = False) -> int:
         """Return a model's number; 0, which no model has, if it is not stored."""
         if fingerprint not in self._models:
             if add:
@@ -330,7 +330,7 @@ class EmbeddingStore:
             )
 
 
-def _columns(table: Table, key: tuple[str, ...]) -> tuple[bytes | str, ...]:
+def _key_columns(table: Table, key: tuple[str, ...]) -> tuple[bytes | str, ...]:
     return key if table is SOURCES else tuple(map(bytes.fromhex, key))
 
 
@@ -340,5 +340,5 @@ def _is_whole(model: str | None, key: tuple[bytes | str, ...], row: tuple[Any, .
     return row[-1] is not None and row[-1] == checksum(*start, *key, *row[:-1])
 
 
-def _vector(data: bytes) -> NDArray[np.float32]:
+def _read_vector(data: bytes) -> NDArray[np.float32]:
     return np.frombuffer(data, "<f4").astype(np.float32, copy=False)

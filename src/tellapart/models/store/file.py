@@ -77,7 +77,7 @@ def open_store(path: Path | None, where: str) -> sqlite3.Connection:
     # Other bytes than UTF-8 are damage that a checksum finds, not a separate error.
     connection.text_factory = bytes
     try:
-        _prepare(connection, where)
+        _prepare_connection(connection, where)
     except BaseException:
         connection.close()
         raise
@@ -97,16 +97,16 @@ def _check_file(path: Path) -> None:
         raise StoreError(f"{path} cannot be opened: {error.strerror or error}; name another cache=") from error
 
 
-def _prepare(connection: sqlite3.Connection, where: str) -> None:
+def _prepare_connection(connection: sqlite3.Connection, where: str) -> None:
     connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE * 1000)}")
-    _version(connection, where)
+    _schema_version(connection, where)
     use_write_ahead_log(connection, patience=_PATIENCE)
     # In write-ahead mode NORMAL still survives a killed process; a power cut may cost the last batches.
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have made the tables while this one waited.
-        version = _version(connection, where)
+        version = _schema_version(connection, where)
         if version == 0:
             for statement in _TABLES.split(";")[:-1]:
                 connection.execute(statement)
@@ -135,7 +135,7 @@ def _is_vector(dimensions: object, data: object) -> bool:
     return bool(np.isfinite(np.frombuffer(data, "<f4")).all())
 
 
-def _version(connection: sqlite3.Connection, where: str) -> int:
+def _schema_version(connection: sqlite3.Connection, where: str) -> int:
     """Return the schema of the database, 0 for an empty one; raise if it is not a store that this version reads."""
     # One statement, and so one state of the file: another process may be making the tables at this moment.
     application, version, tables = connection.execute(_FACTS).fetchone()

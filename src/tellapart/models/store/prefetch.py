@@ -70,7 +70,7 @@ class Prefetch(Generic[Input, Result]):
         self._room, self._ready = Condition(lock), Condition(lock)
         count = min(workers or available_cores(), len(inputs))
         # Daemons: a read that a dead network disk never ends must not keep the process alive.
-        self._threads = [Thread(target=self._work, name=f"prefetch-{k}", daemon=True) for k in range(count)]
+        self._threads = [Thread(target=self._work_inputs, name=f"prefetch-{k}", daemon=True) for k in range(count)]
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -97,7 +97,7 @@ class Prefetch(Generic[Input, Result]):
                 raise error
             yield result  # type: ignore[misc]  # without an error it is a Result, which may be None
 
-    def _work(self) -> None:
+    def _work_inputs(self) -> None:
         while (position := self._next_input()) is not None:
             result, failure, size = None, None, _LEAST
             try:

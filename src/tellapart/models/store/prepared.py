@@ -56,7 +56,7 @@ def kept_preparations(path: Path) -> list[Preparation]:
     if not path.exists():
         return []
     try:
-        with closing(_connect(path)) as connection:
+        with closing(_connect_file(path)) as connection:
             query = "SELECT name, pictures, bytes, used FROM preparation WHERE pictures > 0 ORDER BY used DESC"
             return [Preparation(*row) for row in connection.execute(query)]
     except (sqlite3.Error, OSError) as error:
@@ -123,10 +123,12 @@ class PreparedPictures:
             if whole and len(data) == 3 * height * width:
                 return np.frombuffer(bytearray(data), np.uint8).reshape(height, width, 3)
             connection.execute(_ROWS.delete, (self._number, key))
-            self._warn(f"is damaged: its picture {content[:12]} is not what was written; it and others like it are")
+            self._warn_once(
+                f"is damaged: its picture {content[:12]} is not what was written; it and others like it are"
+            )
             return None
 
-        return self._use(read)
+        return self._try_work(read)
 
     def put(self, content: str, picture: NDArray[np.uint8]) -> None:
         """Keep a picture, unless it is full."""
@@ -140,7 +142,7 @@ class PreparedPictures:
                     query = "UPDATE preparation SET pictures = pictures + 1, bytes = bytes + ? WHERE id = ?"
                     connection.execute(query, (len(data), self._number))
 
-        self._use(write)
+        self._try_work(write)
 
     def _make_room(self, connection: sqlite3.Connection, size: int) -> bool:
         query = "SELECT id, bytes FROM preparation ORDER BY id = ? DESC, used DESC"
@@ -154,23 +156,23 @@ class PreparedPictures:
             held -= own
         return held <= self._limit
 
-    def _use(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer | None:
+    def _try_work(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer | None:
         """Do something in one transaction; None from the first failure on."""
         with self._turn:
             if self._lost:
                 return None
             try:
-                with self._transaction() as connection:
+                with self._open_transaction() as connection:
                     return work(connection)
             except (sqlite3.Error, OSError, TypeError) as error:  # TypeError: damage put another type into a column
                 self._lost = True
-                self._warn(f"cannot be used ({error}; {_REMEDY}): pictures are")
+                self._warn_once(f"cannot be used ({error}; {_REMEDY}): pictures are")
                 return None
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _open_transaction(self) -> Iterator[sqlite3.Connection]:
         if self._connection is None:
-            self._connection = _connect(self.path)
+            self._connection = _connect_file(self.path)
             self._number = None
         # The first one writes when this preprocessing was used; after it, readers do not wait for each other.
         self._connection.execute("BEGIN IMMEDIATE" if self._number is None else "BEGIN DEFERRED")
@@ -196,13 +198,13 @@ class PreparedPictures:
             row = connection.execute(query, (self._preparation,)).fetchone()
         return int(row[0])
 
-    def _warn(self, problem: str) -> None:
+    def _warn_once(self, problem: str) -> None:
         if not self._warned:
             self._warned = True
             _log.warning("%s %s made again", self.path, problem)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect_file(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     try:

@@ -15,8 +15,8 @@ class Table:
 
     Attributes:
         name: in the file.
-        what: the meaning of a row, for people.
-        key: the key's columns; where the first is `model`, that is the model's number, and the checksum holds the
+        what: the meaning of a row, for readers.
+        key: the key's columns; if the first is `model`, that is the model's number, and the checksum holds the
             model's fingerprint in its place.
         values: the other columns, without the checksum.
     """
@@ -29,7 +29,7 @@ class Table:
     @property
     def select(self) -> str:
         """Return the query of one row by its key: its values and its checksum."""
-        return f"SELECT {', '.join(self.values)}, checksum FROM {self.name} WHERE {self._condition}"  # noqa: S608
+        return f"SELECT {', '.join(self.values)}, checksum FROM {self.name} WHERE {self._key_condition}"  # noqa: S608
 
     @property
     def insert(self) -> str:
@@ -40,10 +40,10 @@ class Table:
     @property
     def delete(self) -> str:
         """Return the statement that deletes a row by its key."""
-        return f"DELETE FROM {self.name} WHERE {self._condition}"  # noqa: S608
+        return f"DELETE FROM {self.name} WHERE {self._key_condition}"  # noqa: S608
 
     @property
-    def _condition(self) -> str:
+    def _key_condition(self) -> str:
         return " AND ".join(f"{column} = ?" for column in self.key)
 
 
@@ -54,7 +54,7 @@ SOURCES = Table("source", "entry of a model", ("key",), ("facts",))
 
 
 def checksum(*columns: object) -> int | None:
-    """Return the CRC-32 over a row's columns; None where one is of a type that no row holds, which is damage.
+    """Return the CRC-32 over a row's columns; None if one is of a type that no row holds, which is damage.
 
     zlib's is the fastest checksum of Python's library, and finds every run of damage of up to 32 bits.
 

@@ -33,10 +33,10 @@ class Shard(EmbeddingStore):
         super().__init__(path)
         self._main = main
 
-    def _select(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
+    def _select_rows(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
         keys = list(keys)
-        own = super()._select(table, model, keys)
-        return own | self._main._select(table, model, [key for key in keys if key not in own])
+        own = super()._select_rows(table, model, keys)
+        return own | self._main._select_rows(table, model, [key for key in keys if key not in own])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | N
     if isinstance(model, KeyReader | MatrixScorer):
         return None  # no store keeps its scores
     if isinstance(model, TextScorer | DualEncoder):
-        texts = [text for text in _distinct(pairs, "texts") if _owner(text, ranks) == rank]
-        images = [image for image in _distinct(pairs, "images") if _owner(image, ranks) == rank]
+        texts = [text for text in _distinct_contents(pairs, "texts") if _owning_rank(text, ranks) == rank]
+        images = [image for image in _distinct_contents(pairs, "images") if _owning_rank(image, ranks) == rank]
         if isinstance(model, TextScorer):
             images = []
         first = pairs.items[0]
@@ -68,17 +68,17 @@ def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | N
         own = list(islice(filled, max(len(images), len(texts))))
     else:
         every = dict.fromkeys((image, text) for item in pairs.items for image in item.images for text in item.texts)
-        own = [(image, text) for image, text in every if _owner(image, ranks) == rank]
+        own = [(image, text) for image, text in every if _owning_rank(image, ranks) == rank]
     if not own:
         return None
     items = tuple(Item(id=str(k), images=(image,), texts=(text,)) for k, (image, text) in enumerate(own))
     return _Part(pairs.name, items, pairs.root, read=pairs.read, whole=pairs)
 
 
-def _distinct(pairs: PairSet, side: str) -> Sequence[str]:
+def _distinct_contents(pairs: PairSet, side: str) -> Sequence[str]:
     return list(dict.fromkeys(each for item in pairs.items for each in getattr(item, side)))
 
 
-def _owner(content: str, ranks: int) -> int:
+def _owning_rank(content: str, ranks: int) -> int:
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     return int(digest[:8], 16) % ranks

@@ -90,10 +90,10 @@ class CausalLikelihood:
         if self.begin is not None:
             rows = [[self.begin, *row] for row in rows]
         read, expected = [row[:-1] for row in rows], [row[1:] for row in rows]
-        sums = read_batches(read, expected, self.text_model.limit, self._logits)
+        sums = read_batches(read, expected, self.text_model.limit, self._predict_tokens)
         return np.array([each.total / (each.tokens if self.per_token else 1) for each in sums], np.float32)
 
-    def _logits(self, rows: list[list[int]]) -> Tensor:
+    def _predict_tokens(self, rows: list[list[int]]) -> Tensor:
         with forward(self.name, self.text_model.model):
             ids = import_torch().tensor(rows, device=self.text_model.runtime.device)
             return self.text_model.model(input_ids=ids).logits

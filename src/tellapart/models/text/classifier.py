@@ -44,7 +44,7 @@ class TextClassifier:
         """Load a classifier and its tokenizer from a folder or the hub; the label is None for a model with one output.
 
         Raises:
-            ModelError: a file is missing, or there are several outputs and no label says which.
+            ModelError: a file is missing, or there are several outputs and no label names it.
             MissingDependencyError: torch or transformers is not installed.
         """
         read_config(source)
@@ -53,9 +53,7 @@ class TextClassifier:
         )
         labels = {name: column for column, name in loaded.model.config.id2label.items()}
         if label is None and len(labels) > 1:
-            raise ModelError(
-                f"{source} has the labels {', '.join(labels)}; say which is the good one: classifier:...#LABEL"
-            )
+            raise ModelError(f"{source} has the labels {', '.join(labels)}; name the good one: classifier:...#LABEL")
         if label is not None and label not in labels:
             raise ModelError(f"{source} has no label {label!r}; its labels are {', '.join(labels)}")
         kind = type(loaded.model).__name__

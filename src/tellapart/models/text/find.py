@@ -1,6 +1,6 @@
 """Scorers of a text alone, by name: its length, its plausibility, its grammar.
 
-They are blind models: builders select false captions by them, and audits measure with them what captions give away.
+They are blind models: builders select false captions by them, and audits measure with them how much captions give away.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ class ScorerForm(NamedTuple):
 
     Attributes:
         meaning: of a score; the higher, the better.
-        make: makes the scorer, given what follows the colon and the folder that a path is relative to.
+        make: makes the scorer, given the part behind the colon and the folder that a path is relative to.
     """
 
     meaning: str
     make: Callable[[str, Path], TextScorer]
 
 
-def _tinystories(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
+def _load_tinystories(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
     return TinyStories.load(Path(resolve_beside(path, home)), per_token=per_token)
 
 
-def _likelihood(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
+def _load_likelihood(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
     return CausalLikelihood.from_mark(resolve_beside(path, home), per_token=per_token)
 
 
-def _classifier(path: str, home: Path) -> TextScorer:
+def _load_classifier(path: str, home: Path) -> TextScorer:
     folder, _, label = path.partition("#")
     return TextClassifier.load(resolve_beside(folder, home), label or None)
 
@@ -82,15 +82,21 @@ SCORERS: Mapping[str, ScorerForm] = MappingProxyType(
     {
         "words": ScorerForm("how many words", lambda *_: Length("words")),
         "characters": ScorerForm("how many characters", lambda *_: Length("characters")),
-        "tinystories:FILE": ScorerForm("log-likelihood in nats under a checkpoint of llama2.c", _tinystories),
-        "tinystories-per-token:FILE": ScorerForm("its mean over the pieces", partial(_tinystories, per_token=True)),
-        "likelihood:FOLDER": ScorerForm("log-likelihood in nats under a causal model of transformers", _likelihood),
-        "likelihood-per-token:FOLDER": ScorerForm("its mean over the tokens", partial(_likelihood, per_token=True)),
+        "tinystories:FILE": ScorerForm("log-likelihood in nats under a checkpoint of llama2.c", _load_tinystories),
+        "tinystories-per-token:FILE": ScorerForm(
+            "its mean over the pieces", partial(_load_tinystories, per_token=True)
+        ),
+        "likelihood:FOLDER": ScorerForm(
+            "log-likelihood in nats under a causal model of transformers", _load_likelihood
+        ),
+        "likelihood-per-token:FOLDER": ScorerForm(
+            "its mean over the tokens", partial(_load_likelihood, per_token=True)
+        ),
         "classifier:FOLDER": ScorerForm(
-            "the output of a sequence regressor of transformers (plausibility, acceptability)", _classifier
+            "the output of a sequence regressor of transformers (plausibility, acceptability)", _load_classifier
         ),
         "classifier:FOLDER#LABEL": ScorerForm(
-            "log-odds of one label of a sequence classifier of transformers (CoLA's `acceptable`)", _classifier
+            "log-odds of one label of a sequence classifier of transformers (CoLA's `acceptable`)", _load_classifier
         ),
         "link-grammar": ScorerForm(
             "1 if the Link Grammar parser (`link-parser` on the PATH) can parse the whole sentence, else 0",

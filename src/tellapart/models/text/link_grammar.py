@@ -26,7 +26,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, eq=False)
 class LinkGrammar:
-    """1 for a text that the parser can parse whole, else 0.
+    """1 for a text of which the parser parses every word, else 0.
 
     Many captions are noun phrases ("A man on a horse") and no sentences: a text that fails is tried again after
     "I see".
@@ -57,7 +57,7 @@ class LinkGrammar:
     @cached_property
     def fingerprint(self) -> str:
         """Of the program's version."""
-        output = self._run(["--version"], "")
+        output = self._run_parser(["--version"], "")
         version = re.search(r"link-grammar-[\w.]+", output)
         return f"tellapart:link-grammar:1:{version[0] if version else output.strip()[:60]}"
 
@@ -67,19 +67,19 @@ class LinkGrammar:
         Raises:
             ModelError: the program fails, or does not answer for every text.
         """
-        sentences = [_line(text) for text in texts]
-        scores = np.array(self._parse(sentences), np.float32)
+        sentences = [_single_line(text) for text in texts]
+        scores = np.array(self._parse_sentences(sentences), np.float32)
         rest = [position for position, sentence in enumerate(sentences) if sentence and not scores[position]]
         phrases = [sentences[position] for position in rest]
-        scores[rest] = self._parse([f"I see {phrase[:1].lower()}{phrase[1:]}" for phrase in phrases])
+        scores[rest] = self._parse_sentences([f"I see {phrase[:1].lower()}{phrase[1:]}" for phrase in phrases])
         return scores
 
-    def _parse(self, sentences: Sequence[str]) -> list[bool]:
+    def _parse_sentences(self, sentences: Sequence[str]) -> list[bool]:
         parsed = [False] * len(sentences)
         lines = [position for position, sentence in enumerate(sentences) if sentence]  # it skips empty lines
         for first in range(0, len(lines), _AT_ONCE):
             batch = lines[first : first + _AT_ONCE]
-            output = self._run(["en", *_OPTIONS], "".join(f"{sentences[position]}\n" for position in batch))
+            output = self._run_parser(["en", *_OPTIONS], "".join(f"{sentences[position]}\n" for position in batch))
             answers = _ANSWER.findall(output)
             if len(answers) != len(batch):
                 raise ModelError(
@@ -89,7 +89,7 @@ class LinkGrammar:
                 parsed[position] = answer.startswith("Found")
         return parsed
 
-    def _run(self, arguments: Sequence[str], text: str) -> str:
+    def _run_parser(self, arguments: Sequence[str], text: str) -> str:
         try:
             done = subprocess.run(  # noqa: S603  (the program that `find` found, and no shell)
                 [self.program, *arguments], input=text, capture_output=True, text=True, encoding="utf-8", check=False
@@ -102,6 +102,6 @@ class LinkGrammar:
         return done.stdout
 
 
-def _line(text: str) -> str:
+def _single_line(text: str) -> str:
     """Return a text in one line that begins with a letter or digit; "!" would begin a command, "%" a comment."""
     return re.sub(r"^\W+", "", " ".join(text.split()))

@@ -88,17 +88,17 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """Read `model.bin`; its tokenizer follows in the same file, or lies beside it as `tokenizer.bin`.
 
     Raises:
-        ModelError: a file is missing, or is not what its format says.
+        ModelError: a file is missing, or does not follow its format.
     """
-    data = _read(path, "name a checkpoint of llama2.c (model.bin)")
+    data = _read_file(path, "name a checkpoint of llama2.c (model.bin)")
     sizes, weights, end = _read_weights(path, data)
     source = path if data[end:] else path.with_name("tokenizer.bin")
-    rest = data[end:] or _read(source, f"{path} holds no tokenizer, so it must lie there")
+    rest = data[end:] or _read_file(source, f"{path} holds no tokenizer, so it must lie there")
     pieces = _read_pieces(source, rest, len(weights["embedding"]))
     return Checkpoint(sizes, weights, pieces, hashlib.sha256(data[:end] + rest).hexdigest())
 
 
-def _read(path: Path, todo: str) -> bytes:
+def _read_file(path: Path, todo: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -111,7 +111,7 @@ def _read_weights(path: Path, data: bytes) -> tuple[Sizes, dict[str, Floats], in
     sizes = Sizes(*struct.unpack_from(f"<{len(Sizes._fields)}i", data.ljust(begin, b"\0")))
     counts = (*sizes[:5], abs(sizes.vocabulary) - BYTES - 255, sizes.context)
     if min(counts) < 1 or sizes.dim % (2 * sizes.heads) or sizes.heads % sizes.key_heads:
-        raise ModelError(f"{path} is no checkpoint of llama2.c: it begins with {', '.join(map(str, sizes))}")
+        raise ModelError(f"{path} is not a checkpoint of llama2.c: it begins with {', '.join(map(str, sizes))}")
     layout = sizes.layout()
     end = begin + 4 * sum(prod(shape) for shape in layout.values())
     if len(data) < end:

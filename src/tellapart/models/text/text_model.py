@@ -38,7 +38,7 @@ class TextModel:
         runtime: device and dtype.
         rows: texts that are read together, filled up by copies. The last bits of a number depend on it and on the text
             alone.
-        tokenizer_limit: whether texts are held to the tokenizer's own maximum, too.
+        tokenizer_limit: whether texts are held to the tokenizer's maximum, too.
     """
 
     source: str
@@ -124,9 +124,9 @@ class TextModel:
         limit = self.limit
         for length, positions in positions_by_key(bucket(len(row), limit) for row in rows).items():
             for batch, real in fixed_batches(positions, self.rows):
-                yield batch[:real], self._pad([rows[position] for position in batch], length)
+                yield batch[:real], self._pad_rows([rows[position] for position in batch], length)
 
-    def _pad(self, rows: Sequence[list[int]], length: int) -> dict[str, Any]:
+    def _pad_rows(self, rows: Sequence[list[int]], length: int) -> dict[str, Any]:
         tensor, pad, device = import_torch().tensor, self.tokenizer.pad_token_id or 0, self.runtime.device
         gaps = [length - len(row) for row in rows]
         return {

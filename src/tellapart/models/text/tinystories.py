@@ -31,7 +31,7 @@ _NO_PIECE = (-np.inf, -1)
 class TinyStories:
     """A text's log-likelihood in nats under a llama2.c checkpoint: the sum over its pieces, or the mean.
 
-    The sum is the probability of the text and favours a short one; the mean does not. Blanks are no words: runs of
+    The sum is the probability of the text and favours a short one; the mean does not. Blanks are not words: runs of
     them count as one, and those around a text not at all. A text is computed by itself, so its number depends on no
     batch.
     """
@@ -45,7 +45,7 @@ class TinyStories:
         """Read a checkpoint: `model.bin`, whose tokenizer follows in the same file or lies beside it.
 
         Raises:
-            ModelError: a file is missing or is not what its format says.
+            ModelError: a file is missing or does not follow its format.
         """
         return cls(read_checkpoint(path), per_token)
 
@@ -87,7 +87,7 @@ class TinyStories:
                 f"{self.name} reads {self.checkpoint.sizes.context} pieces at most; {text[:60]!a}... has "
                 f"{len(pieces)}: shorten the text, or leave this model out"
             )
-        logits = self._logits(pieces)
+        logits = self._predict_pieces(pieces)
         highest = logits.max(axis=1, keepdims=True)
         total = np.exp(logits - highest).sum(axis=1, dtype=np.float64)
         own = logits[np.arange(len(pieces)), pieces] - highest[:, 0]
@@ -110,26 +110,26 @@ class TinyStories:
             numbers += [byte + BYTES for byte in symbol] if piece is None else [piece[1]]
         return numbers
 
-    def _logits(self, pieces: Sequence[int]) -> Floats:
+    def _predict_pieces(self, pieces: Sequence[int]) -> Floats:
         """Return the logits of each piece, given those before it: float32 `(piece, vocabulary)`."""
         w, last = self.checkpoint.weights, len(pieces)
         x = w["embedding"][[_BEGIN, *pieces[:-1]]]  # (piece, dim)
         rotation = w["rotation"][:, :last, None]  # (cosine or sine, piece, 1, half a head)
         future = np.triu(np.full((last, last), -np.inf, np.float32), 1)
         for layer in range(self.checkpoint.sizes.layers):
-            x = x + self._attention(layer, _normalise(x, w["attention_norm"][layer]), rotation, future)
-            y = _normalise(x, w["feed_norm"][layer])
+            x = x + self._attend_layer(layer, _normalise_rows(x, w["attention_norm"][layer]), rotation, future)
+            y = _normalise_rows(x, w["feed_norm"][layer])
             gate = y @ w["gate"][layer]
             opened = gate / (1 + np.exp(np.minimum(-gate, 80)))  # e^80 is a float32
             x = x + (opened * (y @ w["up"][layer])) @ w["down"][layer]
-        result: Floats = _normalise(x, w["norm"]) @ w["classifier"]
+        result: Floats = _normalise_rows(x, w["norm"]) @ w["classifier"]
         return result
 
-    def _attention(self, layer: int, y: Floats, rotation: Floats, future: Floats) -> Floats:
+    def _attend_layer(self, layer: int, y: Floats, rotation: Floats, future: Floats) -> Floats:
         sizes, w = self.checkpoint.sizes, self.checkpoint.weights
         head = sizes.dim // sizes.heads
-        queries = _rotate((y @ w["query"][layer]).reshape(len(y), sizes.heads, head), rotation)
-        keys = _rotate((y @ w["key"][layer]).reshape(len(y), sizes.key_heads, head), rotation)
+        queries = _rotate_pairs((y @ w["query"][layer]).reshape(len(y), sizes.heads, head), rotation)
+        keys = _rotate_pairs((y @ w["key"][layer]).reshape(len(y), sizes.key_heads, head), rotation)
         values = (y @ w["value"][layer]).reshape(len(y), sizes.key_heads, head)
         shared = sizes.heads // sizes.key_heads  # query heads that read one key head
         q, k, v = (z.transpose(1, 0, 2) for z in (queries, keys.repeat(shared, 1), values.repeat(shared, 1)))
@@ -140,13 +140,13 @@ class TinyStories:
         return result
 
 
-def _normalise(x: Floats, scale: Floats) -> Floats:
+def _normalise_rows(x: Floats, scale: Floats) -> Floats:
     """Scale rows to a root mean square of one."""
     result: Floats = x / np.sqrt(np.square(x).mean(axis=1, keepdims=True) + np.float32(1e-5)) * scale
     return result
 
 
-def _rotate(x: Floats, rotation: Floats) -> Floats:
+def _rotate_pairs(x: Floats, rotation: Floats) -> Floats:
     """Rotate neighbouring pairs of a head's numbers by the angle of their position: (piece, head, number)."""
     cosine, sine = rotation
     even, odd = x[..., 0::2], x[..., 1::2]

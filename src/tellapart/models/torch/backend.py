@@ -138,7 +138,7 @@ def parameter_count(model: Network) -> int:
 
 
 def refuse_unsafe_pickle(source: object) -> None:
-    """Refuse weights in a pickle where torch's guard against code in it (`weights_only`) has known holes.
+    """Refuse weights in a pickle if torch's guard against code in it (`weights_only`) has known holes.
 
     Args:
         source: the file or the model, for the message.

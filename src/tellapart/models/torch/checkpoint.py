@@ -124,7 +124,7 @@ def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoin
     if not path.is_file():
         raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
     if path.suffix == ".safetensors":
-        return _unnest(path, _read_safetensors(path, shapes_only))
+        return _find_state_dict(path, _read_safetensors(path, shapes_only))
     try:
         with path.open("rb") as file:
             content = _read_archive(path, shapes_only) if zipfile.is_zipfile(file) else _read_legacy(file, shapes_only)
@@ -132,9 +132,9 @@ def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoin
         raise
     except Exception as error:  # a damaged pickle or archive fails anywhere, with any exception
         raise ModelError(
-            f"{path} is no checkpoint of torch.save: {first_line(error) or type(error).__name__}"
+            f"{path} is not a checkpoint of torch.save: {first_line(error) or type(error).__name__}"
         ) from error
-    return _unnest(path, content)
+    return _find_state_dict(path, content)
 
 
 def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str, Tensor]:
@@ -150,10 +150,10 @@ def _read_safetensors(path: Path, shapes_only: bool) -> dict[str, Tensor]:
         with require("safetensors", extra="models").safe_open(path, "pt") as file:
             return {name: torch.empty(file.get_slice(name).get_shape(), device="meta") for name in file.keys()}  # noqa: SIM118
     except Exception as error:  # the library raises a bare Exception
-        raise ModelError(f"{path} is no safetensors file: {first_line(error)}") from error
+        raise ModelError(f"{path} is not a safetensors file: {first_line(error)}") from error
 
 
-def _unnest(path: Path, content: object) -> Checkpoint:
+def _find_state_dict(path: Path, content: object) -> Checkpoint:
     """Find the state dict and the other entries."""
     torch = import_torch()
     if not isinstance(content, Mapping):
@@ -194,7 +194,7 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, reference: tuple[Any, ...]) -> _Storage:
         kind, storage, key, _location, count, *_view = reference
         if kind != "storage" or not isinstance(storage, _StorageKind):
-            raise pickle.UnpicklingError(f"a reference to {kind!r:.40}, which is no storage of numbers")
+            raise pickle.UnpicklingError(f"a reference to {kind!r:.40}, which is not a storage of numbers")
         return _Storage(storage.dtype, str(key), int(count))
 
     def _rebuild_tensor(
@@ -220,10 +220,10 @@ class _StorageKind:
     dtype: str
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        raise pickle.UnpicklingError("a storage that is no block of the file")
+        raise pickle.UnpicklingError("a storage that is not a block of the file")
 
 
-def _unpickle(file: BinaryIO, load_storage: Callable[[_Storage], Tensor | None]) -> object:
+def _read_pickle(file: BinaryIO, load_storage: Callable[[_Storage], Tensor | None]) -> object:
     """Read the pickle at the file's position; the file is left behind it.
 
     The standard reader reserves memory up to the highest place that a pickle names, so the places are looked at first.
@@ -282,7 +282,7 @@ def _read_archive(path: Path, shapes_only: bool) -> object:
                 loaded[storage.key] = _as_numbers(archive.read(info), storage.dtype, storage.count)
             return loaded[storage.key]
 
-        return _unpickle(io.BytesIO(archive.read(pickled[0])), load_storage)
+        return _read_pickle(io.BytesIO(archive.read(pickled[0])), load_storage)
 
 
 def _read_legacy(file: BinaryIO, shapes_only: bool) -> object:
@@ -303,7 +303,7 @@ def _read_legacy(file: BinaryIO, shapes_only: bool) -> object:
     def name_storage(storage: _Storage) -> None:
         named[storage.key] = storage
 
-    content = _unpickle(file, name_storage)
+    content = _read_pickle(file, name_storage)
     if shapes_only:
         return content
     keys = _load_next(file)
@@ -311,14 +311,14 @@ def _read_legacy(file: BinaryIO, shapes_only: bool) -> object:
         raise ValueError("it lists no storages")
     numbers = {key: _read_numbers(file, named[key], size) for key in map(str, keys)}
     file.seek(start)
-    return _unpickle(file, lambda storage: numbers[storage.key])
+    return _read_pickle(file, lambda storage: numbers[storage.key])
 
 
 def _load_next(file: BinaryIO) -> object:
     def refuse(_storage: _Storage) -> NoReturn:
         raise pickle.UnpicklingError("a tensor before the tensors")
 
-    return _unpickle(file, refuse)
+    return _read_pickle(file, refuse)
 
 
 def _read_numbers(file: BinaryIO, storage: _Storage, size: int) -> Tensor:
@@ -332,7 +332,7 @@ def _read_numbers(file: BinaryIO, storage: _Storage, size: int) -> Tensor:
 def describe_misfit(
     expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]], *, strange: str = "unknown"
 ) -> str:
-    """Describe in one line how a checkpoint's tensors differ from a module's; nothing where they fit.
+    """Describe in one line how a checkpoint's tensors differ from a module's; nothing if they fit.
 
     Args:
         expected: shapes of the module's tensors, by name.

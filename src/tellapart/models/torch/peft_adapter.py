@@ -88,8 +88,8 @@ def find_adapter(source: str | Path) -> PeftAdapter | None:
         return None
     settings = load_json(folder / ADAPTER_CONFIG, error=ModelError)
     if not isinstance(settings, dict):
-        raise ModelError(f"{folder / ADAPTER_CONFIG} is no JSON object; expected the configuration that peft saves")
-    _check(folder, settings)
+        raise ModelError(f"{folder / ADAPTER_CONFIG} is not a JSON object; expected the configuration that peft saves")
+    _check_settings(folder, settings)
     return PeftAdapter(folder, settings)
 
 
@@ -109,7 +109,7 @@ def merge_adapter(name: str, model: Network, adapter: PeftAdapter, *, unused: Se
     file = next(adapter.folder / each for each in _WEIGHTS if (adapter.folder / each).is_file())
     where, modules, updated = f"{name}: {file.name}", dict(model.named_modules()), set()
     left_out = tuple(f"{part}." for part in unused)
-    for module, a, b in _pairs(where, read_state_dict(file)):
+    for module, a, b in _list_pairs(where, read_state_dict(file)):
         if module.startswith(left_out) and module not in modules:
             continue
         layer = modules.get(module.replace(".base_layer", ""))
@@ -119,14 +119,14 @@ def merge_adapter(name: str, model: Network, adapter: PeftAdapter, *, unused: Se
                 "another class or version: merge it where it was trained (merge_and_unload), and name the merged model"
             )
         weight = layer.in_proj_weight if type(layer).__name__ == "MultiheadAttention" else layer.weight
-        scale = _scale(where, adapter.settings, module, len(a)) * _times(where, adapter.settings, module)
+        scale = _update_scale(where, adapter.settings, module, len(a)) * _count_updates(where, adapter.settings, module)
         with import_torch().no_grad():
-            weight.copy_(weight.double() + scale * _update(f"{where}: {module}", layer, weight, (a, b)))
+            weight.copy_(weight.double() + scale * _multiply_halves(f"{where}: {module}", layer, weight, (a, b)))
         updated.add(module)
     _check_targets(where, adapter.settings, modules, updated)
 
 
-def _check(folder: Path, settings: Mapping[str, Any]) -> None:
+def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Refuse another method than LoRA's plain product, and further weights."""
     where = folder / ADAPTER_CONFIG
     method = settings.get("peft_type")
@@ -148,13 +148,13 @@ def _check(folder: Path, settings: Mapping[str, Any]) -> None:
 _ELSEWHERE = "merge it with peft (merge_and_unload), and name the merged model"
 
 
-def _pairs(where: str, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _list_pairs(where: str, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the name of a module with its matrices A and B."""
     found: dict[str, dict[str, Any]] = {}
     for key, tensor in sorted(tensors.items()):
         match = _KEY.fullmatch(key)
         if match is None:
-            raise ModelError(f"{where} holds {key}, which is no LoRA matrix; {_ELSEWHERE}")
+            raise ModelError(f"{where} holds {key}, which is not a LoRA matrix; {_ELSEWHERE}")
         found.setdefault(match["module"], {})[match["half"]] = tensor
     for module, halves in found.items():
         if len(halves) < 2:
@@ -162,7 +162,7 @@ def _pairs(where: str, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Any, A
         yield module, halves["A"], halves["B"]
 
 
-def _scale(where: str, settings: Mapping[str, Any], module: str, rows: int) -> float:
+def _update_scale(where: str, settings: Mapping[str, Any], module: str, rows: int) -> float:
     """Return the factor of B A: alpha / r, or alpha / sqrt(r), of the module's pattern if it has one."""
     rank: Any
     alpha: Any
@@ -173,11 +173,11 @@ def _scale(where: str, settings: Mapping[str, Any], module: str, rows: int) -> f
     if not (type(rank) is int and rank >= 1 and type(alpha) in {int, float} and math.isfinite(alpha)):
         raise ModelError(f"{where}: {ADAPTER_CONFIG} gives {module} r {rank!r} and lora_alpha {alpha!r}; need numbers")
     if rows != rank:
-        raise ModelError(f"{where}: lora_A of {module} has {rows} rows, and {ADAPTER_CONFIG} says r {rank}")
+        raise ModelError(f"{where}: lora_A of {module} has {rows} rows, and {ADAPTER_CONFIG} has r {rank}")
     return float(alpha) / (math.sqrt(rank) if settings.get("use_rslora") else rank)
 
 
-def _times(where: str, settings: Mapping[str, Any], module: str) -> int:
+def _count_updates(where: str, settings: Mapping[str, Any], module: str) -> int:
     """Return how often the peft that trained a module added its update; older ones did not write their version."""
     if not module.endswith(_TWICE):
         return 1
@@ -195,7 +195,7 @@ def _of_pattern(patterns: Mapping[str, Any], module: str, plain: Value) -> Value
     return next((value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)), plain)
 
 
-def _update(where: str, layer: Network, weight: Tensor, halves: tuple[Any, Any]) -> Tensor:
+def _multiply_halves(where: str, layer: Network, weight: Tensor, halves: tuple[Any, Any]) -> Tensor:
     """Return B A in float64, as the layer's weight lies: turned for embeddings and for transformers' Conv1D."""
     a, b = (half.to(weight.device).double().flatten(1) for half in halves)
     turned = type(layer).__name__ in {"Conv1D", "Embedding"}
