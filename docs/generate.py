@@ -217,7 +217,7 @@ def names_table() -> str:
     """How a model that is in no catalogue is named."""
     from tellapart.models.find import name_forms
 
-    rows = ["| `-m` | what it is |", "|---|---|"]
+    rows = ["| `-m` | model |", "|---|---|"]
     return "\n".join([*rows, *(f"| `{form}` | {meaning} |" for form, meaning in name_forms().items())]) + "\n"
 
 

@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 
 def losses_table() -> str:
     """Every loss as it is declared: what it is, what a step must give it, its options and its source."""
-    rows = ["| loss | what | needs | options | source |", "|---|---|---|---|---|"]
+    rows = ["| loss | definition | needs | options | source |", "|---|---|---|---|---|"]
     for name in LOSSES:
         loss = find_loss(name)
         summary, _, rest = inspect.cleandoc(loss.function.__doc__ or "").partition("\n")
@@ -58,7 +58,7 @@ def presets_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-#: A configuration's own part, and the parts that a paper leaves to it.
+#: A configuration's part, and the parts that a paper leaves to it.
 NEEDED: dict[str, Any] = {"name": "x", "model": "x", "data": {"train": ["x"]}}
 UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "batch": {"size": 2}}}
 
@@ -74,7 +74,7 @@ def loss_cell(config: TrainConfig) -> str:
 
 def dual_needs(loss: Any) -> str:
     """What a dual encoder's loss needs of a row beside image and caption."""
-    images = {"none": "", "pairs": "hard images where there are some", "mate": "a hard counterpart"}
+    images = {"none": "", "pairs": "hard images if there are some", "mate": "a hard counterpart"}
     captions = f"{loss.negative_captions} false captions" if loss.negative_captions > 1 else "a false caption"
     needs = [
         captions if loss.negative_captions else "",

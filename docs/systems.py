@@ -12,7 +12,7 @@ GOLDEN = HERE.parent / "bench" / "records" / "native_golden.json"
 
 CHECKED = {
     "golden": "authors' code: {}",
-    "library": "library's own",
+    "library": "its library",
     "laws": "formulas, laws, shapes",
     "made": "a made file",
     "": "",
@@ -47,7 +47,7 @@ def systems_table() -> str:
     """Every system: where it occurs, how it is measured, how that was checked."""
     record = json.loads(GOLDEN.read_text(encoding="utf-8"))
     largest = {name: f"{max(found.values()):.0e}".replace("e-0", "e-") for name, found in record.items()}
-    rows = ["| system | where | command | checked against | weights |", "|---|---|---|---|---|"]
+    rows = ["| system | in | command | checked against | weights |", "|---|---|---|---|---|"]
     for one in read_systems():
         commands = "<br>".join(f"`{command}`" for command in one.commands)
         figures = max((largest[name] for name in one.golden), key=float, default="")

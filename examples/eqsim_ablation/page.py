@@ -40,7 +40,7 @@ _KEPT = {
     "demo-objects": "`demo-objects`, zero-shot",
 }
 
-_SETTING = """## What the paper does otherwise
+_SETTING = """## Differences from the paper
 
 - **Model**: FIBER, pre-trained on about 4 million pictures, at 288 x 288 pixels. Here: 2.1 million weights,
   half-trained on rendered scenes, at 112 x 112.
@@ -85,18 +85,17 @@ _INTRODUCTION = """# EqSim's ablation, with power
 
 <!-- Made by `python -m examples.eqsim_ablation.run --page` from the record's pieces; edit neither. -->
 
-Which losses make a dual encoder tell minimal pairs apart, and which part of EqSim's? The paper asks this of FIBER on
+Which losses make a dual encoder separate minimal pairs, and which part of EqSim's? The paper asks this of FIBER on
 Eq-Kubric (Table 6) and finds gains of 1.9 to 4.5 points. Here the same question is put to the bundled encoder,
 half-trained, on rendered scenes. An earlier ablation stood on this page, of 11 rows and 5 seeds: its intervals were as
-wide as the paper's gains, and its start at chance for two of three aspects. What it did show: through a softmax over a
+wide as the paper's gains, and its start at chance for two of three aspects. It did show this: through a softmax over a
 batch, v1 of distant pairs stays below 1e-6, so EqSim and its v2-close were one row. It is the pilot of this one, and in
 git's history (`git log -- examples/eqsim_ablation/record.json`). That history also has 30 runs of this ablation from
-another start (`git log -- examples/eqsim_ablation/record/run-ft-0.json`), which told 32 percent of the pairs apart in
-place of 40 to 60, and whose weights were lost. No piece of it is on this page."""
+another start (`git log -- examples/eqsim_ablation/record/run-ft-0.json`), which was right on 32 percent of the pairs in place of 40 to 60, and whose weights were lost. No piece of it is on this page."""
 
 
 def _power(plan: Plan) -> str:
-    """Say what can be seen before anything that was."""
+    """Write the effects that the design can see."""
     if not plan.piece("power").exists():
         return "## Power, before any result\n\nNot computed yet: `python -m examples.eqsim_ablation.power`."
     found, unit = plan.read("power"), plan.read("units")
@@ -130,7 +129,7 @@ Differences with that variance are drawn {found["draws"]} times for each design,
 The table has the smallest true difference, in points of group score, that the test finds {10 * POWER:.0f} times in 10:
 at 5 % for one comparison, and among all {found["tests"]}, in the first step of Holm's
 correction. The pilot's start was nearer to the floor, and its training shorter, so the next columns take {CAUTION}
-times its variance. False alarms: how often the test finds a difference where there is none.
+times its variance. False alarms: how often the test finds a difference without a true one.
 
 {table}
 
@@ -152,18 +151,18 @@ def _rows(plan: Plan) -> str:
     tests = ", ".join(f"{name} ({plan.items(name):,})" for name in plan.tests)
     start = (
         plan.start.get("model")
-        or f"the bundled encoder's own run in {plan.start['steps']} steps instead of its own number"
+        or f"the bundled encoder's run in {plan.start['steps']} steps in place of its usual number"
     )
-    return f"""## What is run
+    return f"""## Design
 
 The start is {start}. Each row fine-tunes it on {sum(plan.items(name) for name in plan.train):,} quadruples with
 {plan.seeds} seeds: {plan.steps} steps, each of {size} pictures. Each row has one number, tuned with one seed and
-{plan.tuning_steps} steps a value on {plan.items("tuning")} quadruples of their own, which also choose weights within a
+{plan.tuning_steps} steps a value on {plan.items("tuning")} separate quadruples, which also choose weights within a
 run. Every row has its first {plan.seeds_first} seeds before any row has more. It is measured once, after each run, on
 three sets of fresh quadruples: {tests}. The last is under lights, on floors and through a lens that no training scene
 has. Pictures that training and another set share are refused.
 
-| row | what it is | its number |
+| row | loss | its number |
 |---|---|---|
 {numbers}
 
@@ -175,7 +174,7 @@ $ python -m examples.eqsim_ablation.run --page
 
 
 def _complete(plan: Plan, runs: Runs) -> str:
-    """Say what is there and what is not."""
+    """Write which pieces are complete and which are missing."""
 
     def have(names: Sequence[str]) -> str:
         return f"{sum(plan.piece(name).exists() for name in names)} of {len(names)}"
@@ -185,7 +184,7 @@ def _complete(plan: Plan, runs: Runs) -> str:
     lines += [f"| sets | {have([f'set-{name}' for name in plan.sets])} |", f"| start | {have(['start'])} |"]
     lines[-1] += f"\n| start, measured | {have(['measured-start'])} |\n| tuning | {have(tuned)} |"
     lines += [f"| runs | {sum(map(len, runs.values()))} of {len(plan.methods) * plan.seeds} |"]
-    text = "## What is complete\n\n" + "\n".join(lines)
+    text = "## Complete pieces\n\n" + "\n".join(lines)
     missing = [method.title for method in plan.methods if not runs[method.name]]
     if len(missing) == len(plan.methods):
         return text + "\n\n**No row was run yet**: results will stand below this line, and there are none."
@@ -237,7 +236,7 @@ def _scores(plan: Plan, runs: Runs) -> str:
         + "\n".join(lines)
         + (
             "\n\nPercent; mean ± standard deviation over seeds. `best step` is the mean of those that did best "
-            f"on the tuning set, of {plan.steps}: where it is the last one, the row had not converged. Its number is "
+            f"on the tuning set, of {plan.steps}: if it is the last one, the row had not converged. Its number is "
             f"the one that did best there; at an end of its list, one beyond might do better.{room}"
         )
     )
@@ -258,12 +257,12 @@ def _compare(plan: Plan, runs: Runs, rows: Sequence[Method] = ()) -> list[_Compa
 
 
 def _answer(plan: Plan, compared: Sequence[_Compared]) -> str:
-    """Say of each row that was compared what is shown, and where the paper's gains lie."""
+    """Write the outcome of each compared row, and the place of the paper's gains."""
     base, lines, items = plan.methods[0], [], sum(map(plan.items, plan.tests))
     for each in compared:
         value, low, high = _interval(each.overall)
         way = "more" if value > 0 else "fewer"
-        shown = "no difference is shown" if each.p >= 0.05 else f"it tells {way} pairs apart"
+        shown = "no difference is shown" if each.p >= 0.05 else f"it is right on {way} pairs"
         text = (
             f"**{each.method.title} against {base.title}: {value:+.1f} points of group score after {plan.steps} steps, "
             f"95 % interval {low:+.1f} to {high:+.1f}** ({each.seeds} of {plan.seeds} seeds, {items:,} items, "
@@ -275,7 +274,7 @@ def _answer(plan: Plan, compared: Sequence[_Compared]) -> str:
             text += f" The paper's {min(gains):.1f} to {max(gains):.1f} points lie {place} this interval."
         lines.append(text)
     if not lines:
-        lines = ["No row has two seeds of its own and of the first, so nothing is compared."]
+        lines = ["No row shares two seeds with the first, so nothing is compared."]
     return "## The answer so far\n\n" + "\n\n".join(lines)
 
 
@@ -306,7 +305,7 @@ def _differences(plan: Plan, compared: Sequence[_Compared]) -> str:
 
 
 def _longer(plan: Plan) -> list[str]:
-    """Say what is found where rows are run longer."""
+    """Write the results of rows with more steps."""
     rows = [plan.longer_row(plan.row(name)) for name in plan.longer.get("rows", ())]
     runs = {row.name: _runs(plan, row) for row in rows}
     if not any(runs.values()):
@@ -335,7 +334,7 @@ def _outcomes(runs: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float6
 
 
 def _kept(plan: Plan, runs: Runs) -> str:
-    """Say what the start could do and the rows can."""
+    """Write the numbers of the start and of the rows on other tasks."""
     start = plan.read("measured-start")["kept"]
     lines = ["| | " + " | ".join(_KEPT.values()) + " |", "|---|" + "--:|" * len(_KEPT)]
     lines.append("| start | " + " | ".join(f"{100 * start[name]:.1f}" for name in _KEPT) + " |")
@@ -344,7 +343,7 @@ def _kept(plan: Plan, runs: Runs) -> str:
             cells = (_mean_sd([100 * (run["kept"][name] - start[name]) for run in mine], sign="+") for name in _KEPT)
             lines.append(f"| {method.title} | {' | '.join(cells)} |")
     return (
-        "## What is forgotten\n\n"
+        "## Forgetting\n\n"
         + "\n".join(lines)
         + "\n\nThe start in percent; the rows as differences from it in points, mean ± standard deviation over seeds."
     )

@@ -51,7 +51,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_page_is_that_of_the_record_and_says_its_power_first() -> None:
     text = page(PLAN)
     assert PAGE.read_text(encoding="utf-8") == text
-    assert text.index("## Power, before any result") < text.index("## What is run") < text.index("## What is complete")
+    assert text.index("## Power, before any result") < text.index("## Design") < text.index("## Complete pieces")
 
 
 def test_the_plan_is_a_design_that_sees_two_points() -> None:
