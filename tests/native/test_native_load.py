@@ -78,9 +78,9 @@ def test_another_image_size(file: Path) -> None:
     assert np.isfinite(larger.score_pairs(PICTURES, TEXTS)).all()
 
 
-@pytest.mark.parametrize(("options", "option"), [({"texts": "cleaned"}, "texts"), ({"image_size": 64}, "image-size")])
+@pytest.mark.parametrize(("options", "option"), [({"texts": "cleaned"}, "texts"), ({"image_size": 64}, "image_size")])
 def test_other_models_refuse_these_options(options: dict[str, Any], option: str) -> None:
-    with raises(ModelError, f"--{option}", "models"):
+    with raises(ModelError, f"{option}=", "models"):
         find_model("constant", ModelOptions(**options))
 
 

@@ -30,7 +30,7 @@ SOURCE = Path(tellapart.__file__).parent
 INTERNALS = SOURCE / "models" / "openclip" / "internals.py"
 
 #: Files that hold models, towers and tokenizers of open_clip, and what they call them.
-HOLDERS = [*(SOURCE / "models" / "openclip").glob("*.py"), SOURCE / "train" / "encoders" / "openclip_encoder.py"]
+HOLDERS = [*(SOURCE / "models" / "openclip").glob("*.py"), SOURCE / "training" / "encoders" / "openclip_encoder.py"]
 HELD = {"model", "_model", "text", "_text", "vision", "visual", "tokenizer", "_tokenizer", "transformer"}
 
 
