@@ -91,7 +91,8 @@ half-trained, on rendered scenes. An earlier ablation stood on this page, of 11 
 wide as the paper's gains, and its start at chance for two of three aspects. It did show this: through a softmax over a
 batch, v1 of distant pairs stays below 1e-6, so EqSim and its v2-close were one row. It is the pilot of this one, and in
 git's history (`git log -- examples/eqsim_ablation/record.json`). That history also has 30 runs of this ablation from
-another start (`git log -- examples/eqsim_ablation/record/run-ft-0.json`), which was right on 32 percent of the pairs in place of 40 to 60, and whose weights were lost. No piece of it is on this page."""
+another start (`git log -- examples/eqsim_ablation/record/run-ft-0.json`), which was right on 32 percent of the
+pairs in place of 40 to 60, and whose weights were lost. No piece of it is on this page."""
 
 
 def _power(plan: Plan) -> str:
