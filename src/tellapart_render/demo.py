@@ -1,8 +1,8 @@
 """Build the rendered pair set that ships with tellapart, or any other from a recipe.
 
 `python -m tellapart_render.demo --recipe recipe.toml --out DIR --workers N`. Every item depends on the
-recipe and its own number alone. Finished items are kept beside the folder until all are there, so that a second call
-goes on where the first one stopped; the folder itself is written atomically.
+recipe and its number alone. Finished items are kept next to the folder until all are there, so that a second call
+continues after the last finished item; the folder itself is written atomically.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def encode(pixels: NDArray[np.uint8], quality: int) -> bytes:
     return buffer.getvalue()
 
 
-def _provenance(quadruple: Quadruple, recipe: Recipe, renderer: Renderer) -> dict[str, Any]:
+def _item_provenance(quadruple: Quadruple, recipe: Recipe, renderer: Renderer) -> dict[str, Any]:
     """Return an item's provenance: the parts that both scenes share, and each scene's things (`Scene.to_record`)."""
     first, second = (scene.to_record() for scene in quadruple.scenes)
     return {
@@ -101,7 +101,7 @@ def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[I
         "texts": quadruple.captions,
         "tags": {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out},
         "cluster": key.name,
-        "provenance": _provenance(quadruple, recipe, renderer),
+        "provenance": _item_provenance(quadruple, recipe, renderer),
     }
     # Through JSON, so that an item is the same whether it was just made or read back.
     return Item.model_validate_json(json.dumps(item)), files, rejected
@@ -121,14 +121,14 @@ def build_item(key: Key, recipe: Recipe, work: Path) -> list[str]:
     item, files, rejected = make_item(key, recipe)
     for name, data in files.items():
         (work / Path(name).name).write_bytes(data)
-    # The record comes last: where it is, the pictures are complete.
+    # The record comes last: if it exists, the pictures are complete.
     with atomic_file(done) as draft:
         draft.write_text(json.dumps({"item": item.model_dump(), "rejected": rejected}))
     return rejected
 
 
 def build(recipe: Recipe, out: Path, *, workers: int = 1, notes: dict[str, str] | None = None) -> None:
-    """Render a whole pair set into a new folder.
+    """Render all of a pair set into a new folder.
 
     Args:
         recipe: of the set.
@@ -163,12 +163,12 @@ def build(recipe: Recipe, out: Path, *, workers: int = 1, notes: dict[str, str] 
         Item.model_validate_json(json.dumps(json.loads((work / f"{k.name}.json").read_text())["item"])) for k in keys
     ]
     files = {name: (work / Path(name).name).read_bytes() for item in items for name in item.images}
-    write_pair_set(out, items, files, _card(recipe, items, funnel, files.values()) | (notes or {}))
-    (out / "recipe.toml").write_text(_toml(recipe), encoding="utf-8")
+    write_pair_set(out, items, files, _make_card(recipe, items, funnel, files.values()) | (notes or {}))
+    (out / "recipe.toml").write_text(_write_toml(recipe), encoding="utf-8")
     shutil.rmtree(work)
 
 
-def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: Iterable[bytes]) -> dict[str, Any]:
+def _make_card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: Iterable[bytes]) -> dict[str, Any]:
     """Return the set's card."""
     words = vocabulary(recipe.vocabulary)
     return {
@@ -205,7 +205,7 @@ def _card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], files: It
     }
 
 
-def _toml(recipe: Recipe) -> str:
+def _write_toml(recipe: Recipe) -> str:
     """Write a recipe as TOML: its values are numbers, plain strings and one table."""
     lines = ["# Regenerate with: python -m tellapart_render.demo --recipe recipe.toml --out DIR --workers N"]
     values = recipe.values()

@@ -1,4 +1,4 @@
-"""The recipe of a rendered pair set: a TOML file whose every value changes what is drawn or how it is stored."""
+"""The recipe of a rendered pair set: a TOML file whose every value changes the pictures or how they are stored."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Recipe(Drawing):
     vocabulary: str = "demo"
 
     def values(self) -> dict[str, Any]:
-        """Return the recipe as JSON types; the vocabulary and `unseen` only where they are not the demo's.
+        """Return the recipe as JSON types; the vocabulary and `unseen` only if they are not the demo's.
 
         Recipes that were written before there was another one keep their fingerprint.
         """

@@ -128,7 +128,7 @@ def read_scene_file(path: Path) -> SceneFile:
     if not path.exists():
         raise DataError(f"{path}: no such scene; write one with python -m tellapart_render.scene_file export")
     text = decode_text(read_whole(path), path)
-    parse_json(text, path)  # pydantic's own reader takes a key twice
+    parse_json(text, path)  # pydantic's reader takes a key twice
     try:
         read = _File.model_validate_json(text)
     except ValidationError as invalid:

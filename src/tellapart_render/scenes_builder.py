@@ -1,4 +1,4 @@
-"""The builder `scenes`: rendered quadruples after EqBen's Figure 14, each verified by the renderer's own masks."""
+"""The builder `scenes`: rendered quadruples after EqBen's Figure 14, each verified by the renderer's masks."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Scenes:
         return [Candidate(key.name, asdict(key)) for key in self._recipe.item_keys()]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Draw until the masks confirm what the captions say, and render both scenes."""
+        """Draw until the masks confirm the captions, and render both scenes."""
         key = Key(**candidate.data)
         try:
             item, images, redrawn = make_item(key, self._recipe, self._renderer)

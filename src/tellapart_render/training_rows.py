@@ -2,8 +2,8 @@
 
 `python -m tellapart_render.training_rows SET ...` writes `rows.jsonl`, `captions.jsonl` and the folder
 `mirrored` into each folder that `tellapart build` made with the builder `scenes`; `tellapart train` reads the files.
-The grammar knows which captions are false of a picture, and names no held-out combination where none is shown: a rule
-that swaps words does neither. Every second pair of rows says where an object is (`whereabouts`); `captions.jsonl` has
+The grammar knows which captions are false of a picture, and names no held-out combination if none is shown: a rule
+that swaps words does neither. Every second pair of rows names an object's place (`whereabouts`); `captions.jsonl` has
 the grammar's alone.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["main", "write_training_rows"]
 #: Wordings of each picture, and of its mirror image.
 _WORDINGS = 3
 
-#: The share of rows whose caption is a paraphrase (the converse, or without sizes) in place of the scene's own.
+#: The share of rows whose caption is a paraphrase (the converse, or without sizes) in place of the scene's caption.
 _PARAPHRASED = 0.25
 
 #: False captions of each kind of change: of objects there are many, and they must not crowd out the rest.
@@ -45,7 +45,7 @@ def write_training_rows(folder: Path) -> int:
     """Write `rows.jsonl`, `captions.jsonl` and `mirrored/` into the folder of a set of scenes; return how many rows.
 
     Raises:
-        DataError: the folder is no set that the builder `scenes` made with this version's grammar.
+        DataError: the folder is not a set that the builder `scenes` made with this version's grammar.
     """
     pairs = read_pair_set(folder)
     recipe = pairs.card.get("recipe")
@@ -61,11 +61,11 @@ def write_training_rows(folder: Path) -> int:
         for images, flip in ((item.images, False), (mirrored, True)):
             for wording in range(_WORDINGS):
                 rng = np.random.default_rng([quadruple.key.index, flip, wording])
-                captions = _rows(_captions(quadruple, flip, rng), images, item.cluster)
+                captions = _make_rows(_draw_captions(quadruple, flip, rng), images, item.cluster)
                 own += captions
-                rows += [*captions, *_rows(draw_whereabouts(quadruple, flip, rng), images, item.cluster)]
-    _write(folder / "rows.jsonl", rows)
-    _write(folder / "captions.jsonl", own)
+                rows += [*captions, *_make_rows(draw_whereabouts(quadruple, flip, rng), images, item.cluster)]
+    _write_rows(folder / "rows.jsonl", rows)
+    _write_rows(folder / "captions.jsonl", own)
     return len(rows)
 
 
@@ -79,8 +79,8 @@ def _draw_again(item: Item, seed: int, options: Mapping[str, Any], folder: Path)
     quadruple = draw(key)
     if quadruple.captions != item.texts:
         raise DataError(
-            f"{folder}: {item.id}: the grammar now draws {quadruple.captions[0]!r}, the set says {item.texts[0]!r}; "
-            "build the set anew"
+            f"{folder}: {item.id}: the grammar now draws {quadruple.captions[0]!r}, the set has {item.texts[0]!r}; "
+            "build the set again"
         )
     return quadruple
 
@@ -96,7 +96,7 @@ def _mirror_picture(folder: Path, reference: str, pixels: NDArray[np.uint8]) -> 
     return path.relative_to(folder).as_posix()
 
 
-def _rows(captions: Iterator[tuple[str, list[str]]], images: Sequence[str], cluster: str) -> list[dict[str, Any]]:
+def _make_rows(captions: Iterator[tuple[str, list[str]]], images: Sequence[str], cluster: str) -> list[dict[str, Any]]:
     """Return the rows of both sides."""
     return [
         {"image": image, "caption": caption, "negative_captions": false, "cluster": cluster}
@@ -104,14 +104,14 @@ def _rows(captions: Iterator[tuple[str, list[str]]], images: Sequence[str], clus
     ]
 
 
-def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows, two and two each other's counterparts."""
     with atomic_file(path) as draft:
         lines = (json.dumps({**row, "negative_images": [number ^ 1]}) + "\n" for number, row in enumerate(rows))
         draft.write_text("".join(lines), encoding="utf-8")
 
 
-def _captions(quadruple: Quadruple, flip: bool, rng: np.random.Generator) -> Iterator[tuple[str, list[str]]]:
+def _draw_captions(quadruple: Quadruple, flip: bool, rng: np.random.Generator) -> Iterator[tuple[str, list[str]]]:
     """Yield, for each side, a true caption and false ones, both sides in the same words."""
     choice = draw_synonyms(rng)
 
@@ -127,7 +127,7 @@ def _captions(quadruple: Quadruple, flip: bool, rng: np.random.Generator) -> Ite
 
 
 def _draw_foils(quadruple: Quadruple, side: int, rng: np.random.Generator) -> Iterator[str]:
-    """Yield a few false captions of each kind; none that is true of the mate, whose own caption is in the batch."""
+    """Yield a few false captions of each kind; none that is true of the mate, whose caption is in the batch."""
     of_mate = {meaning(text) for text in truths(quadruple, 1 - side)}
     kinds: dict[str, list[str]] = {}
     for foil in foils(quadruple, side):

@@ -1,4 +1,4 @@
-"""Check a quadruple against its own object masks: a picture must show what its caption says."""
+"""Check a quadruple against its object masks: a picture must show its caption's content."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REASONS = ("too small", "occluded", "cut off", "wrong count", "wrong side", "wro
 
 
 def draw_accepted(key: Key, attempts: int, size: int, masks: Masks = mitsuba_masks) -> tuple[Quadruple, list[str]]:
-    """Return a key's first draw that its own masks confirm, and the reasons for which the earlier ones were rejected.
+    """Return a key's first draw that its masks confirm, and the reasons for which the earlier ones were rejected.
 
     Raises:
         DataError: every attempt failed; the message counts the reasons.
@@ -50,7 +50,7 @@ def draw_accepted(key: Key, attempts: int, size: int, masks: Masks = mitsuba_mas
             return quadruple, rejected
         rejected.append(reason)
     raise DataError(
-        f"{key.name}: none of {attempts} draws shows what its captions say ({dict(Counter(rejected))}); "
+        f"{key.name}: none of {attempts} draws shows its captions' content ({dict(Counter(rejected))}); "
         "change the seed or raise the attempts"
     )
 

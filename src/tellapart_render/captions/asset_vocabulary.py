@@ -83,10 +83,12 @@ def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVoc
     for name, (phrase, category) in entries.items():
         asset = read_asset(folder, name, up)
         inputs[name] = asset.sha256
-        nouns.append(_noun(phrase or folder_words(name), category or _category(folder / name), register(asset)))
+        nouns.append(
+            _split_phrase(phrase or folder_words(name), category or _read_category(folder / name), register(asset))
+        )
     twice = [phrase for phrase, count in Counter(each.phrase() for each in nouns).items() if count > 1]
     if twice:
-        raise DataError(f"{names or folder}: two assets are called {twice[0]!r}; give each its own name")
+        raise DataError(f"{names or folder}: two assets are called {twice[0]!r}; give each a different name")
     groups: dict[str, list[Noun]] = defaultdict(list)
     for each in nouns:
         groups[each.category].append(each)
@@ -99,15 +101,15 @@ def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVoc
     return AssetVocabulary(vocabulary.name, inputs)
 
 
-def _noun(phrase: str, category: str, shape: str) -> Noun:
-    """Split a phrase into attribute words, head and what follows `with`."""
+def _split_phrase(phrase: str, category: str, shape: str) -> Noun:
+    """Split a phrase into attribute words, head and the words after `with`."""
     body, _, tail = " ".join(phrase.split()).partition(" with ")
     *attribute, head = body.split()
     colour = next((word for word in attribute if word in PALETTE), "")
     return Noun(category or head, " ".join(attribute), head, f"with {tail}" if tail else "", shape, colour, False)
 
 
-def _category(folder: Path) -> str:
+def _read_category(folder: Path) -> str:
     """Return the category that an asset's metadata names, or ""."""
     path = folder / "metadata.pbtxt"
     if not path.is_file():

@@ -1,8 +1,8 @@
 """The words of Eq-Kubric: templates, verbs, locations, sizes and counts; and the objects of the shipped demo.
 
-After EqBen (Wang et al., 2023), Figure 14. `listed` marks what the figure names; the rest are colours added so that
-colour and thing can be told apart, and held out one from the other. The demo's objects never change, since its pictures
-and the model trained on them ship; the figure's whole list is in `vocabulary`.
+After EqBen (Wang et al., 2023), Figure 14. `listed` marks the figure's objects; the rest are colours added so that
+colour and thing can be distinguished, and held out one from the other. The demo's objects never change, since its
+pictures and the model trained on them ship; the figure's full list is in `vocabulary`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PLACES: tuple[str, ...] = ("in the scene", "on the platform")
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """An object that captions can name: attribute words, head noun, what follows it; and how it is drawn."""
+    """An object that captions can name: attribute words, head noun, the words after it; and how it is drawn."""
 
     category: str
     attribute: str
@@ -53,7 +53,7 @@ class Noun:
         >>> Noun("box", "white gift", "box", "with red straps", "gift box", "", True).phrase(2)
         'white gift boxes with red straps'
         """
-        head = self.head if count == 1 or self.plural else _pluralise(self.head)
+        head = self.head if count == 1 or self.plural else _pluralise_head(self.head)
         return " ".join(word for word in (self.attribute, head, self.tail) if word)
 
     @property
@@ -62,7 +62,7 @@ class Noun:
         return self.head.endswith("s") and not self.head.endswith("ss")
 
     def implies(self, other: Noun) -> bool:
-        """Tell whether everything that this phrase names may also be called by the other one."""
+        """Return whether everything that this phrase names may also be called by the other one."""
         return set(other.phrase().split()) <= set(self.phrase().split())
 
     @property
@@ -71,7 +71,7 @@ class Noun:
         return (self.shape, self.colour) in HELD_OUT
 
 
-def _pluralise(head: str) -> str:
+def _pluralise_head(head: str) -> str:
     """Return a head noun's plural."""
     if head.endswith("mouse"):
         return head[: -len("mouse")] + "mice"

@@ -1,4 +1,4 @@
-"""Vocabularies of objects that scenes show: the demo's, Figure 14's whole list, or those of a folder of assets."""
+"""Vocabularies of objects that scenes show: the demo's, Figure 14's full list, or those of a folder of assets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Vocabulary:
     held_out: frozenset[tuple[str, str]] = frozenset()
 
     def holds_out(self, each: Noun) -> bool:
-        """Tell whether an object is kept from training scenes."""
+        """Return whether an object is kept from training scenes."""
         return (each.shape, each.colour) in self.held_out
 
 
@@ -43,16 +43,16 @@ def _keep_listed(nouns: tuple[Noun, ...]) -> Iterator[Noun]:
     return (each for each in nouns if each.listed)
 
 
-def _one(category: str, attribute: str, head: str, shape: str, colour: str = "") -> Noun:
+def _make_noun(category: str, attribute: str, head: str, shape: str, colour: str = "") -> Noun:
     return Noun(category, attribute, head, "", shape, colour, True)
 
 
 _FIGURE_CATEGORIES: dict[str, tuple[Noun, ...]] = {
     **{name: tuple(_keep_listed(CATEGORIES[name])) for name in ("towel", "hat", "plate", "plant container")},
     "storage": (
-        _one("storage", "metallic mobile device", "storage", "device storage", "metallic"),
+        _make_noun("storage", "metallic mobile device", "storage", "device storage", "metallic"),
         *family("storage", "{colour} mobile device storage", "device storage", "white"),
-        _one("storage", "blue and white mobile device", "storage", "two-tone device storage", "blue"),
+        _make_noun("storage", "blue and white mobile device", "storage", "two-tone device storage", "blue"),
     ),
     "shoe": (
         *family("shoe", "{colour} shoe", "shoe", "brown green black pink yellow blue red"),
@@ -64,31 +64,31 @@ _FIGURE_CATEGORIES: dict[str, tuple[Noun, ...]] = {
 }
 
 _FIGURE_LOCATED: tuple[Noun, ...] = (
-    _one("animal", "green turtle", "toy", "turtle", "green"),
-    _one("animal", "white animal dog", "toy", "dog", "white"),
+    _make_noun("animal", "green turtle", "toy", "turtle", "green"),
+    _make_noun("animal", "white animal dog", "toy", "dog", "white"),
     *(n for n in SINGLES if n.head in {"cooker", "porcelain", "keyboard", "box", "clock", "frother", "laptop"}),
-    _one("animal", "great white shark", "model", "shark"),
-    _one("bath towel", "pink damask bath", "towel", "bath towel", "pink"),
+    _make_noun("animal", "great white shark", "model", "shark"),
+    _make_noun("bath towel", "pink damask bath", "towel", "bath towel", "pink"),
     *_keep_listed(CATEGORIES["porcelain teapot"]),
-    _one("animal", "grey elephant", "toy", "elephant", "grey"),
-    _one("bird", "bald eagle", "toy", "eagle"),
-    _one("animal", "brown", "bull", "bull", "brown"),
+    _make_noun("animal", "grey elephant", "toy", "elephant", "grey"),
+    _make_noun("bird", "bald eagle", "toy", "eagle"),
+    _make_noun("animal", "brown", "bull", "bull", "brown"),
     Noun("gloves", "blue", "gloves", "", "gloves", "blue", True),
     next(each for each in CATEGORIES["hat"] if each.colour == "brown"),
-    _one("gaming mouse", "white gaming", "mouse", "gaming mouse", "white"),
-    _one("footwear", "black", "boot", "boot", "black"),
+    _make_noun("gaming mouse", "white gaming", "mouse", "gaming mouse", "white"),
+    _make_noun("footwear", "black", "boot", "boot", "black"),
     Noun("scissors", "red", "scissors", "", "scissors", "red", True),
     *_keep_listed(CATEGORIES["frypan"]),
     *_keep_listed(CATEGORIES["coffee mug"]),
     *_keep_listed(CATEGORIES["sofa"]),
-    _one("footwear", "black", "sneaker", "sneaker", "black"),
-    _one("footwear", "white canvas", "shoe", "canvas shoe", "white"),
-    _one("gameboy", "black and red", "gameboy", "game console", "black"),
-    _one("backpack", "blue and black", "backpack", "backpack", "blue"),
-    _one("footwear", "red high", "heel", "high heel", "red"),
+    _make_noun("footwear", "black", "sneaker", "sneaker", "black"),
+    _make_noun("footwear", "white canvas", "shoe", "canvas shoe", "white"),
+    _make_noun("gameboy", "black and red", "gameboy", "game console", "black"),
+    _make_noun("backpack", "blue and black", "backpack", "backpack", "blue"),
+    _make_noun("footwear", "red high", "heel", "high heel", "red"),
     *(each for each in SINGLES if each.head in {"toaster", "basket"} or each.category == "school bus"),
     next(each for each in CATEGORIES["bottle"] if each.phrase() == "white drug bottle"),
-    _one("hammer", "black and yellow", "hammer", "hammer", "yellow"),
+    _make_noun("hammer", "black and yellow", "hammer", "hammer", "yellow"),
     *_keep_listed(CATEGORIES["refrigerator"]),
 )
 
@@ -117,7 +117,7 @@ def vocabulary(name: str) -> Vocabulary:
 
 
 def add_vocabulary(added: Vocabulary) -> None:
-    """Make a vocabulary known in this process; its name must say its content, so that it never changes.
+    """Make a vocabulary known in this process; its name must determine its content, so that it never changes.
 
     Raises:
         ValueError: another vocabulary has that name.

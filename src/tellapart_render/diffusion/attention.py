@@ -1,11 +1,11 @@
 """Prompt-to-Prompt: two captions are drawn side by side, and the second picture takes attention maps from the first.
 
-Self-attention maps hold a picture's layout; cross-attention maps say where each word goes. Both are shared by attention
+Self-attention maps hold a picture's layout; cross-attention maps hold each word's place. Both are shared by attention
 processors of diffusers, for a part of the steps.
 
 Source: Hertz et al., Prompt-to-Prompt (arXiv 2208.01626), whose released code maps words (replace) or aligned tokens
 (refine); Brooks et al., instruct-pix2pix, whose code shares self-attention alone, with and without the caption, in a
-random part of the steps. The code here is tellapart's own.
+random part of the steps. The code here is tellapart's.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class TokenMap:
     """The cross-attention maps of the first caption that each token of the second one takes.
 
     Attributes:
-        rule: `replace` where the captions have as many words, `refine` where they do not.
+        rule: `replace` if the captions have as many words, `refine` if they do not.
         source: float32 `(length, length)`; column `j` weighs the first caption's maps for token `j` of the second.
-        share: float32 `(length,)`: 1 where the mix is taken, 0 where the token keeps its own map.
+        share: float32 `(length,)`: 1 if the mix is taken, 0 if the token keeps its map.
     """
 
     rule: Literal["replace", "refine"]
@@ -49,8 +49,8 @@ def token_map(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]], l
     """Map the tokens of one caption to those of another.
 
     With as many words on both sides, a word takes the maps of the word in its position: token by token, or their sum in
-    equal parts where the words have different numbers of tokens (replace); so a pixel's attention to a word does not
-    change. Else the tokens that both have in the same order take the other's maps, and new ones keep their own
+    equal parts if the words have different numbers of tokens (replace); so a pixel's attention to a word does not
+    change. Else the tokens that both have in the same order take the other's maps, and new ones keep theirs
     (refine). The end of the text and the padding after it are aligned at the end.
 
     Args:
@@ -97,7 +97,7 @@ class Sharing:
     axis is first and second. In each, the first never takes anything from the second.
 
     Args:
-        steps: of the whole schedule.
+        steps: of the full schedule.
         self_fraction: of each pair, the part of the steps in which self-attention is shared.
         cross_fraction: the same of cross-attention.
         tokens: how cross-attention maps go from one caption to the other.

@@ -54,11 +54,11 @@ class GeneratedImages:
             positive: whether the first caption's picture is `given` or `drawn`.
             count: pictures of each caption (BiVLC: 4; TROHN-Img: 1).
             choose: the `first` picture of a caption, or the `nearest` to it by the scorer.
-            scorer: a dual encoder that `tellapart run -m` knows, and where it computes (`auto`: where the pipeline
+            scorer: a dual encoder that `tellapart run -m` knows, and its device (`auto`: the one on which the pipeline
                 does).
             suffix: appended to the caption without its last full stop, which makes the prompt.
-            model: the pipeline; with `unet` (DPO's, say) its denoiser.
-            steps, side, batch: see `sampling.Schedule`; the sampler is the pipeline's own.
+            model: the pipeline; with `unet` (for example DPO's) its denoiser.
+            steps, side, batch: see `sampling.Schedule`; the sampler is the pipeline's.
             guidance: how much the prompt counts.
             picture: size and format of the files (BiVLC: JPEG of 512 pixels a side).
         """
@@ -151,56 +151,56 @@ class GeneratedImages:
         pair = self._pairs[candidate.data["pair"]]
         sides = self._drawn_sides if self._options.layout == "pairs" else (candidate.data["side"],)
         # The suffix may be cut off; nothing of the caption may.
-        if not all(room_for(self._pipeline, pair.captions[side]) for side in sides):
+        if not all(room_for(self._load_pipeline, pair.captions[side]) for side in sides):
             return Rejected("caption", "longer than the text encoder reads")
         if self._options.layout == "candidates":
             return self._to_choose(candidate.id, pair, sides[0])
-        return self._pair(candidate.id, pair)
+        return self._make_pair(candidate.id, pair)
 
     @property
     def _drawn_sides(self) -> tuple[int, ...]:
         return (1,) if self._options.positive == "given" else (0, 1)
 
     @cached_property
-    def _pipeline(self) -> DiffusionPipeline:
+    def _load_pipeline(self) -> DiffusionPipeline:
         return self._checkpoint.load()
 
-    def _draw(self, pair: CaptionPair, side: int) -> tuple[list[Pixels], list[int]]:
+    def _draw_pictures(self, pair: CaptionPair, side: int) -> tuple[list[Pixels], list[int]]:
         """Draw a caption's pictures; return their seeds, too."""
         prompt = pair.captions[side].removesuffix(".") + self._options.suffix
         seeds = [
             int(random_numbers(self._seed, f"{pair.id}:{side}", k).integers(2**32)) for k in range(self._options.count)
         ]
-        return list(sample_images(self._pipeline, prompt, seeds, self._schedule, self._options.guidance)), seeds
+        return list(sample_images(self._load_pipeline, prompt, seeds, self._schedule, self._options.guidance)), seeds
 
     def _to_choose(self, name: str, pair: CaptionPair, side: int) -> Made:
-        pictures, seeds = self._draw(pair, side)
+        pictures, seeds = self._draw_pictures(pair, side)
         picture = self._options.picture
         images = {f"images/{name}_{k}{picture.suffix}": picture.encode(p) for k, p in enumerate(pictures)}
-        provenance = {"pair": pair.id, "caption": side, "noise_seeds": [*seeds], **self._settings()}
+        provenance = {"pair": pair.id, "caption": side, "noise_seeds": [*seeds], **self._list_settings()}
         texts = (pair.captions[side],)
         return Made(pair.item(name, images=tuple(images), texts=texts, provenance=provenance), images)
 
-    def _pair(self, name: str, pair: CaptionPair) -> Made:
+    def _make_pair(self, name: str, pair: CaptionPair) -> Made:
         picture = self._options.picture
         images: dict[str, bytes] = {}
         draws: list[JsonValue] = []
-        provenance: dict[str, JsonValue] = {"pair": pair.id, "drawn": draws, **self._settings()}
+        provenance: dict[str, JsonValue] = {"pair": pair.id, "drawn": draws, **self._list_settings()}
         if self._options.positive == "given":
             data = resolve(self._folder, pair.image).read_bytes()
             decode(data, pair.image)
             images[f"images/{name}_0{PurePosixPath(pair.image).suffix.lower()}"] = data
             provenance |= {"image": pair.image, "image_sha256": hashlib.sha256(data).hexdigest()}
         for side in self._drawn_sides:
-            pictures, seeds = self._draw(pair, side)
-            cosines = self._cosines(pictures, pair.captions[side])
+            pictures, seeds = self._draw_pictures(pair, side)
+            cosines = self._measure_cosines(pictures, pair.captions[side])
             k = int(np.argmax(cosines)) if cosines is not None else 0  # of equal ones the first
             rounded: list[JsonValue] | None = None if cosines is None else [round(float(c), 6) for c in cosines]
             draws.append({"caption": side, "candidate": k, "noise_seed": seeds[k], "cosines": rounded})
             images[f"images/{name}_{side}{picture.suffix}"] = picture.encode(pictures[k])
         return Made(pair.item(name, images=tuple(images), texts=pair.captions, provenance=provenance), images)
 
-    def _cosines(self, pictures: Sequence[Pixels], caption: str) -> NDArray[np.float64] | None:
+    def _measure_cosines(self, pictures: Sequence[Pixels], caption: str) -> NDArray[np.float64] | None:
         """Return each picture's cosine with the caption, if there is a scorer."""
         if self._scorer is None:
             return None
@@ -208,6 +208,6 @@ class GeneratedImages:
         cosines: NDArray[np.float64] = (image_vectors * text_vectors).sum(axis=1)
         return cosines
 
-    def _settings(self) -> dict[str, JsonValue]:
+    def _list_settings(self) -> dict[str, JsonValue]:
         options = self._options
         return {"guidance": options.guidance, "steps": options.steps, "suffix": options.suffix}

@@ -70,7 +70,7 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
     """Return every pair of captions of an aspect, by the row or set of Figure 15 that it comes from.
 
     Args:
-        aspect: what changes.
+        aspect: the kind of change.
         scene_rule: of "randomly choose a scene", with the scene in brackets in the template: one caption has it and the
             other has none (`added`), or the captions have two scenes (`swapped`).
 
@@ -82,7 +82,7 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
     if aspect == "object":
         return [
             [
-                (_caption("a", medium, "of", a, scene), _caption("a", medium, "of", b, scene))
+                (_make_caption("a", medium, "of", a, scene), _make_caption("a", medium, "of", b, scene))
                 for medium, (a, b), scene in product(_MEDIA, combinations(objects, 2), scenes)
             ]
             for objects, scenes in _OBJECTS
@@ -91,18 +91,23 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
         rows = []
         for thing, scenes in _SCENES.items():
             chosen = combinations(scenes, 2) if scene_rule == "swapped" else product(("",), scenes)
-            rows.append([(_caption("a photo of", thing, a), _caption("a photo of", thing, b)) for a, b in chosen])
+            rows.append(
+                [(_make_caption("a photo of", thing, a), _make_caption("a photo of", thing, b)) for a, b in chosen]
+            )
         return rows
     return [
         [
-            (_caption("a", medium, "of", thing, a), _caption("a", medium, "of", thing, b))
+            (_make_caption("a", medium, "of", thing, a), _make_caption("a", medium, "of", thing, b))
             for medium, thing, (a, b) in product(_MEDIA, ("dog", "cat"), combinations(_WORN, 2))
         ],
         [
-            (_caption("a", medium, "of a", a, thing), _caption("a", medium, "of a", b, thing))
+            (_make_caption("a", medium, "of a", a, thing), _make_caption("a", medium, "of a", b, thing))
             for medium, thing, (a, b) in product(_MEDIA, ("dog", "cat"), combinations(_COLOURS, 2))
         ],
-        [(_caption(a, thing), _caption(b, thing)) for thing, (a, b) in product(_STYLED, combinations(_STYLES, 2))],
+        [
+            (_make_caption(a, thing), _make_caption(b, thing))
+            for thing, (a, b) in product(_STYLED, combinations(_STYLES, 2))
+        ],
     ]
 
 
@@ -135,6 +140,6 @@ def eq_sd_pairs(items: Mapping[Aspect, int], seed: int, scene_rule: SceneRule = 
     return pairs
 
 
-def _caption(*parts: str) -> str:
+def _make_caption(*parts: str) -> str:
     text = " ".join(part for part in parts if part)
     return f"{text[0].upper()}{text[1:]}."

@@ -35,7 +35,7 @@ class PairSimilarity:
         own: of image 0 with caption 0, of image 1 with caption 1.
         crossed: of image 0 with caption 1, of image 1 with caption 0.
         images: of the two images.
-        directional: of the change from image 0 to image 1 with the change from caption 0 to caption 1; 0 where nothing
+        directional: of the change from image 0 to image 1 with the change from caption 0 to caption 1; 0 if nothing
             changes.
     """
 
@@ -64,7 +64,7 @@ class Keep(BaseModel):
             not.
         caption_image, image_image, directional: the thresholds; a pair on one stays.
         choose: the test of a caption and its image: the `threshold` (the default), `argmax` (each image is nearer its
-            own caption than the other one; a tie is not), or `both`.
+            caption than the other one; a tie is not), or `both`.
         best: how many pairs of one pair of captions become items, the highest directional similarity first.
 
     >>> Keep().step_failed(PairSimilarity((0.3, 0.1), (0.2, 0.1), 0.8, 0.4))
@@ -97,12 +97,12 @@ def open_scorer(name: str, device: str) -> DualEncoder:
     """Open a model as a scorer of pairs.
 
     Raises:
-        ModelError: it cannot be opened, or is no dual encoder: its vectors' change has no direction.
+        ModelError: it cannot be opened, or is not a dual encoder: its vectors' change has no direction.
     """
     model = find_model(name, ModelOptions(device=device))
     if not isinstance(model, DualEncoder):
         raise ModelError(
-            f"scorer {model.name!r} is no dual encoder; name one that encodes images and texts apart, such as "
+            f"scorer {model.name!r} is not a dual encoder; name one that encodes images and texts apart, such as "
             "open_clip:ARCH/TAG"
         )
     return model

@@ -1,7 +1,7 @@
 """Loading of diffusion pipelines from a folder or the hub: at one revision, from safetensors, without foreign code.
 
 The safety checker of Stable Diffusion 1 is not loaded: it would put a black picture in place of one that it suspects,
-and a black picture is no item. People must look at the pictures before they are shown to others; the sets' cards say
+and a black picture is rejected. People must look at the pictures before they are shown to others; the sets' cards say
 this.
 """
 
@@ -46,8 +46,8 @@ class DiffusionModel(BaseModel):
         name: a folder (relative to the recipe) or a hub id.
         revision: the commit on the hub, 40 hexadecimal digits; a branch would change under a build.
         variant: of the weights' files, `fp16` for example.
-        unet: another folder or hub id with the denoiser to use instead (DPO, say), and its commit.
-        vae: the same for the autoencoder (vae-ft-mse, say).
+        unet: another folder or hub id with the denoiser to use instead (for example DPO's), and its commit.
+        vae: the same for the autoencoder (for example vae-ft-mse).
         device: `auto` takes CUDA, then Apple's, then the CPU.
         dtype: of weights and activations.
     """
@@ -71,7 +71,7 @@ class DiffusionCheckpoint:
 
     Attributes:
         kind: the pipeline's class, one of `PIPELINES`.
-        folders: of the pipeline, and of the parts that replace its own, by name.
+        folders: of the pipeline, and of the parts that replace some of it, by name.
         revisions: of each of them: a commit of the hub, or the SHA-256 of a folder's files.
         device, dtype, variant: as in `DiffusionModel`, `auto` decided.
     """
@@ -124,8 +124,8 @@ def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PI
     """Find a pipeline's files, the hub's cache before the hub, and check that it is of one of these kinds.
 
     Raises:
-        ModelError: there is no such folder; a hub id comes without a commit, or cannot be fetched; the pipeline is of
-            another kind, brings code of its own, or has weights in pickles alone; the device is not available.
+        ModelError: the folder does not exist; a hub id comes without a commit, or cannot be fetched; the pipeline is of
+            another kind, brings code, or has weights in pickles alone; the device is not available.
         MissingDependencyError: diffusers, torch or huggingface_hub is not installed.
     """
     require("diffusers", extra="diffusion")
@@ -136,10 +136,10 @@ def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PI
     for part, (name, revision) in parts.items():
         whole = part == "pipeline"
         check = partial(_check_pipeline, kinds=kinds, replaced=set(parts)) if whole else partial(_check_part, part)
-        folders[part], revisions[part] = _find(name, revision, home, model.variant, check)
+        folders[part], revisions[part] = _find_folder(name, revision, home, model.variant, check)
         check(folders[part], model.variant)
     kind = str(read_object(folders["pipeline"] / "model_index.json")["_class_name"])
-    return DiffusionCheckpoint(kind, folders, revisions, _device(model.device), model.dtype, model.variant)
+    return DiffusionCheckpoint(kind, folders, revisions, _choose_device(model.device), model.dtype, model.variant)
 
 
 @contextmanager
@@ -150,16 +150,19 @@ def quiet_diffusion() -> Iterator[None]:
         yield
 
 
-def _find(name: str, revision: str, home: Path, variant: str, check: Callable[[Path, str], None]) -> tuple[Path, str]:
+def _find_folder(
+    name: str, revision: str, home: Path, variant: str, check: Callable[[Path, str], None]
+) -> tuple[Path, str]:
     """Return a folder with its revision: the hub's commit, or the SHA-256 of its files."""
     local = home / Path(name).expanduser()
     if local.is_dir():
-        return local, _digest(local)
+        return local, _digest_files(local)
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        raise ModelError(f"{name} is no folder, and no id of the hub (owner/name)")
+        raise ModelError(f"{name} is neither a folder nor an id of the hub (owner/name)")
     if not re.fullmatch("[0-9a-f]{40}", revision):
         raise ModelError(
-            f"{name} is no folder, and as an id of the hub it needs its commit: 40 hexadecimal digits, got {revision!r}"
+            f"{name} is not a folder, and as an id of the hub it needs its commit: 40 hexadecimal digits, "
+            f"got {revision!r}"
         )
     hub = require("huggingface_hub", extra="hub")
     weights = [f"*.{variant}*.safetensors"] if variant else ["*model.safetensors", "*-of-*.safetensors"]
@@ -191,7 +194,7 @@ def _check_pipeline(folder: Path, variant: str, *, kinds: Sequence[str], replace
     try:
         index = read_object(folder / "model_index.json")
     except DataError as error:
-        raise ModelError(f"{folder} is no folder of a diffusers pipeline: {error}") from error
+        raise ModelError(f"{folder} is not a folder of a diffusers pipeline: {error}") from error
     kind = index.get("_class_name")
     if kind not in kinds:
         raise ModelError(f"{folder} is a {kind}; use a {' or a '.join(kinds)}")
@@ -199,7 +202,7 @@ def _check_pipeline(folder: Path, variant: str, *, kinds: Sequence[str], replace
         if part.startswith("_") or part in _UNUSED | replaced or not isinstance(origin, list) or origin[0] is None:
             continue
         if origin[0] not in _LIBRARIES:
-            raise ModelError(f"{folder}: its {part} is code of its own ({origin[0]}), which is not run")
+            raise ModelError(f"{folder}: its {part} is code outside diffusers ({origin[0]}), which is not run")
         if not (folder / part).is_dir():
             raise ModelError(f"{folder} has no {part}; its model_index.json names one: copy or fetch it again")
         if (folder / part / "config.json").is_file():
@@ -207,7 +210,7 @@ def _check_pipeline(folder: Path, variant: str, *, kinds: Sequence[str], replace
 
 
 def _check_part(part: str, folder: Path, variant: str) -> None:
-    """Check a part that replaces a pipeline's own: a folder of it, or with it."""
+    """Check a part that replaces one of a pipeline: a folder of it, or with it."""
     _check_weights(folder / part if (folder / part).is_dir() else folder, variant)
 
 
@@ -220,7 +223,7 @@ def _check_weights(folder: Path, variant: str) -> None:
     raise ModelError(f"{folder} has no {named}{also}; convert it, or name a revision or variant that has them")
 
 
-def _digest(folder: Path) -> str:
+def _digest_files(folder: Path) -> str:
     """Return the SHA-256 of the files that a pipeline reads, and of their names."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
@@ -231,7 +234,7 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _device(name: str) -> str:
+def _choose_device(name: str) -> str:
     torch = import_torch()
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

@@ -68,7 +68,7 @@ class PromptToPrompt:
             eq_sd: instead of a file, how many pairs of each aspect of Eq-SD's grammar.
             scene_rule: of that grammar's scenes, see `eq_sd.families`.
             model: the pipeline, a `StableDiffusionPipeline`.
-            scorer: a dual encoder that `tellapart run -m` knows, and where it computes (`auto`: where the pipeline
+            scorer: a dual encoder that `tellapart run -m` knows, and its device (`auto`: the one on which the pipeline
                 does).
             samples: pairs of pictures drawn for each pair of captions.
             steps, sampler, side, batch: see `sampling.Schedule`.
@@ -160,27 +160,27 @@ class PromptToPrompt:
         pair, rank = self._pairs[candidate.data["pair"]], candidate.data["rank"]
         if pair.captions[0] == pair.captions[1]:
             return Rejected("caption", "both captions are the same")
-        if not all(room_for(self._pipeline, caption) for caption in pair.captions):
+        if not all(room_for(self._load_pipeline, caption) for caption in pair.captions):
             return Rejected("caption", "longer than the text encoder reads")
         if self._sampled is None or self._sampled.pair != pair.id:
-            self._sampled = self._sample(pair)
+            self._sampled = self._draw_samples(pair)
         sampled = self._sampled
         if not sampled.passed:
             return Rejected(max(sampled.failed, key=STEPS.index), f"none of {self._options.samples} samples passed")
         if rank >= len(sampled.passed):
             return Rejected("best", "fewer samples passed than are wanted")
-        return self._item(candidate.id, pair, sampled, rank)
+        return self._make_item(candidate.id, pair, sampled, rank)
 
     @cached_property
-    def _pipeline(self) -> DiffusionPipeline:
+    def _load_pipeline(self) -> DiffusionPipeline:
         return self._checkpoint.load()
 
-    def _sample(self, pair: CaptionPair) -> _Samples:
+    def _draw_samples(self, pair: CaptionPair) -> _Samples:
         """Draw every sample of a pair of captions; rejected pictures are not kept in memory."""
-        draws = [self._draw(pair.id, index) for index in range(self._options.samples)]
+        draws = [self._make_draw(pair.id, index) for index in range(self._options.samples)]
         passed: list[_Sample] = []
         failed: list[str] = []
-        samples = sample_pairs(self._pipeline, pair.captions, draws, self._schedule)
+        samples = sample_pairs(self._load_pipeline, pair.captions, draws, self._schedule)
         for (index, draw), pictures in zip(enumerate(draws), samples, strict=True):
             similarity = measure_pair(self._scorer, pictures, pair.captions)
             if (step := self._options.keep.step_failed(similarity)) is None:
@@ -190,7 +190,7 @@ class PromptToPrompt:
         passed.sort(key=lambda sample: (-sample.similarity.directional, sample.index))
         return _Samples(pair.id, tuple(passed[: self._options.keep.best]), tuple(failed))
 
-    def _draw(self, name: str, index: int) -> Draw:
+    def _make_draw(self, name: str, index: int) -> Draw:
         rng, options = random_numbers(self._seed, name, index), self._options
         seed = int(rng.integers(2**32))
         own, guidance, cross = (
@@ -199,7 +199,7 @@ class PromptToPrompt:
         )
         return Draw(seed, guidance, own, cross)
 
-    def _item(self, name: str, pair: CaptionPair, sampled: _Samples, rank: int) -> Made:
+    def _make_item(self, name: str, pair: CaptionPair, sampled: _Samples, rank: int) -> Made:
         sample, options = sampled.passed[rank], self._options
         picture, draw = options.picture, sample.draw
         images = {f"images/{name}_{k}{picture.suffix}": picture.encode(p) for k, p in enumerate(sample.pictures)}

@@ -48,7 +48,7 @@ class Schedule:
     Attributes:
         steps: of the sampler.
         sampler: `euler-ancestral` (instruct-pix2pix) or `ddim` (Hertz et al.).
-        side: of the pictures, in pixels; 0 for the model's own.
+        side: of the pictures, in pixels; 0 for the model's size.
         batch: pairs in one forward pass. A picture's last bits depend on it, so it belongs to the recipe.
     """
 
@@ -84,7 +84,7 @@ def sample_pairs(
     """Yield a pair of pictures for each draw, in their order.
 
     Every forward pass has the same shape, the last one filled up, so a pair does not depend on how many are drawn. All
-    noise comes from a generator of the draw's own, on the CPU, so it does not depend on the device or the batch either.
+    noise comes from the draw's separate generator, on the CPU, so it does not depend on the device or the batch either.
 
     Args:
         pipeline: a `StableDiffusionPipeline`.
@@ -102,18 +102,18 @@ def sample_pairs(
         return
     torch = import_torch()
     with torch.inference_mode():
-        texts = _texts(pipeline, captions)
+        texts = _encode_texts(pipeline, captions)
         for batch, real in fixed_batches(draws, schedule.batch):
-            pictures = _denoise(pipeline, texts, captions, batch, schedule)
+            pictures = _denoise_batch(pipeline, texts, captions, batch, schedule)
             yield from zip(pictures[0 : 2 * real : 2], pictures[1 : 2 * real : 2], strict=True)
 
 
 def sample_images(
     pipeline: DiffusionPipeline, prompt: str, seeds: Sequence[int], schedule: Schedule, guidance: float
 ) -> Iterator[Pixels]:
-    """Yield a picture of one prompt for each seed, in their order, with the pipeline's own sampler.
+    """Yield a picture of one prompt for each seed, in their order, with the pipeline's sampler.
 
-    Each picture has a generator of its own, on the CPU; every forward pass has the same shape.
+    Each picture has a separate generator, on the CPU; every forward pass has the same shape.
 
     Args:
         pipeline: a `StableDiffusionPipeline` or a `StableDiffusionXLPipeline`.
@@ -138,23 +138,23 @@ def sample_images(
                 generator=generators,
                 output_type="np",
             ).images
-        yield from _bytes(floats)[:real]
+        yield from _to_bytes(floats)[:real]
 
 
-def _texts(pipeline: DiffusionPipeline, captions: tuple[str, str]) -> Tensor:
+def _encode_texts(pipeline: DiffusionPipeline, captions: tuple[str, str]) -> Tensor:
     """Encode no caption, the first and the second, each by itself: (3, 1, tokens, width)."""
     (first, without), (second, _) = (pipeline.encode_prompt(text, pipeline.device, 1, True) for text in captions)
     stacked: Tensor = import_torch().stack([without, first, second])
     return stacked
 
 
-def _denoise(
+def _denoise_batch(
     pipeline: DiffusionPipeline, texts: Tensor, captions: tuple[str, str], draws: Sequence[Draw], schedule: Schedule
 ) -> list[Pixels]:
     """Draw one batch: first and second picture of each draw in turn."""
     torch = import_torch()
     unet, device, dtype, n = pipeline.unet, pipeline.device, pipeline.unet.dtype, len(draws)
-    scheduler = _scheduler(pipeline, schedule)
+    scheduler = _make_scheduler(pipeline, schedule)
     # One generator for each picture, the same seed for both of a pair: they share all noise, also that of the steps.
     generators = [torch.Generator("cpu").manual_seed(draw.seed) for draw in draws for _ in range(2)]
     side = schedule.side // pipeline.vae_scale_factor or unet.config.sample_size
@@ -174,14 +174,14 @@ def _denoise(
             guided = without + guidance * (with_caption - without)
             latents = scheduler.step(guided, time, latents, generator=generators, return_dict=False)[0]
     images = pipeline.vae.decode(latents / pipeline.vae.config.scaling_factor, return_dict=False)[0]
-    return _bytes(pipeline.image_processor.postprocess(images, output_type="np"))
+    return _to_bytes(pipeline.image_processor.postprocess(images, output_type="np"))
 
 
-def _bytes(pictures: NDArray[np.float32]) -> list[Pixels]:
+def _to_bytes(pictures: NDArray[np.float32]) -> list[Pixels]:
     return list((pictures * 255).round().astype(np.uint8))
 
 
-def _scheduler(pipeline: DiffusionPipeline, schedule: Schedule) -> SchedulerMixin:
+def _make_scheduler(pipeline: DiffusionPipeline, schedule: Schedule) -> SchedulerMixin:
     import diffusers
 
     config = {**pipeline.scheduler.config, "timestep_spacing": "linspace"}  # as k-diffusion spaces them

@@ -1,7 +1,7 @@
 """Folders of scanned objects, laid out like Google Scanned Objects, as the objects that scenes show.
 
 `<Name>/meshes/model.obj` with `<Name>/materials/textures/texture.png`, or both flat in `<Name>/`. An asset's shape is
-named `<Name>@<digits of its SHA-256>`, so a scene's record says exactly which mesh and picture it shows.
+named `<Name>@<digits of its SHA-256>`, so a scene's record names exactly the mesh and the picture that it shows.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def register(asset: Asset) -> str:
         DataError: the mesh or the picture is not readable, or the mesh is flat in all directions.
     """
     if asset.shape not in _REGISTERED:
-        mesh = _centre(read_obj(asset.mesh), asset)
-        _REGISTERED[asset.shape] = Model((Part("texture", mesh),), top=_plateau(mesh)), _read_linear(asset.picture)
+        mesh = _centre_mesh(read_obj(asset.mesh), asset)
+        _REGISTERED[asset.shape] = Model((Part("texture", mesh),), top=_find_plateau(mesh)), _read_linear(asset.picture)
     return asset.shape
 
 
@@ -125,11 +125,11 @@ def asset_texture(name: str) -> NDArray[np.float32]:
     return _REGISTERED[name][1]
 
 
-def _centre(mesh: Mesh, asset: Asset) -> Mesh:
+def _centre_mesh(mesh: Mesh, asset: Asset) -> Mesh:
     """Turn z up, put the base on z = 0 and the middle of the outline over the origin, scale the longest side to 1."""
     vertices, normals = mesh.vertices.astype(np.float64), mesh.normals
     if asset.up == "y":
-        # x stays, y goes up: what faced +z faces the viewer.
+        # x stays, y goes up: the side that faced +z faces the viewer.
         turn = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
         vertices, normals = vertices @ turn, (normals @ turn).astype(np.float32)
     low, high = vertices.min(axis=0), vertices.max(axis=0)
@@ -139,7 +139,7 @@ def _centre(mesh: Mesh, asset: Asset) -> Mesh:
     return replace(mesh, vertices=((vertices + shift) / (high - low).max()).astype(np.float32), normals=normals)
 
 
-def _plateau(mesh: Mesh) -> Top | None:
+def _find_plateau(mesh: Mesh) -> Top | None:
     """Return the flat top, if level triangles near the greatest height fill a disc over the middle."""
     a, b, c = (mesh.vertices[mesh.faces[:, k]].astype(np.float64) for k in range(3))
     area = np.cross(b - a, c - a) / 2
@@ -161,7 +161,7 @@ def _read_linear(path: Path) -> NDArray[np.float32]:
     from PIL import Image
 
     try:
-        # Pillow tells formats by the bytes, and hands some to other programs (EPS to Ghostscript).
+        # Pillow finds formats by the bytes, and hands some to other programs (EPS to Ghostscript).
         with Image.open(path, formats=_FORMATS) as image:
             picture = image.convert("RGB")
             picture.thumbnail((_LARGEST_TEXTURE, _LARGEST_TEXTURE), Image.Resampling.BOX)

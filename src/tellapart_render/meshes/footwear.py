@@ -19,7 +19,7 @@ _UPPER = points(
 )
 
 
-def _laces(slot: str, count: int, lift: float = 0.0) -> list[Part]:
+def _make_laces(slot: str, count: int, lift: float = 0.0) -> list[Part]:
     """Bars across the instep, from its top to the toe."""
     parts = []
     for k in range(count):
@@ -30,7 +30,7 @@ def _laces(slot: str, count: int, lift: float = 0.0) -> list[Part]:
     return parts
 
 
-def _mouth(slot: str = "main", lift: float = 0.0) -> list[Part]:
+def _make_mouth(slot: str = "main", lift: float = 0.0) -> list[Part]:
     """A padded collar round the dark opening above the heel."""
     return [
         Part(slot, ring((-0.25, 0.0, 0.365 + lift), (0.165, 0.075), 0.03)),
@@ -44,10 +44,10 @@ def _canvas_shoe() -> Model:
         Part("white", loft(_SOLE * [1, 1.1, 1.1, 1], 4.0)),
         Part("blue", loft(stripe, 4.0)),
         Part("canvas", loft(_UPPER, 2.3)),
-        _mouth("canvas"),
+        _make_mouth("canvas"),
         Part("white", ball((0.41, 0.0, 0.095), (0.095, 0.135, 0.07))),
         Part("canvas", limb([(0.0, 0.0, 0.34), (0.2, 0.0, 0.225)], [0.05, 0.06], flat=1.2)),
-        _laces("dark", 5),
+        _make_laces("dark", 5),
     )
 
 
@@ -63,10 +63,10 @@ def _running_shoe() -> Model:
     return build(
         Part("white", loft(sole, 4.0)),
         Part("main", loft(_UPPER + np.array([0, 0.03, 0.03, 0]), 2.4)),
-        _mouth(lift=0.03),
+        _make_mouth(lift=0.03),
         # The slanted stripes of a running shoe.
         [Part("silver", stripe(-0.17 + 0.1 * k, side)) for side in SIDES for k in range(3)],
-        _laces("silver", 5, lift=0.03),
+        _make_laces("silver", 5, lift=0.03),
         Part("silver", limb([(-0.475, 0, 0.28), (-0.5, 0, 0.42)], [0.03, 0.025])),
     )
 
@@ -93,15 +93,15 @@ FOOTWEAR: dict[str, Callable[[], Model]] = {
         box("sole", (0.5, 0.27, 0.045), 0.015, (0.18, 0.0, 0.0)),
         Part("main", loft(_UPPER, 2.4)),
         Part("main", limb([(0.0, 0.0, 0.285), (0.2, 0.0, 0.185)], [0.07, 0.075], flat=1.3)),
-        _mouth(),
-        _laces("dark", 4),
+        _make_mouth(),
+        _make_laces("dark", 4),
     ),
     "sneaker": lambda: build(
         Part("white", loft(_SOLE * [1, 1.25, 1.25, 1], 4.0)),
         Part("main", loft(_UPPER, 2.4)),
-        _mouth(),
+        _make_mouth(),
         Part("white", ball((0.42, 0.0, 0.095), (0.09, 0.125, 0.06))),
-        _laces("white", 5),
+        _make_laces("white", 5),
     ),
     "canvas shoe": _canvas_shoe,
     "running shoe": _running_shoe,

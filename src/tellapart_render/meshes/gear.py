@@ -29,7 +29,7 @@ def _bath_towel() -> Model:
     )
 
 
-def _gloves() -> Model:
+def _build_gloves() -> Model:
     parts: list[Part] = []
     for side, y, turn in ((1.0, -0.26, 0.12), (-1.0, 0.26, -0.12)):
         pieces = [loft(points("-.16,.02,.14,.13 0,.01,.15,.17 .18,.01,.13,.17 .24,.03,.1,.1"), 2.8)]
@@ -58,7 +58,7 @@ def _gaming_mouse() -> Model:
     )
 
 
-def _scissors() -> Model:
+def _build_scissors() -> Model:
     parts: list[Part] = []
     for side, blade_height, grip_height in ((1.0, 0.05, 0.05), (-1.0, 0.075, 0.06)):
         turn = side * 0.16
@@ -92,7 +92,7 @@ def _game_console() -> Model:
     )
 
 
-def _backpack() -> Model:
+def _build_backpack() -> Model:
     body = points("-.36,.06,.62,.12 -.3,0,.82,.19 0,0,.98,.23 .3,0,.82,.19 .36,.06,.62,.12")
     pocket = points("-.27,.07,.34,.05 -.22,.05,.42,.1 .22,.05,.42,.1 .27,.07,.34,.05")
     zip_ = points("-.29,-.185,.5 -.2,-.17,.76 0,-.165,.86 .2,-.17,.76 .29,-.185,.5")
@@ -114,7 +114,7 @@ def _backpack() -> Model:
     )
 
 
-def _hammer() -> Model:
+def _build_hammer() -> Model:
     face = lathe("steel", "0,0 .085,0 .085,.1 .055,.13 0,.13", segments=28).mesh
     lying = build(
         Part("black", limb(points("-.5,0,0 -.2,0,0 .2,0,0 .4,0,0"), [0.055, 0.062, 0.04, 0.038])),
@@ -147,12 +147,12 @@ def _device_storage(tray: str) -> Model:
 
 GEAR: dict[str, Callable[[], Model]] = {
     "bath towel": _bath_towel,
-    "gloves": _gloves,
+    "gloves": _build_gloves,
     "gaming mouse": _gaming_mouse,
-    "scissors": _scissors,
+    "scissors": _build_scissors,
     "game console": _game_console,
-    "backpack": _backpack,
-    "hammer": _hammer,
+    "backpack": _build_backpack,
+    "hammer": _build_hammer,
     "device storage": lambda: _device_storage("main"),
     "two-tone device storage": lambda: _device_storage("white"),
 }

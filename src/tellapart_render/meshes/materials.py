@@ -78,7 +78,7 @@ WALLS: tuple[RGB, ...] = (
     (0.36, 0.33, 0.37), (0.55, 0.52, 0.43), (0.23, 0.26, 0.30),
 )  # fmt: skip
 
-#: Of scenes whose recipe says `unseen = ["ground"]`, and of no others; numbered on from the ones above.
+#: Of scenes whose recipe has `unseen = ["ground"]`, and of no others; numbered on from the ones above.
 UNSEEN_FLOORS: tuple[str, ...] = ("birch", "terracotta", "felt", "gingham")
 UNSEEN_WALLS: tuple[RGB, ...] = ((0.60, 0.36, 0.28), (0.30, 0.45, 0.34), (0.28, 0.36, 0.58), (0.66, 0.60, 0.34))
 
@@ -97,7 +97,7 @@ def _smooth_noise(rng: np.random.Generator, size: tuple[int, int], cells: tuple[
     return out
 
 
-def _fractal(rng: np.random.Generator, size: int, cells: tuple[int, int], octaves: int) -> NDArray[np.float64]:
+def _fractal_noise(rng: np.random.Generator, size: int, cells: tuple[int, int], octaves: int) -> NDArray[np.float64]:
     """Sum of octaves of smooth noise, each half as strong; about [0, 1]."""
     total, weight = np.zeros((size, size)), 0.0
     for octave in range(octaves):
@@ -109,13 +109,15 @@ def _fractal(rng: np.random.Generator, size: int, cells: tuple[int, int], octave
     return total / weight
 
 
-def _wood(rng: np.random.Generator, size: int, light: RGB, dark: RGB) -> NDArray[np.float64]:
+def _draw_wood(rng: np.random.Generator, size: int, light: RGB, dark: RGB) -> NDArray[np.float64]:
     """Planks along u, with grain, a tone for each plank and thin dark joints."""
     planks = 6
     row = np.arange(size) * planks // size
     tone = rng.uniform(-0.14, 0.14, planks)[row][:, None]
-    grain = _fractal(rng, size, (24, 3), 4)
-    rings = 0.5 + 0.5 * np.sin(2 * np.pi * (6 * _fractal(rng, size, (6, 1), 3) + np.arange(size)[:, None] * 14 / size))
+    grain = _fractal_noise(rng, size, (24, 3), 4)
+    rings = 0.5 + 0.5 * np.sin(
+        2 * np.pi * (6 * _fractal_noise(rng, size, (6, 1), 3) + np.arange(size)[:, None] * 14 / size)
+    )
     mix = np.clip(0.55 * grain + 0.3 * rings + tone, 0, 1)[..., None]
     image = np.asarray(light) * (1 - mix) + np.asarray(dark) * mix
     joint = np.abs((np.arange(size) * planks / size) % 1.0 - 0.0) < 0.02
@@ -127,16 +129,16 @@ def _wood(rng: np.random.Generator, size: int, light: RGB, dark: RGB) -> NDArray
     return image
 
 
-def _marble(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+def _draw_marble(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
     """White stone with thin grey veins."""
-    warp = _fractal(rng, size, (3, 3), 5)
-    vein = np.abs(_fractal(rng, size, (4, 4), 5) + 0.6 * warp - 0.8)
+    warp = _fractal_noise(rng, size, (3, 3), 5)
+    vein = np.abs(_fractal_noise(rng, size, (4, 4), 5) + 0.6 * warp - 0.8)
     mix = np.exp(-vein * 28)[..., None] * 0.55 + 0.15 * warp[..., None]
     stone: NDArray[np.float64] = np.array([0.72, 0.71, 0.69]) * (1 - mix) + np.array([0.28, 0.28, 0.30]) * mix
     return stone
 
 
-def _tile(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+def _draw_tiles(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
     """Two-tone square tiles with pale joints."""
     cells = 8
     row, column = np.indices((size, size)) * cells // size
@@ -146,7 +148,7 @@ def _tile(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
     fraction = np.indices((size, size)) * cells / size % 1.0
     joint = (fraction < 0.03).any(axis=0)
     image[joint] = (0.42, 0.41, 0.39)
-    return image * (0.94 + 0.12 * _fractal(rng, size, (16, 16), 3)[..., None])
+    return image * (0.94 + 0.12 * _fractal_noise(rng, size, (16, 16), 3)[..., None])
 
 
 @cache
@@ -156,11 +158,11 @@ def floor_texture(kind: str, variant: int, size: int = 384) -> NDArray[np.float3
     if kind in ("oak", "walnut", "birch"):
         tones = {"oak": ((0.50, 0.33, 0.18), (0.27, 0.15, 0.07)), "walnut": ((0.19, 0.11, 0.065), (0.07, 0.035, 0.02))}
         tones["birch"] = ((0.72, 0.60, 0.42), (0.55, 0.42, 0.27))
-        image = _wood(rng, size, *tones[kind])
+        image = _draw_wood(rng, size, *tones[kind])
     elif kind == "marble":
-        image = _marble(rng, size)
+        image = _draw_marble(rng, size)
     elif kind == "tile":
-        image = _tile(rng, size)
+        image = _draw_tiles(rng, size)
     elif kind == "linen":
         weave = rng.random((size, 1, 1)) * 0.5 + rng.random((1, size, 1)) * 0.5
         image = np.array([0.50, 0.46, 0.38]) * (0.72 + 0.4 * weave) * (0.9 + 0.2 * rng.random((size, size, 1)))
@@ -171,7 +173,7 @@ def floor_texture(kind: str, variant: int, size: int = 384) -> NDArray[np.float3
         base = {"concrete": (0.36, 0.36, 0.35), "slate": (0.075, 0.08, 0.088), "paper": (0.66, 0.63, 0.58)}
         base |= {"terracotta": (0.40, 0.17, 0.09), "felt": (0.05, 0.16, 0.11)}
         rough = {"concrete": 0.5, "slate": 0.6, "paper": 0.08, "terracotta": 0.35, "felt": 0.3}[kind]
-        cloud = _fractal(rng, size, (4, 4), 6)[..., None]
+        cloud = _fractal_noise(rng, size, (4, 4), 6)[..., None]
         image = np.array(base[kind]) * (1 - rough / 2 + rough * cloud)
     tint = 1.0 + rng.uniform(-0.06, 0.06, 3)
     return np.clip(image * tint, 0.0, 0.9).astype(np.float32)
@@ -182,7 +184,7 @@ def _cloth_rng(pattern: int, colour: str) -> np.random.Generator:
 
 
 @cache
-def _stripes(colour: str, size: int = 192) -> NDArray[np.float32]:
+def _draw_stripes(colour: str, size: int = 192) -> NDArray[np.float32]:
     """Terry cloth with coloured stripes across u."""
     on = (np.floor(np.arange(size) / size * 11) % 2 == 1)[None, :, None]
     image = np.where(on, np.asarray(PALETTE[colour]), np.array([0.80, 0.78, 0.74]))
@@ -191,7 +193,7 @@ def _stripes(colour: str, size: int = 192) -> NDArray[np.float32]:
 
 
 @cache
-def _weave(colour: RGB, size: int = 192) -> NDArray[np.float32]:
+def _draw_weave(colour: RGB, size: int = 192) -> NDArray[np.float32]:
     """Basket weave: over and under strands."""
     rng = np.random.default_rng(13)
     v, u = np.indices((size, size)) / size
@@ -203,7 +205,7 @@ def _weave(colour: RGB, size: int = 192) -> NDArray[np.float32]:
 
 
 @cache
-def _terry(colour: str, size: int = 192) -> NDArray[np.float32]:
+def _draw_terry(colour: str, size: int = 192) -> NDArray[np.float32]:
     """Plain terry cloth with a woven border."""
     image = np.asarray(PALETTE[colour]) * _cloth_rng(17, colour).uniform(0.65, 1.15, (size, size, 1))
     image[:, (np.abs(np.arange(size) / size - 0.88) < 0.02)] *= 0.6
@@ -211,7 +213,7 @@ def _terry(colour: str, size: int = 192) -> NDArray[np.float32]:
 
 
 @cache
-def _damask(colour: str, size: int = 192) -> NDArray[np.float32]:
+def _draw_damask(colour: str, size: int = 192) -> NDArray[np.float32]:
     """Terry cloth with a woven pattern of ogees and flowers, tone in tone."""
     v, u = np.indices((size, size)) / size
     a, b = 2 * np.pi * 4 * u, 2 * np.pi * 4 * v
@@ -223,11 +225,11 @@ def _damask(colour: str, size: int = 192) -> NDArray[np.float32]:
     return np.clip(image, 0, 0.9).astype(np.float32)
 
 
-_CLOTHS = {"stripe towel": _stripes, "wash towel": _terry, "bath towel": _damask}
+_CLOTHS = {"stripe towel": _draw_stripes, "wash towel": _draw_terry, "bath towel": _draw_damask}
 
 
 @cache
-def _label(size: int = 192) -> NDArray[np.float32]:
+def _draw_label(size: int = 192) -> NDArray[np.float32]:
     """A paper label: a coloured title block and lines of grey print, repeated twice round the bottle."""
     image = np.full((size, size, 3), 0.78)
     rng = np.random.default_rng(19)
@@ -240,7 +242,7 @@ def _label(size: int = 192) -> NDArray[np.float32]:
 
 
 @cache
-def _keys(size: int = 256) -> NDArray[np.float32]:
+def _draw_keys(size: int = 256) -> NDArray[np.float32]:
     """Dark key caps, 15 to a row, with light legends."""
     image = np.full((size, size, 3), 0.010)
     v, u = np.indices((size, size)) / size
@@ -254,7 +256,7 @@ def _keys(size: int = 256) -> NDArray[np.float32]:
 
 
 @cache
-def _dial(size: int = 192) -> NDArray[np.float32]:
+def _draw_dial(size: int = 192) -> NDArray[np.float32]:
     """A clock face; `u` is the angle and `v` runs from the rim to the centre."""
     image = np.full((size, size, 3), 0.78)
     v, u = np.indices((size, size)) / size
@@ -275,7 +277,7 @@ class Surface:
 
 
 # Roughness and the other terms of the material that carries the attribute, by shape; glazed ceramic and enamel
-# (a soft base under a sharp clear coat) where a shape is not named.
+# (a soft base under a sharp clear coat) if a shape is not named.
 _GLAZED: dict[str, float] = {"roughness": 0.38, "specular": 0.5, "clearcoat": 0.8, "clearcoat_gloss": 0.93}
 _PLASTIC: dict[str, float] = {"roughness": 0.34, "specular": 0.5}
 _LEATHER: dict[str, float] = {"roughness": 0.35, "clearcoat": 0.4, "clearcoat_gloss": 0.8}
@@ -299,7 +301,7 @@ def _main_surface(shape: str, colour: str) -> Surface:
         return Surface(_CLOTHS[shape](colour), {})
     if colour == "metallic":
         return _fixed_surface("steel")
-    base = _weave((0.55, 0.46, 0.34)) if shape == "basket" else PALETTE.get(colour, PALETTE["white"])
+    base = _draw_weave((0.55, 0.46, 0.34)) if shape == "basket" else PALETTE.get(colour, PALETTE["white"])
     # In the order in which the renderer has always received them: its bytes must not change.
     terms = {"metallic": 0.0, **_FINISHES.get(shape, _GLAZED)}
     return Surface(base, terms)
@@ -319,9 +321,9 @@ def surface(shape: str, slot: str, colour: str) -> Surface:
     if slot == "texture":
         return Surface(asset_texture(shape), {"roughness": 0.55, "metallic": 0.0, "specular": 0.4})
     if slot in ("label", "dial"):
-        return Surface(_label() if slot == "label" else _dial(), {})
+        return Surface(_draw_label() if slot == "label" else _draw_dial(), {})
     if slot == "keys":
-        return Surface(_keys(), {"roughness": 0.5, "metallic": 0.0})
+        return Surface(_draw_keys(), {"roughness": 0.5, "metallic": 0.0})
     return _fixed_surface(slot)
 
 

@@ -29,7 +29,7 @@ class Shape:
     """An object's parts scaled so that its longest side is 1, standing on z = 0 over the origin.
 
     `reach` is the largest distance of the outline from the z axis; `height` the top; `base` the smallest and largest
-    half width of what touches the ground; `top` where something can rest; `hull` float32 `(n, 3)`: all vertices.
+    half width of the part on the ground; `top` if something can rest on it; `hull` float32 `(n, 3)`: all vertices.
     """
 
     parts: tuple[Part, ...]
@@ -53,15 +53,15 @@ def shape(name: str) -> Shape:
         raise UnknownNameError(
             f"shape({name!r}): no such shape; the shapes are {', '.join(SHAPES)}, and those of assets that were read"
         )
-    return _normalise(scanned or _BUILDERS[name]())
+    return _normalise_model(scanned or _BUILDERS[name]())
 
 
-def _normalise(model: Model) -> Shape:
+def _normalise_model(model: Model) -> Shape:
     """Centre in x and y, put the base on z = 0, scale the longest side to 1."""
     vertices = np.concatenate([part.mesh.vertices for part in model.parts])
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     scale = 1.0 / float((high - low).max())
-    # The top's centre is the model's own origin, so a model with a handle is centred on its body.
+    # The top's centre is the model's origin, so a model with a handle is centred on its body.
     shift = np.array([0.0, 0.0, -low[2]], dtype=np.float32)
     parts = tuple(
         Part(p.slot, replace(p.mesh, vertices=(p.mesh.vertices + shift) * np.float32(scale))) for p in model.parts
@@ -75,7 +75,7 @@ def _normalise(model: Model) -> Shape:
         reach=float(np.hypot(hull[:, 0], hull[:, 1]).max()),
         height=height,
         base=(float(np.abs(ground).max(axis=0).min()), float(np.hypot(ground[:, 0], ground[:, 1]).max())),
-        # Rounded edges may lie a little lower than the drawing says.
+        # Rounded edges may lie a little lower than the drawn ones.
         top=top and replace(top, height=min(top.height * scale, height), radius=top.radius * scale),
         hull=hull,
     )

@@ -33,7 +33,7 @@ def _closed_grid(points: NDArray[np.float64]) -> Mesh:
     return Mesh(flat.astype(np.float32), normals.reshape(-1, 3).astype(np.float32), uv.astype(np.float32), faces)
 
 
-def _smooth(rows: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
+def _smooth_rows(rows: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
     """Return a cubic curve through rows of numbers, `steps` pieces between two of them; never beyond their range."""
     slope = np.gradient(rows, axis=0)
     t = np.linspace(0.0, 1.0, steps, endpoint=False)[:, None]
@@ -61,17 +61,17 @@ def loft(stations: Points, power: float = 2.0, *, steps: int = 5, segments: int 
     >>> bean.vertices.max(axis=0).astype(float).round(2).tolist()
     [1.0, 0.3, 0.5]
     """
-    rows = _smooth(np.asarray(stations, dtype=np.float64), steps)
+    rows = _smooth_rows(np.asarray(stations, dtype=np.float64), steps)
     angle = np.linspace(0.0, 2.0 * np.pi, segments + 1)
     round_y, round_z = (np.sign(w) * np.abs(w) ** (2.0 / power) for w in (np.cos(angle), np.sin(angle)))
     middle, half = (rows[:, 1] + rows[:, 2]) / 2, (rows[:, 2] - rows[:, 1]) / 2
     x = np.repeat(rows[:, :1], segments + 1, axis=1)
     points = np.stack([x, rows[:, 3:] * round_y, middle[:, None] + half[:, None] * round_z], axis=2)
     caps = [np.repeat(section.mean(axis=0)[None], segments + 1, axis=0)[None] for section in (points[0], points[-1])]
-    return _close(np.concatenate([caps[0], points, caps[1]]))
+    return _close_seam(np.concatenate([caps[0], points, caps[1]]))
 
 
-def _close(grid: NDArray[np.float64]) -> Mesh:
+def _close_seam(grid: NDArray[np.float64]) -> Mesh:
     """Close a grid's seam, which rounding may have left open, and join its points into triangles."""
     grid[:, -1] = grid[:, 0]
     return _closed_grid(grid)
@@ -83,7 +83,7 @@ def ball(centre: Vector, radii: Vector, segments: int = 20) -> Mesh:
     turn = np.linspace(0.0, 2.0 * np.pi, segments + 1)[None]
     sphere = np.stack([np.cos(polar) * np.cos(turn), np.cos(polar) * np.sin(turn), np.sin(polar) + 0.0 * turn], axis=2)
     sphere[[0, -1], :, :2] = 0.0
-    return _close(sphere * np.asarray(radii) + np.asarray(centre))
+    return _close_seam(sphere * np.asarray(radii) + np.asarray(centre))
 
 
 def limb(path: Points, radii: Sequence[float], flat: float = 1.0, segments: int = 16) -> Mesh:
@@ -92,7 +92,7 @@ def limb(path: Points, radii: Sequence[float], flat: float = 1.0, segments: int 
     Args:
         path: at least two points.
         radii: one for each point.
-        flat: thickness across the path's own side as a share of its width: below 1 a fin, an ear or a blade.
+        flat: thickness across the path's side as a share of its width: below 1 a fin, an ear or a blade.
         segments: points round the tube.
 
     >>> limb([(0, 0, 0), (0, 0, 1)], [0.2, 0.1]).vertices[:, 2].max().astype(float).round(2).item()
@@ -100,11 +100,11 @@ def limb(path: Points, radii: Sequence[float], flat: float = 1.0, segments: int 
     """
     line, width = np.asarray(path, dtype=np.float64), np.asarray(radii, dtype=np.float64)
     if len(line) > 2:
-        smooth = _smooth(np.column_stack([line, width]), 4)
+        smooth = _smooth_rows(np.column_stack([line, width]), 4)
         line, width = smooth[:, :3], smooth[:, 3]
     tangent = np.gradient(line, axis=0)
     tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)
-    # Sections lie on y where they can, so that a limb in the x-z plane does not twist.
+    # Sections lie on y if they can, so that a limb in the x-z plane does not twist.
     side = np.array([0.0, 1.0, 0.0]) if np.abs(tangent[:, 1]).max() < 0.8 else np.array([1.0, 0.0, 0.0])
     across = side - (tangent @ side)[:, None] * tangent
     across /= np.linalg.norm(across, axis=1, keepdims=True)
@@ -118,7 +118,7 @@ def limb(path: Points, radii: Sequence[float], flat: float = 1.0, segments: int 
         centre + radius * (np.cos(angle) * within[k] + flat * np.sin(angle) * across[k])
         for centre, radius, k in (*before, *body, *after)
     ]
-    return _close(np.stack(rows))
+    return _close_seam(np.stack(rows))
 
 
 def ring(centre: Vector, radii: tuple[float, float], thickness: float, segments: int = 28) -> Mesh:

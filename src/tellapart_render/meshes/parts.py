@@ -1,4 +1,4 @@
-"""An object's model: its parts with their material slots, where another object can rest, and shorthands for parts."""
+"""An object's model: its parts with their material slots, the place for an object on it, and shorthands for parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """A place where another object can rest: a `flat` plateau, the `rim` of a hollow thing, or a `dish`.
+    """A place on which another object can rest: a `flat` plateau, the `rim` of a hollow thing, or a `dish`.
 
     `height` above the ground and `radius` of the plateau, rim or recess, in the model's units.
     """
@@ -39,7 +39,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The parts of an object with its base at z = 0, and its `top`; None where nothing can rest."""
+    """The parts of an object with its base at z = 0, and its `top`; None if nothing can rest."""
 
     parts: tuple[Part, ...]
     top: Top | None = None

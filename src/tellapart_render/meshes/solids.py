@@ -96,7 +96,7 @@ def revolve(profile: Points, segments: int = 40) -> Mesh:
     )
     length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line, axis=0), axis=1))])
     u, v = np.meshgrid(np.linspace(0.0, 1.0, segments + 1), length / length[-1])
-    return _grid(vertices, normals, np.stack([u, v], axis=2))
+    return _join_grid(vertices, normals, np.stack([u, v], axis=2))
 
 
 def grid_faces(rows: int, columns: int) -> NDArray[np.uint32]:
@@ -106,18 +106,18 @@ def grid_faces(rows: int, columns: int) -> NDArray[np.uint32]:
     return np.concatenate([np.stack([a, b, c], -1).reshape(-1, 3), np.stack([a, c, d], -1).reshape(-1, 3)])
 
 
-def _grid(vertices: NDArray[np.float64], normals: NDArray[np.float64], uv: NDArray[np.float64]) -> Mesh:
+def _join_grid(vertices: NDArray[np.float64], normals: NDArray[np.float64], uv: NDArray[np.float64]) -> Mesh:
     """Join a `(rows, columns)` grid of points into triangles."""
     flat = [part.reshape(-1, part.shape[2]).astype(np.float32) for part in (vertices, normals, uv)]
     return Mesh(flat[0], flat[1], flat[2], grid_faces(*vertices.shape[:2]))
 
 
-def _flip(mesh: Mesh) -> Mesh:
+def _flip_mesh(mesh: Mesh) -> Mesh:
     """Turn every triangle to face the other way; the normals stay."""
     return replace(mesh, faces=mesh.faces[:, ::-1].copy())
 
 
-def _join(parts: Sequence[Mesh]) -> Mesh:
+def _join_meshes(parts: Sequence[Mesh]) -> Mesh:
     """Concatenate meshes into one."""
     offsets = np.cumsum([0] + [len(part.vertices) for part in parts[:-1]])
     return Mesh(
@@ -158,16 +158,16 @@ def rounded_box(size: Vector, radius: float) -> Mesh:
             normal /= np.linalg.norm(normal, axis=2, keepdims=True)
             vertices = core + radius * normal + np.array([0.0, 0.0, half[2]])
             uv = np.stack([p / half[first], q / half[second]], axis=2) / 2 + 0.5
-            side = _grid(vertices, normal, uv)
-            sides.append(_flip(side) if sign > 0 else side)
-    return _join(sides)
+            side = _join_grid(vertices, normal, uv)
+            sides.append(_flip_mesh(side) if sign > 0 else side)
+    return _join_meshes(sides)
 
 
 def tube(path: Points, radius: tuple[float, float], taper: float = 1.0, segments: int = 12) -> Mesh:
     """Sweep an ellipse along a path that lies in the plane y = 0 (a handle, a spout, a wire).
 
     Args:
-        path: points `(x, y, z)`; y shifts the whole tube.
+        path: points `(x, y, z)`; y shifts all of the tube.
         radius: half axes of the ellipse: in the plane of the path, and across it (along y).
         taper: the ellipse's size at the end of the path, as a share of its size at the start.
         segments: points round the ellipse.
@@ -186,7 +186,7 @@ def tube(path: Points, radius: tuple[float, float], taper: float = 1.0, segments
     offset = within[:, None, :] * radius[0] * cos + across * radius[1] * sin
     vertices = line[:, None, :] + narrowing * offset
     u, v = np.meshgrid(np.linspace(0, 1, segments + 1), np.linspace(0, 1, len(line)))
-    return _grid(vertices, normals, np.stack([u, v], axis=2))
+    return _join_grid(vertices, normals, np.stack([u, v], axis=2))
 
 
 def extrude(outline: Points, depth: float) -> Mesh:
@@ -203,15 +203,15 @@ def extrude(outline: Points, depth: float) -> Mesh:
         out /= np.linalg.norm(out)
         rows = [[(p[0], y, p[1]) for p in (start, end)] for y in (-depth / 2, depth / 2)]
         uv = np.array([[(0.0, 0.0), (1.0, 0.0)], [(0.0, 1.0), (1.0, 1.0)]])
-        sides.append(_flip(_grid(np.asarray(rows), np.broadcast_to(out, (2, 2, 3)), uv)))
+        sides.append(_flip_mesh(_join_grid(np.asarray(rows), np.broadcast_to(out, (2, 2, 3)), uv)))
     caps = (line - line.min(axis=0)) / np.maximum(np.ptp(line, axis=0), 1e-9)
     fan = np.array([(0, i, i + 1) for i in range(1, count - 1)], dtype=np.uint32)
     for sign in (-1.0, 1.0):
         vertices = np.stack([line[:, 0], np.full(count, sign * depth / 2), line[:, 1]], axis=1).astype(np.float32)
         normals = np.tile(np.array([0.0, sign, 0.0], dtype=np.float32), (count, 1))
         cap = Mesh(vertices, normals, caps.astype(np.float32), fan)
-        sides.append(cap if sign < 0 else _flip(cap))
-    return _join(sides)
+        sides.append(cap if sign < 0 else _flip_mesh(cap))
+    return _join_meshes(sides)
 
 
 def square_off(mesh: Mesh, power: float = 6.0) -> Mesh:

@@ -29,13 +29,13 @@ __all__ = ["TABLEWARE"]
 _PLATE = "0,0 .28,0 .31,.015 .4,.05 .5,.085 .5,.1 .4,.068 .32,.035 0,.03"
 
 
-def _arc(x: float, z: float, radii: tuple[float, float], start: float, end: float) -> Points:
+def _draw_arc(x: float, z: float, radii: tuple[float, float], start: float, end: float) -> Points:
     """Return points of an ellipse in the x-z plane, angles in degrees."""
     angles = np.radians(np.linspace(start, end, 13))
     return [(float(x + radii[0] * np.cos(t)), 0.0, float(z + radii[1] * np.sin(t))) for t in angles]
 
 
-def _flute(dish: Mesh) -> Mesh:
+def _add_ridges(dish: Mesh) -> Mesh:
     """Add the ridges that make a ramekin a ramekin; the rim and the inside stay round."""
     angle = np.arctan2(dish.vertices[:, 1], dish.vertices[:, 0])
     outside = (np.hypot(dish.vertices[:, 0], dish.vertices[:, 1]) > 0.415) & (dish.vertices[:, 2] < 0.41)
@@ -56,17 +56,18 @@ _PAN_HANDLE = "0.46,0,0.12 0.58,0,0.16 0.72,0,0.19 0.88,0,0.205 1,0,0.2 1.04,0,0
 TABLEWARE: dict[str, Callable[[], Model]] = {
     "mug": lambda: build(
         lathe("main", "0,0 .36,0 .4,.08 .4,.92 .36,.92 .36,.08 0,.06", 0.05),
-        Part("main", tube(_arc(0.38, 0.47, (0.26, 0.27), -88, 88), (0.035, 0.06))),
+        Part("main", tube(_draw_arc(0.38, 0.47, (0.26, 0.27), -88, 88), (0.035, 0.06))),
         top=Top("rim", 0.92, 0.4),
     ),
     "teapot": lambda: build(
         lathe("main", "0,0 .3,0 .32,.03 .46,.14 .53,.32 .48,.5 .34,.62 .22,.65 0,.65", 0.09),
         lathe("main", "0,.64 .25,.64 .24,.68 .14,.74 .05,.76 .04,.79 .075,.83 .06,.88 0,.89", 0.03),
         Part("main", tube(points(_SPOUT), (0.095, 0.095), taper=0.45)),
-        Part("main", tube(_arc(-0.44, 0.36, (0.3, 0.22), 75, 285), (0.032, 0.045))),
+        Part("main", tube(_draw_arc(-0.44, 0.36, (0.3, 0.22), 75, 285), (0.032, 0.045))),
     ),
     "ramekin": lambda: build(
-        Part("main", _flute(revolve(round_corners(points(_RAMEKIN), 0.03), segments=96))), top=Top("rim", 0.5, 0.48)
+        Part("main", _add_ridges(revolve(round_corners(points(_RAMEKIN), 0.03), segments=96))),
+        top=Top("rim", 0.5, 0.48),
     ),
     "bowl": lambda: build(
         lathe(
@@ -109,7 +110,7 @@ TABLEWARE: dict[str, Callable[[], Model]] = {
         lathe("steel", "0,.12 .27,.12 .28,.14 .26,.74 .25,.76 0,.76", 0.03),
         lathe("black", "0,0 .33,0 .34,.02 .33,.1 .28,.12 0,.12", 0.02),
         lathe("black", "0,.75 .262,.75 .262,.81 .24,.83 0,.83", 0.02),
-        Part("black", tube(_arc(0.25, 0.47, (0.22, 0.23), -80, 80), (0.035, 0.05))),
+        Part("black", tube(_draw_arc(0.25, 0.47, (0.22, 0.23), -80, 80), (0.035, 0.05))),
         top=Top("flat", 0.83, 0.24),
     ),
     "pressure cooker": lambda: build(
@@ -125,7 +126,7 @@ TABLEWARE: dict[str, Callable[[], Model]] = {
     "basket": lambda: build(
         lathe("main", "0,0 .36,0 .38,.03 .44,.5 .46,.55 .41,.55 .36,.06 0,.05", 0.04),
         [
-            Part("leather", move(tube(_arc(0.0, 0.5, (0.12, 0.15), 0, 180), (0.022, 0.022)), (0, y, 0)))
+            Part("leather", move(tube(_draw_arc(0.0, 0.5, (0.12, 0.15), 0, 180), (0.022, 0.022)), (0, y, 0)))
             for y in (-0.44, 0.44)
         ],
     ),

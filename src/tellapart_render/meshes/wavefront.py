@@ -1,6 +1,6 @@
 """Read a Wavefront OBJ file's geometry: positions, texture coordinates, normals and polygons, and nothing else.
 
-Material libraries are not followed: what an OBJ file names need not exist, and may point anywhere.
+Material libraries are not followed: the paths in an OBJ file need not exist, and may point anywhere.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_obj(path: Path) -> Mesh:
     `uv` has its origin at the top left, as pictures have (OBJ files count v from below).
 
     Raises:
-        DataError: the file is missing or not text, or a line is not what OBJ allows; it names the line.
+        DataError: the file is missing or not text, or OBJ does not allow a line, which it names.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -51,20 +51,20 @@ def read_obj(path: Path) -> Mesh:
             for number, line in enumerate(file, start=1):
                 words = line.split("#", 1)[0].split()
                 if words:
-                    _take(read, number, words[0], words[1:])
+                    _take_line(read, number, words[0], words[1:])
     except FileNotFoundError as missing:
         raise DataError(
             f"{path}: no such OBJ file; an asset is a folder with model.obj or meshes/model.obj"
         ) from missing
     except UnicodeDecodeError as broken:
-        raise DataError(f"{path}: is not text, so it is no OBJ file: {broken}") from broken
+        raise DataError(f"{path}: is not text, so it is not an OBJ file: {broken}") from broken
     if not read.triangles:
         raise DataError(f"{path}: has no faces; export the mesh again as Wavefront OBJ with its polygons")
-    return _mesh(read)
+    return _make_mesh(read)
 
 
-def _take(read: _Lines, number: int, kind: str, words: list[str]) -> None:
-    """Take one line; kinds other than v, vt, vn and f say nothing about the geometry."""
+def _take_line(read: _Lines, number: int, kind: str, words: list[str]) -> None:
+    """Take one line; kinds other than v, vt, vn and f do not describe the geometry."""
     if kind in {"v", "vt", "vn"}:
         need = 2 if kind == "vt" else 3
         try:
@@ -77,13 +77,13 @@ def _take(read: _Lines, number: int, kind: str, words: list[str]) -> None:
     elif kind == "f":
         if len(words) < 3:
             raise read.fault(number, f"a face needs three corners, got {' '.join(words)!r}")
-        corners = [_corner(read, number, word) for word in words]
+        corners = [_read_corner(read, number, word) for word in words]
         for k in range(1, len(corners) - 1):
             read.triangles += [corners[0], corners[k], corners[k + 1]]
 
 
-def _corner(read: _Lines, number: int, word: str) -> tuple[int, int, int]:
-    """Read `position[/coordinate[/normal]]`: counted from 1, or from the end where negative."""
+def _read_corner(read: _Lines, number: int, word: str) -> tuple[int, int, int]:
+    """Read `position[/coordinate[/normal]]`: counted from 1, or from the end if negative."""
     lists = (read.positions, read.coordinates, read.normals)
     indices = [-1, -1, -1]
     for kind, text in enumerate(word.split("/")[:3]):
@@ -102,14 +102,14 @@ def _corner(read: _Lines, number: int, word: str) -> tuple[int, int, int]:
     return indices[0], indices[1], indices[2]
 
 
-def _mesh(read: _Lines) -> Mesh:
-    """Give every distinct corner a vertex of its own."""
+def _make_mesh(read: _Lines) -> Mesh:
+    """Give every distinct corner a separate vertex."""
     corners, inverse = np.unique(np.asarray(read.triangles, dtype=np.int64), axis=0, return_inverse=True)
     faces = inverse.reshape(-1, 3).astype(np.uint32)
     positions = np.asarray(read.positions, dtype=np.float64)
     total = area_normals(positions, np.asarray(read.triangles, dtype=np.int64)[:, 0].reshape(-1, 3))
     length = np.linalg.norm(total, axis=1, keepdims=True)
-    smooth = np.where(length > 1e-15, total / np.maximum(length, 1e-15), [0.0, 0.0, 1.0])  # up where there is none
+    smooth = np.where(length > 1e-15, total / np.maximum(length, 1e-15), [0.0, 0.0, 1.0])  # up if there is none
     normals = smooth[corners[:, 0]]
     if read.normals:
         own = np.asarray(read.normals, dtype=np.float64)[np.maximum(corners[:, 2], 0)]

@@ -58,21 +58,21 @@ class Blender:
     @property
     def versions(self) -> Mapping[str, str]:
         """Blender's version; starts the worker."""
-        self._worker()
+        self._start_worker()
         return {"blender": self._version}
 
     def render(self, scene: Scene, settings: Settings) -> NDArray[np.uint8]:
         """Render a scene: sRGB uint8 `(size, size, 3)`, with the same film curve as Mitsuba's pictures."""
-        return develop(self._layers(scene, settings, None)[0])
+        return develop(self._draw_layers(scene, settings, None)[0])
 
     def masks(self, scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
         """Return the thing that each pixel sees and each thing's pixels alone, as `Renderer.masks` does."""
         every = list(range(len(scene.things)))
-        layers = self._layers(scene, Settings(size=size), [every, *([k] for k in every)])
+        layers = self._draw_layers(scene, Settings(size=size), [every, *([k] for k in every)])
         indices = np.rint(layers[..., 0]).astype(np.int16) - 1
         return indices[0], [int((layer >= 0).sum()) for layer in indices[1:]]
 
-    def _worker(self) -> subprocess.Popen[str]:
+    def _start_worker(self) -> subprocess.Popen[str]:
         """Start the worker, unless it runs."""
         if self._process is not None and self._process.poll() is None:
             return self._process
@@ -91,13 +91,13 @@ class Blender:
         except OSError as missing:
             raise DataError(f"{self._python}: no such interpreter; {_FIX}") from missing
         self._process = process
-        weakref.finalize(self, _end, process)
-        self._version = str(self._answer(process).get("blender"))
+        weakref.finalize(self, _end_worker, process)
+        self._version = str(self._read_answer(process).get("blender"))
         return process
 
-    def _answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+    def _read_answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
         """Read one answer."""
-        line = _stream(process.stdout).readline()
+        line = _get_stream(process.stdout).readline()
         if not line:
             code = process.wait()
             raise DataError(f"{self._python}: Blender's worker ended with status {code}; {_FIX}")
@@ -106,18 +106,18 @@ class Blender:
             raise DataError(f"{self._python}: Blender's worker failed: {answer['error'].strip()}")
         return answer
 
-    def _layers(self, scene: Scene, settings: Settings, subsets: list[list[int]] | None) -> NDArray[np.float32]:
+    def _draw_layers(self, scene: Scene, settings: Settings, subsets: list[list[int]] | None) -> NDArray[np.float32]:
         """Let the worker draw a scene: float32 `(layers, size, size, 3)`, a mask for each of `subsets` or a picture."""
-        process = self._worker()
+        process = self._start_worker()
         with tempfile.TemporaryDirectory(prefix="tellapart-blender-") as folder:
             arrays: dict[str, NDArray[Any]] = {}
             pieces = [
-                _piece(arrays, thing, number, part)
+                _place_part(arrays, thing, number, part)
                 for number, thing in enumerate(scene.things)
                 for part in range(len(shape(thing.shape).parts))
             ]
             if subsets is None:
-                pieces += _surroundings(arrays, scene)
+                pieces += _make_surroundings(arrays, scene)
                 # Blender's panorama starts a quarter turn away and has its first row below.
                 sky = environment(scene.light)
                 arrays["environment"] = np.roll(sky, sky.shape[1] // 4, axis=1)[::-1]
@@ -130,33 +130,33 @@ class Blender:
             }
             (Path(folder) / "job.json").write_text(json.dumps(job), encoding="utf-8")
             np.savez(Path(folder) / "arrays.npz", **arrays)  # type: ignore[arg-type]
-            commands = _stream(process.stdin)
+            commands = _get_stream(process.stdin)
             commands.write(json.dumps({"folder": folder}) + "\n")
             commands.flush()
-            self._answer(process)
+            self._read_answer(process)
             layers: NDArray[np.float32] = np.load(Path(folder) / "layers.npy", allow_pickle=False)
         return layers
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end_worker(process: subprocess.Popen[str]) -> None:
     """Let a worker end by closing its input; runs when its `Blender` is gone, or at the end of this process."""
     with contextlib.suppress(BrokenPipeError):
-        _stream(process.stdin).close()
+        _get_stream(process.stdin).close()
     try:
         process.wait(timeout=10)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    _stream(process.stdout).close()
+    _get_stream(process.stdout).close()
 
 
-def _stream(stream: IO[str] | None) -> IO[str]:
+def _get_stream(stream: IO[str] | None) -> IO[str]:
     """Return a pipe of the worker; both were asked for."""
     assert stream is not None  # noqa: S101
     return stream
 
 
-def _describe(arrays: dict[str, NDArray[Any]], name: str, each: Surface, repeat: float = 1.0) -> dict[str, Any]:
+def _describe_surface(arrays: dict[str, NDArray[Any]], name: str, each: Surface, repeat: float = 1.0) -> dict[str, Any]:
     """Describe a surface in JSON types; its picture goes with the arrays."""
     material: dict[str, Any] = {"terms": dict(each.terms), "repeat": repeat, "picture": None, "colour": None}
     if isinstance(each.colour, tuple):
@@ -167,17 +167,17 @@ def _describe(arrays: dict[str, NDArray[Any]], name: str, each: Surface, repeat:
     return material
 
 
-def _piece(arrays: dict[str, NDArray[Any]], thing: Thing, number: int, part: int) -> dict[str, Any]:
+def _place_part(arrays: dict[str, NDArray[Any]], thing: Thing, number: int, part: int) -> dict[str, Any]:
     """Put one part of a thing in its place."""
     name, piece = f"{number}-{part}", shape(thing.shape).parts[part]
     arrays[f"{name}.vertices"] = place_points(piece.mesh.vertices, thing)
     arrays[f"{name}.normals"] = piece.mesh.normals @ yaw_matrix(thing.yaw)
-    arrays[f"{name}.uv"], arrays[f"{name}.faces"] = piece.mesh.uv, _outward(piece.mesh)
-    material = _describe(arrays, name, surface(thing.shape, piece.slot, thing.colour))
+    arrays[f"{name}.uv"], arrays[f"{name}.faces"] = piece.mesh.uv, _turn_outward(piece.mesh)
+    material = _describe_surface(arrays, name, surface(thing.shape, piece.slot, thing.colour))
     return {"thing": number, "mesh": name, **material}
 
 
-def _outward(mesh: Mesh) -> NDArray[np.int64]:
+def _turn_outward(mesh: Mesh) -> NDArray[np.int64]:
     """Turn triangles to the side of their normals: Cycles draws others black, Mitsuba's materials do not mind."""
     faces = mesh.faces.astype(np.int64)
     a, b, c = (mesh.vertices[faces[:, k]].astype(np.float64) for k in range(3))
@@ -186,16 +186,16 @@ def _outward(mesh: Mesh) -> NDArray[np.int64]:
     return faces
 
 
-def _surroundings(arrays: dict[str, NDArray[Any]], scene: Scene) -> list[dict[str, Any]]:
+def _make_surroundings(arrays: dict[str, NDArray[Any]], scene: Scene) -> list[dict[str, Any]]:
     """Floor and wall as two squares of 60 units; they belong to no thing (-1)."""
     ground = scene.ground
     corners = {"floor": _FLOOR @ yaw_matrix(ground.yaw)}
-    floor = _describe(arrays, "floor", floor_surface(ground.floor, ground.variant), 60.0 / ground.tile)
+    floor = _describe_surface(arrays, "floor", floor_surface(ground.floor, ground.variant), 60.0 / ground.tile)
     pieces = [{"thing": -1, "mesh": "floor", **floor}]
     normals = {"floor": (0.0, 0.0, 1.0), "wall": (0.0, -1.0, 0.0)}
     if ground.wall >= 0:
         corners["wall"] = _FLOOR[:, [0, 2, 1]] + np.array([0.0, ground.wall_distance, 0.0])
-        wall = _describe(arrays, "wall", Surface((*WALLS, *UNSEEN_WALLS)[ground.wall], {}))
+        wall = _describe_surface(arrays, "wall", Surface((*WALLS, *UNSEEN_WALLS)[ground.wall], {}))
         pieces.append({"thing": -1, "mesh": "wall", **wall})
     for name, points in corners.items():
         arrays[f"{name}.vertices"], arrays[f"{name}.uv"] = points, _SQUARE

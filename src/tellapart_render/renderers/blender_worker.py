@@ -30,35 +30,35 @@ def main() -> None:
     print(json.dumps({"blender": bpy.app.version_string}), file=answers, flush=True)
     for line in sys.stdin:
         try:
-            _draw(bpy, Path(json.loads(line)["folder"]))
+            _draw_job(bpy, Path(json.loads(line)["folder"]))
             answer: dict[str, Any] = {"done": True}
         except Exception:
             answer = {"error": traceback.format_exc(limit=4)}
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def _draw(bpy: ModuleType, folder: Path) -> None:
+def _draw_job(bpy: ModuleType, folder: Path) -> None:
     """Build the scene of one job, render its layers and write them."""
     import numpy as np
 
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
         loaded = {name: arrays[name] for name in arrays.files}
-    _clear(bpy)
-    _camera(bpy, job["camera"])
+    _clear_scene(bpy)
+    _put_camera(bpy, job["camera"])
     masks = job["subsets"] is not None
-    _world(bpy, None if masks else loaded["environment"])
-    pieces = [(piece["thing"], _piece(bpy, piece, loaded, masks)) for piece in job["pieces"]]
-    _settings(bpy, job, masks)
+    _make_world(bpy, None if masks else loaded["environment"])
+    pieces = [(piece["thing"], _make_piece(bpy, piece, loaded, masks)) for piece in job["pieces"]]
+    _set_cycles(bpy, job, masks)
     layers = []
     for subset in job["subsets"] if masks else [None]:
         for thing, each in pieces:
             each.hide_render = subset is not None and thing not in subset
-        layers.append(_render(bpy, np, folder / "layer.exr"))
+        layers.append(_render_layer(bpy, np, folder / "layer.exr"))
     np.save(folder / "layers.npy", np.stack(layers))
 
 
-def _clear(bpy: ModuleType) -> None:
+def _clear_scene(bpy: ModuleType) -> None:
     """Remove everything of the job before."""
     for kind in ("objects", "meshes", "materials", "images", "cameras", "lights", "worlds"):
         blocks = getattr(bpy.data, kind)
@@ -66,7 +66,7 @@ def _clear(bpy: ModuleType) -> None:
             blocks.remove(block)
 
 
-def _camera(bpy: ModuleType, job: dict[str, Any]) -> None:
+def _put_camera(bpy: ModuleType, job: dict[str, Any]) -> None:
     """Put a thin-lens camera."""
     vector = import_module("mathutils").Vector
 
@@ -83,7 +83,7 @@ def _camera(bpy: ModuleType, job: dict[str, Any]) -> None:
     bpy.context.scene.camera = camera
 
 
-def _image(bpy: ModuleType, pixels: Any) -> Any:
+def _make_image(bpy: ModuleType, pixels: Any) -> Any:
     """Make a linear float image of an array whose first row is v = 0."""
     import numpy as np
 
@@ -96,7 +96,7 @@ def _image(bpy: ModuleType, pixels: Any) -> Any:
     return image
 
 
-def _world(bpy: ModuleType, environment: Any) -> None:
+def _make_world(bpy: ModuleType, environment: Any) -> None:
     """Surround the scene with radiance, or with nothing."""
     world = bpy.data.worlds.new("world")
     bpy.context.scene.world = world
@@ -108,11 +108,11 @@ def _world(bpy: ModuleType, environment: Any) -> None:
     background.inputs["Color"].default_value = (0.0, 0.0, 0.0, 1.0)
     if environment is not None:
         sky = nodes.new("ShaderNodeTexEnvironment")
-        sky.image = _image(bpy, environment)
+        sky.image = _make_image(bpy, environment)
         links.new(sky.outputs[0], background.inputs["Color"])
 
 
-def _piece(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any], masks: bool) -> Any:
+def _make_piece(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any], masks: bool) -> Any:
     """Make one mesh with its material."""
     import numpy as np
 
@@ -125,13 +125,13 @@ def _piece(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any], masks: 
     layer.data.foreach_set("uv", arrays[job["mesh"] + ".uv"][corners].ravel().astype(np.float32))
     mesh.polygons.foreach_set("use_smooth", np.ones(len(mesh.polygons), dtype=bool))
     mesh.normals_split_custom_set(arrays[job["mesh"] + ".normals"][corners].tolist())
-    mesh.materials.append(_emitting(bpy, job["thing"] + 1) if masks else _material(bpy, job, arrays))
+    mesh.materials.append(_emitting_material(bpy, job["thing"] + 1) if masks else _make_material(bpy, job, arrays))
     piece = bpy.data.objects.new("part", mesh)
     bpy.context.scene.collection.objects.link(piece)
     return piece
 
 
-def _nodes(bpy: ModuleType, kind: str) -> tuple[Any, Any]:
+def _make_nodes(bpy: ModuleType, kind: str) -> tuple[Any, Any]:
     """Make a material of one shader node."""
     material = bpy.data.materials.new("material")
     material.use_nodes = True
@@ -142,17 +142,17 @@ def _nodes(bpy: ModuleType, kind: str) -> tuple[Any, Any]:
     return material, shader
 
 
-def _emitting(bpy: ModuleType, value: int) -> Any:
+def _emitting_material(bpy: ModuleType, value: int) -> Any:
     """A material that shines with a number."""
-    material, shader = _nodes(bpy, "ShaderNodeEmission")
+    material, shader = _make_nodes(bpy, "ShaderNodeEmission")
     shader.inputs["Color"].default_value, shader.inputs["Strength"].default_value = (1.0, 1.0, 1.0, 1.0), float(value)
     return material
 
 
-def _material(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any]) -> Any:
+def _make_material(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any]) -> Any:
     """Describe a surface for Blender."""
     terms = job["terms"]
-    material, shader = _nodes(bpy, "ShaderNodeBsdfPrincipled" if terms else "ShaderNodeBsdfDiffuse")
+    material, shader = _make_nodes(bpy, "ShaderNodeBsdfPrincipled" if terms else "ShaderNodeBsdfDiffuse")
     base = shader.inputs["Base Color" if terms else "Color"]
     if job["picture"] is None:
         base.default_value = (*job["colour"], 1.0)
@@ -161,7 +161,7 @@ def _material(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any]) -> A
         picture, coordinates, repeat = (
             nodes.new(f"ShaderNode{kind}") for kind in ("TexImage", "TexCoord", "VectorMath")
         )
-        picture.image, repeat.operation = _image(bpy, arrays[job["picture"]]), "MULTIPLY"
+        picture.image, repeat.operation = _make_image(bpy, arrays[job["picture"]]), "MULTIPLY"
         repeat.inputs[1].default_value = (job["repeat"], job["repeat"], 1.0)
         links.new(coordinates.outputs["UV"], repeat.inputs[0])
         links.new(repeat.outputs[0], picture.inputs["Vector"])
@@ -176,7 +176,7 @@ def _material(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any]) -> A
     return material
 
 
-def _settings(bpy: ModuleType, job: dict[str, Any], masks: bool) -> None:
+def _set_cycles(bpy: ModuleType, job: dict[str, Any], masks: bool) -> None:
     """Set Cycles: one thread, a fixed seed, a box filter; masks take one ray through the middle of a pixel."""
     scene = bpy.context.scene
     scene.render.engine = "CYCLES"
@@ -196,7 +196,7 @@ def _settings(bpy: ModuleType, job: dict[str, Any], masks: bool) -> None:
         cycles.denoiser = "OPENIMAGEDENOISE"
 
 
-def _render(bpy: ModuleType, np: ModuleType, path: Path) -> Any:
+def _render_layer(bpy: ModuleType, np: ModuleType, path: Path) -> Any:
     """Render, and read the layer back, the first row on top."""
     scene = bpy.context.scene
     scene.render.filepath = str(path)

@@ -31,7 +31,7 @@ __all__ = ["MITSUBA", "Mitsuba", "count_lone_pixels", "masks", "render"]
 
 
 @cache
-def _mitsuba() -> ModuleType:
+def _load_mitsuba() -> ModuleType:
     """Load Mitsuba in its scalar variant with one thread: processes are the unit of parallel work."""
     os.environ.setdefault("OIDN_NUM_THREADS", "1")
     os.environ.setdefault("OIDN_SET_AFFINITY", "0")
@@ -43,12 +43,12 @@ def _mitsuba() -> ModuleType:
     return mi
 
 
-def _mesh(thing: Thing, part: int) -> Mesh:
+def _make_mesh(thing: Thing, part: int) -> Mesh:
     """Return one part of a thing, in the thing's place, as a Mitsuba mesh."""
-    mi = _mitsuba()
+    mi = _load_mitsuba()
     piece = shape(thing.shape).parts[part]
     props = mi.Properties()
-    props["material"] = _material(thing.shape, piece.slot, thing.colour)
+    props["material"] = _make_material(thing.shape, piece.slot, thing.colour)
     mesh: Mesh = mi.Mesh(
         "part",
         vertex_count=len(piece.mesh.vertices),
@@ -66,18 +66,18 @@ def _mesh(thing: Thing, part: int) -> Mesh:
     return mesh
 
 
-def _meshes(things: tuple[Thing, ...]) -> list[tuple[str, int, Any]]:
+def _list_meshes(things: tuple[Thing, ...]) -> list[tuple[str, int, Any]]:
     """Return key, index of the thing and Mitsuba mesh of every part of every thing."""
     return [
-        (f"{number:02d}-{part:02d}", number, _mesh(thing, part))
+        (f"{number:02d}-{part:02d}", number, _make_mesh(thing, part))
         for number, thing in enumerate(things)
         for part in range(len(shape(thing.shape).parts))
     ]
 
 
-def _bsdf(described: Surface, repeat: float = 1.0) -> dict[str, Any]:
+def _describe_bsdf(described: Surface, repeat: float = 1.0) -> dict[str, Any]:
     """Describe a surface for Mitsuba; `repeat`: how often its picture fills the texture space."""
-    mi = _mitsuba()
+    mi = _load_mitsuba()
     colour: dict[str, Any]
     if isinstance(described.colour, tuple):
         colour = {"type": "rgb", "value": list(described.colour)}
@@ -91,22 +91,22 @@ def _bsdf(described: Surface, repeat: float = 1.0) -> dict[str, Any]:
 
 
 @cache
-def _material(name: str, slot: str, colour: str) -> BSDF:
+def _make_material(name: str, slot: str, colour: str) -> BSDF:
     """Make a material once a process."""
-    bsdf: BSDF = _mitsuba().load_dict({"type": "twosided", "m": _bsdf(surface(name, slot, colour))})
+    bsdf: BSDF = _load_mitsuba().load_dict({"type": "twosided", "m": _describe_bsdf(surface(name, slot, colour))})
     return bsdf
 
 
 @cache
 def _floor_material(kind: str, variant: int, tile: float) -> BSDF:
     """Make a floor's material once a process."""
-    bsdf: BSDF = _mitsuba().load_dict(_bsdf(floor_surface(kind, variant), 60.0 / tile))
+    bsdf: BSDF = _load_mitsuba().load_dict(_describe_bsdf(floor_surface(kind, variant), 60.0 / tile))
     return bsdf
 
 
-def _surroundings(scene: Scene) -> dict[str, Any]:
+def _describe_surroundings(scene: Scene) -> dict[str, Any]:
     """Describe floor, wall and light."""
-    mi = _mitsuba()
+    mi = _load_mitsuba()
     ground, transform, walls = scene.ground, mi.ScalarTransform4f, (*WALLS, *UNSEEN_WALLS)
     parts: dict[str, Any] = {
         "floor": {
@@ -129,9 +129,9 @@ def _surroundings(scene: Scene) -> dict[str, Any]:
     return parts
 
 
-def _sensor(camera: Camera, size: int, samples: int, seed: int) -> dict[str, Any]:
+def _describe_sensor(camera: Camera, size: int, samples: int, seed: int) -> dict[str, Any]:
     """Describe the camera and its film; the denoiser needs the box filter."""
-    mi = _mitsuba()
+    mi = _load_mitsuba()
     distance = float(np.linalg.norm(np.subtract(camera.position, camera.target)))
     look = mi.ScalarTransform4f().look_at(origin=list(camera.position), target=list(camera.target), up=[0, 0, 1])
     film = {"type": "hdrfilm", "width": size, "height": size, "rfilter": {"type": "box"}}
@@ -157,13 +157,13 @@ def render(scene: Scene, settings: Settings) -> NDArray[np.uint8]:
     >>> render(draw(Key("test", 0, "counting", 0)).scenes[0], Settings(size=32, samples=1, depth=2)).shape
     (32, 32, 3)
     """
-    mi = _mitsuba()
+    mi = _load_mitsuba()
     loaded = mi.load_dict(
         {
             "type": "scene",
-            "sensor": _sensor(scene.camera, settings.size, settings.samples, settings.seed),
-            **_surroundings(scene),
-            **{key: mesh for key, _, mesh in _meshes(scene.things)},
+            "sensor": _describe_sensor(scene.camera, settings.size, settings.samples, settings.seed),
+            **_describe_surroundings(scene),
+            **{key: mesh for key, _, mesh in _list_meshes(scene.things)},
         }
     )
     # Two passes: Mitsuba's combined pass (path inside aov) takes about 1.7 times as long as both apart.
@@ -175,10 +175,10 @@ def render(scene: Scene, settings: Settings) -> NDArray[np.uint8]:
         np.array(mi.render(loaded, integrator=mi.load_dict(each), spp=settings.samples, seed=settings.seed))
         for each in passes
     ]
-    return develop(_denoise(layers[0], layers[1][..., :3], layers[1][..., 3:]))
+    return develop(_denoise_radiance(layers[0], layers[1][..., :3], layers[1][..., 3:]))
 
 
-def _denoise(
+def _denoise_radiance(
     colour: NDArray[np.float32], albedo: NDArray[np.float32], normal: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Denoise radiance with the help of albedo and normals, each `(h, w, 3)`."""
@@ -204,7 +204,7 @@ def masks(scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
     >>> visible.shape, len(alone), int(visible.max())
     ((32, 32), 2, 1)
     """
-    together = _indices(scene.camera, scene.things, size)
+    together = _render_indices(scene.camera, scene.things, size)
     return together, [count_lone_pixels(scene.camera, thing, size) for thing in scene.things]
 
 
@@ -215,22 +215,22 @@ def count_lone_pixels(camera: Camera, thing: Thing, size: int) -> int:
     Raises:
         MissingDependencyError: Mitsuba is not installed.
     """
-    return int((_indices(camera, (thing,), size) >= 0).sum())
+    return int((_render_indices(camera, (thing,), size) >= 0).sum())
 
 
-def _indices(camera: Camera, things: tuple[Thing, ...], size: int) -> NDArray[np.int16]:
+def _render_indices(camera: Camera, things: tuple[Thing, ...], size: int) -> NDArray[np.int16]:
     """Render the `shape_index` pass of some things and map Mitsuba's shapes back to things."""
-    mi = _mitsuba()
-    meshes = _meshes(things)
+    mi = _load_mitsuba()
+    meshes = _list_meshes(things)
     loaded = mi.load_dict(
         {
             "type": "scene",
             "integrator": {"type": "aov", "aovs": "index:shape_index"},
-            "sensor": _sensor(replace(camera, lens=0.0), size, 1, 0),
+            "sensor": _describe_sensor(replace(camera, lens=0.0), size, 1, 0),
             **{key: mesh for key, _, mesh in meshes},
         }
     )
-    # The pass counts shapes from 1 in the scene's own order; 0 is a ray that met nothing.
+    # The pass counts shapes from 1 in the scene's order; 0 is a ray that met nothing.
     owner = {key: number for key, number, _ in meshes}
     lookup = np.array([-1, *(owner[each.id()] for each in loaded.shapes())], dtype=np.int16)
     layer = np.array(mi.render(loaded, spp=1, seed=0))[..., 0]
@@ -238,7 +238,7 @@ def _indices(camera: Camera, things: tuple[Thing, ...], size: int) -> NDArray[np
 
 
 class Mitsuba:
-    """The `Renderer` that is used where none is named."""
+    """The `Renderer` that is used by default."""
 
     name = "mitsuba"
     render = staticmethod(render)

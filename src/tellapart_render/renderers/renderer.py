@@ -1,4 +1,4 @@
-"""The protocol that renderers meet, and what they share: settings, surroundings and the film curve."""
+"""The protocol that renderers meet, and the parts they share: settings, surroundings and the film curve."""
 
 from __future__ import annotations
 

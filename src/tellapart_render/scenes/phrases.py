@@ -36,7 +36,7 @@ def _with_size(size: str, each: Noun) -> str:
 
 
 def truths(quadruple: Quadruple, side: int) -> list[str]:
-    """Return the captions that are true of one of the two scenes; the quadruple's own caption comes first.
+    """Return the captions that are true of one of the two scenes; the quadruple's caption comes first.
 
     Synonyms of the location and of the verb, the converse relation, the relation without sizes, both counting
     templates.
@@ -65,9 +65,9 @@ def truths(quadruple: Quadruple, side: int) -> list[str]:
 
 
 def foils(quadruple: Quadruple, side: int) -> list[Foil]:
-    """Return captions that are false of one of the two scenes, each one change away from its own caption.
+    """Return captions that are false of one of the two scenes, each one change away from its caption.
 
-    Where the quadruple shows no held-out pair, no foil names one.
+    If the quadruple shows no held-out pair, no foil names one.
 
     >>> from tellapart_render.scenes.quadruple import Key, draw
     >>> quadruple = draw(Key("test", 0, "location", 0))

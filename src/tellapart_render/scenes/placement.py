@@ -23,7 +23,7 @@ _FACING = {"right": 0.0, "behind": np.pi / 2, "left": np.pi, "front": -np.pi / 2
 
 
 def can_carry(below: Thing, above: Thing) -> bool:
-    """Tell whether `above` rests stably on `below`: on its plateau, across its rim, or within its dish."""
+    """Return whether `above` rests stably on `below`: on its plateau, across its rim, or within its dish."""
     top = shape(below.shape).top
     if top is None:
         return False
@@ -37,7 +37,7 @@ def can_carry(below: Thing, above: Thing) -> bool:
     return narrow <= 1.7 * radius and wide >= 0.25 * radius
 
 
-def _vector(x: float, y: float, z: float) -> Vector:
+def _round_vector(x: float, y: float, z: float) -> Vector:
     return (round(float(x), 4), round(float(y), 4), round(float(z), 4))
 
 
@@ -47,11 +47,11 @@ def relate(thing: Thing, relation: Relation, subject: Thing, rng: np.random.Gene
     if relation == "top":
         top = shape(subject.shape).top
         height = 0.0 if top is None else top.height * subject.size
-        return replace(thing, position=_vector(x, y, z + height))
+        return replace(thing, position=_round_vector(x, y, z + height))
     gap = rng.uniform(0.06, 0.40)
     distance = shape(thing.shape).reach * thing.size + shape(subject.shape).reach * subject.size + gap
     angle = _FACING[relation] + rng.uniform(-0.35, 0.35)
-    return replace(thing, position=_vector(x + distance * np.cos(angle), y + distance * np.sin(angle), z))
+    return replace(thing, position=_round_vector(x + distance * np.cos(angle), y + distance * np.sin(angle), z))
 
 
 def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> list[Vector] | None:
@@ -64,11 +64,11 @@ def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> 
         if all(np.hypot(*(spot - other)) >= clear for other in spots):
             spots.append(spot)
             if len(spots) == count:
-                return [_vector(s[0], s[1], 0.0) for s in spots]
+                return [_round_vector(s[0], s[1], 0.0) for s in spots]
     return None
 
 
-def _box(things: Sequence[Thing]) -> NDArray[np.float64]:
+def _box_corners(things: Sequence[Thing]) -> NDArray[np.float64]:
     """Return the corners of the upright boxes round each thing, float64 `(8 n, 3)`."""
     points = []
     for thing in things:
@@ -90,7 +90,7 @@ def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool,
         elevation, field = elevation + (0.30 if high else 0.44), field + 16.0
     slack = rng.uniform(1.05, 1.20)
     lens = rng.uniform(0.0, 0.035)
-    points = _box(things)
+    points = _box_corners(things)
     middle = (points.min(axis=0) + points.max(axis=0)) / 2
     direction = np.array([0.0, -np.cos(elevation), np.sin(elevation)])
     near, far = 0.5, 60.0
@@ -102,13 +102,13 @@ def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool,
     # A tilt of the aim moves the group off the centre within the slack.
     tilt = rng.uniform(-1, 1, 3) * np.array([0.5, 0.0, 0.3])
     aim = middle + tilt * (slack - 1.05) * far * np.tan(np.radians(field) / 2)
-    return Camera(_vector(*(middle + far * direction)), _vector(*aim), round(field, 3), round(lens, 4))
+    return Camera(_round_vector(*(middle + far * direction)), _round_vector(*aim), round(field, 3), round(lens, 4))
 
 
 def draw_light(rng: np.random.Generator, *, unseen: bool = False) -> Light:
     """Draw a soft box somewhere above and to a side, and a room; `unseen`: overhead, larger, coloured, other rooms."""
     light = Light(
-        # From a side or over the viewer's shoulder: the wall shades what comes from behind it.
+        # From a side or over the viewer's shoulder: the wall shades light from behind it.
         azimuth=round(float(np.pi + rng.choice([-1.0, 1.0]) * rng.uniform(0.45, 1.55)), 4),
         elevation=round(float(rng.uniform(0.55, 1.10)), 4),
         spread=round(float(rng.uniform(0.16, 0.42)), 4),
@@ -125,7 +125,7 @@ def draw_light(rng: np.random.Generator, *, unseen: bool = False) -> Light:
 
 def draw_ground(things: Sequence[Thing], rng: np.random.Generator, *, unseen: bool = False) -> Ground:
     """Draw a floor, and a wall behind everything; `unseen`: of other materials, colours and tiles."""
-    depth = float(_box(things)[:, 1].max())
+    depth = float(_box_corners(things)[:, 1].max())
     colours = {thing.colour or "white" for thing in things}
     hidden = {floor for colour in colours for floor in _CAMOUFLAGE.get(colour, ())}
     floors = [floor for floor in (UNSEEN_FLOORS if unseen else FLOORS) if floor not in hidden]

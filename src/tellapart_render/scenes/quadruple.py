@@ -1,7 +1,7 @@
 """Draw minimal quadruples: two captions that differ in one phrase, and two scenes that differ in the same thing.
 
 Everything is drawn from `numpy.random.default_rng([stream, seed, aspect, index, attempt])`, so a quadruple depends on
-its own numbers alone, never on the order of work; the streams keep the demo and the training scenes apart.
+its numbers alone, never on the order of work; the streams keep the demo and the training scenes apart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 _SIZE_RANGE = {"small": (0.66, 0.80), "large": (1.12, 1.34), "": (0.85, 1.10)}
 
-# Seen from behind, a clock, a laptop or a sofa is not what its name says; end-on, a teapot is a ball.
+# Seen from behind, a clock, a laptop or a sofa cannot be recognised; end-on, a teapot is a ball.
 _FRONTED = frozenset(
     {"alarm clock", "laptop", "sofa", "refrigerator", "toaster", "pressure cooker", "keyboard"}
     | {"bird", "backpack", "gameboy", "storage"}
@@ -54,8 +54,8 @@ _SIDED = frozenset(
 class Key:
     """The numbers and choices that determine a quadruple.
 
-    `held_out="yes"` shows at least one held-out pair of shape and colour, "no" shows none. What `unseen` names is drawn
-    from ranges that no scene without it has; captions and things stay what they were.
+    `held_out="yes"` shows at least one held-out pair of shape and colour, "no" shows none. The parts in `unseen` are
+    drawn from ranges that no scene without it has; captions and things stay the same.
     """
 
     stream: str
@@ -110,17 +110,17 @@ def _filter_allowed(group: Iterable[Noun], key: Key, words: Vocabulary) -> tuple
     return tuple(each for each in group if key.held_out == "yes" or not words.holds_out(each))
 
 
-def _leading(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
-    """Return those that may be the caption's object, which carries the held-out pair where the key has one."""
+def _leading_nouns(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
+    """Return those that may be the caption's object, which carries the held-out pair if the key has one."""
     return tuple(each for each in group if words.holds_out(each) == (key.held_out == "yes"))
 
 
-def _agree(verb: str, each: Noun, wording: Wording) -> str:
+def _agree_verb(verb: str, each: Noun, wording: Wording) -> str:
     """Make the verb agree with a plural name; the figure has `is` alone."""
     return "are" + verb[len("is") :] if each.plural and wording == "minimal" else verb
 
 
-def _pick(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
+def _pick_noun(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
     """Pick a category first, then one of its objects, so that rich categories do not crowd out the rest."""
     names = sorted({each.category for each in group})
     name = names[int(rng.integers(len(names)))]
@@ -128,7 +128,7 @@ def _pick(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
     return members[int(rng.integers(len(members)))]
 
 
-def _thing(each: Noun, size: str, rng: np.random.Generator) -> Thing:
+def _draw_thing(each: Noun, size: str, rng: np.random.Generator) -> Thing:
     """Draw size and turn of an object at the origin."""
     low, high = _SIZE_RANGE[size]
     turn = rng.uniform(-np.pi, np.pi)
@@ -141,7 +141,7 @@ def _thing(each: Noun, size: str, rng: np.random.Generator) -> Thing:
     return Thing(each.shape, each.colour, scale, (0.0, 0.0, 0.0), round(float(yaw), 4))
 
 
-def _scenes(
+def _make_scenes(
     first: tuple[Thing, ...], second: tuple[Thing, ...], rng: np.random.Generator, high: bool, key: Key
 ) -> tuple[Scene, Scene]:
     """Give both groups of things the same camera, light and ground."""
@@ -152,21 +152,21 @@ def _scenes(
     return Scene(*shared, first), Scene(*shared, second)
 
 
-def _two(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun]:
+def _pick_two(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun]:
     """Pick object and subject of different categories; the object carries the held-out pair, if there is one."""
     words = vocabulary(key.vocabulary)
     pool = _filter_allowed(words.located, key, words)
-    chosen = _pick(_leading(pool, key, words), rng)
-    return chosen, _pick(tuple(each for each in pool if each.category != chosen.category), rng)
+    chosen = _pick_noun(_leading_nouns(pool, key, words), rng)
+    return chosen, _pick_noun(tuple(each for each in pool if each.category != chosen.category), rng)
 
 
-def _relations(thing: Thing, subject: Thing) -> tuple[Relation, ...]:
+def _possible_relations(thing: Thing, subject: Thing) -> tuple[Relation, ...]:
     """Return the relations that physics allows."""
     flat: tuple[Relation, ...] = ("left", "right", "front", "behind")
     return (*flat, "top") if placement.can_carry(subject, thing) else flat
 
 
-def _choice(options: tuple[T, ...], rng: np.random.Generator) -> T:
+def _pick_one(options: tuple[T, ...], rng: np.random.Generator) -> T:
     """Pick one, all equally likely."""
     return options[int(rng.integers(len(options)))]
 
@@ -178,29 +178,31 @@ def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
     )
 
 
-def _attribute(key: Key, rng: np.random.Generator) -> Quadruple:
+def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     """Swap the object for another one of its category: a change of colour, of kind, or of both."""
     words = vocabulary(key.vocabulary)
     pool = _filter_allowed((each for group in words.categories.values() for each in group), key, words)
-    one = _pick(_leading(pool, key, words), rng)
+    one = _pick_noun(_leading_nouns(pool, key, words), rng)
     mates = rivals(one, pool)
     alike = tuple(each for each in mates if each.shape == one.shape)
-    other = _choice(alike if alike and rng.random() < 0.75 else mates, rng)
+    other = _pick_one(alike if alike and rng.random() < 0.75 else mates, rng)
     if rng.random() < 0.5:
         one, other = other, one
     others = tuple(each for each in _filter_allowed(words.objects, key, words) if each.category != one.category)
-    subject_noun = _pick(others, rng)
-    sizes = (_choice(SIZES, rng), _choice(SIZES, rng))
-    thing, subject = _thing(one, sizes[0], rng), _thing(subject_noun, sizes[1], rng)
+    subject_noun = _pick_noun(others, rng)
+    sizes = (_pick_one(SIZES, rng), _pick_one(SIZES, rng))
+    thing, subject = _draw_thing(one, sizes[0], rng), _draw_thing(subject_noun, sizes[1], rng)
     swapped = replace(thing, shape=other.shape, colour=other.colour)
-    relation = _choice(tuple(r for r in _relations(thing, subject) if r in _relations(swapped, subject)), rng)
+    relation = _pick_one(
+        tuple(r for r in _possible_relations(thing, subject) if r in _possible_relations(swapped, subject)), rng
+    )
     # The wider of the two shapes decides the distance, so both are on the same spot.
     widest = max((thing, swapped), key=lambda t: shape(t.shape).reach)
     position = placement.relate(widest, relation, subject, rng).position
-    verb, location = _choice(VERBS, rng), _choice(LOCATIONS[relation], rng)
+    verb, location = _pick_one(VERBS, rng), _pick_one(LOCATIONS[relation], rng)
     subject_phrase = f"{sizes[1]} {subject_noun.phrase()}"
     captions = tuple(
-        relation_caption(f"{sizes[0]} {each.phrase()}", _agree(verb, each, key.wording), location, subject_phrase)
+        relation_caption(f"{sizes[0]} {each.phrase()}", _agree_verb(verb, each, key.wording), location, subject_phrase)
         for each in (one, other)
     )
     colour, kind = one.colour != other.colour, one.shape != other.shape
@@ -208,7 +210,7 @@ def _attribute(key: Key, rng: np.random.Generator) -> Quadruple:
         key=key,
         change="colour and kind" if colour and kind else "kind" if kind else "colour",
         captions=(captions[0], captions[1]),
-        scenes=_scenes(
+        scenes=_make_scenes(
             (replace(thing, position=position), subject),
             (replace(swapped, position=position), subject),
             rng,
@@ -223,12 +225,12 @@ def _attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     )
 
 
-def _location(key: Key, rng: np.random.Generator) -> Quadruple:
+def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
     """Move the object to another place beside, before, behind or on the subject."""
-    one, subject_noun = _two(key, rng)
-    thing, subject = _thing(one, "", rng), _thing(subject_noun, "", rng)
-    options = list(_relations(thing, subject))
-    # "top" is possible for few pairs; where it is, take it half of the time.
+    one, subject_noun = _pick_two(key, rng)
+    thing, subject = _draw_thing(one, "", rng), _draw_thing(subject_noun, "", rng)
+    options = list(_possible_relations(thing, subject))
+    # "top" is possible for few pairs; if it is, take it half of the time.
     if "top" in options and rng.random() < 0.5:
         options.remove("top")
         relations = ["top", options[int(rng.integers(len(options)))]]
@@ -236,19 +238,19 @@ def _location(key: Key, rng: np.random.Generator) -> Quadruple:
     else:
         relations = [options[int(k)] for k in rng.permutation(len(options))[:2]]
     first, second = relations[0], relations[1]
-    verbs = (_choice(VERBS, rng),) * 2
+    verbs = (_pick_one(VERBS, rng),) * 2
     if key.wording == "paper":
-        verbs = (verbs[0], _choice(VERBS, rng))
-    words = tuple(_choice(LOCATIONS[r], rng) for r in (first, second))
+        verbs = (verbs[0], _pick_one(VERBS, rng))
+    words = tuple(_pick_one(LOCATIONS[r], rng) for r in (first, second))
     captions = tuple(
-        relation_caption(one.phrase(), _agree(v, one, key.wording), w, subject_noun.phrase())
+        relation_caption(one.phrase(), _agree_verb(v, one, key.wording), w, subject_noun.phrase())
         for v, w in zip(verbs, words, strict=True)
     )
     return Quadruple(
         key=key,
         change="/".join(sorted((first, second))),
         captions=(captions[0], captions[1]),
-        scenes=_scenes(
+        scenes=_make_scenes(
             (placement.relate(thing, first, subject, rng), subject),
             (placement.relate(thing, second, subject, rng), subject),
             rng,
@@ -263,20 +265,20 @@ def _location(key: Key, rng: np.random.Generator) -> Quadruple:
     )
 
 
-def _counting(key: Key, rng: np.random.Generator) -> Quadruple:
+def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
     """Add or take away some of several equal objects."""
     words = vocabulary(key.vocabulary)
     pool = _filter_allowed((n for n in words.objects if not n.plural), key, words)
-    each = _pick(_leading(pool, key, words), rng)
+    each = _pick_noun(_leading_nouns(pool, key, words), rng)
     counts = COUNTS if key.wording == "paper" else COUNTS[1:]
     one, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
-    pattern = _thing(each, "", rng)
+    pattern = _draw_thing(each, "", rng)
     spots = None
     while spots is None:
         spots = placement.scatter(max(one, other), pattern.size, shape(pattern.shape).reach, rng)
-    yaws = [_thing(each, "", rng).yaw for _ in spots]
+    yaws = [_draw_thing(each, "", rng).yaw for _ in spots]
     things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
-    where, existential = _choice(PLACES, rng), bool(rng.random() < 0.5)
+    where, existential = _pick_one(PLACES, rng), bool(rng.random() < 0.5)
     return Quadruple(
         key=key,
         change="/".join(str(n) for n in sorted((one, other))),
@@ -284,7 +286,7 @@ def _counting(key: Key, rng: np.random.Generator) -> Quadruple:
             count_caption(one, each, where, existential=existential),
             count_caption(other, each, where, existential=existential),
         ),
-        scenes=_scenes(things[:one], things[:other], rng, high=True, key=key),
+        scenes=_make_scenes(things[:one], things[:other], rng, high=True, key=key),
         facts=(Fact(None, one), Fact(None, other)),
         nouns=((each,), (each,)),
         sizes=("", ""),
@@ -299,5 +301,5 @@ def draw(key: Key) -> Quadruple:
     >>> draw(Key("test", 0, "counting", 0)) == draw(Key("test", 0, "counting", 0))
     True
     """
-    makers = {"attribute": _attribute, "counting": _counting, "location": _location}
+    makers = {"attribute": _change_attribute, "counting": _change_count, "location": _change_location}
     return makers[key.aspect](key, key.generator())

@@ -1,4 +1,4 @@
-"""Scenes as plain numbers: things, camera, light and ground say everything that a renderer needs.
+"""Scenes as plain numbers: things, camera, light and ground are all that a renderer needs.
 
 Axes: x to the right of the camera, y away from it, z up; the ground is z = 0. Lengths in scene units, angles in
 radians.
@@ -82,22 +82,22 @@ class Scene:
 
     def to_record(self) -> dict[str, Any]:
         """Return JSON types: for camera, light, ground and each thing the list of its fields in order."""
-        shared = {"camera": _row(self.camera), "light": _row(self.light), "ground": _row(self.ground)}
-        return {**shared, "things": [_row(thing) for thing in self.things]}
+        shared = {"camera": _to_row(self.camera), "light": _to_row(self.light), "ground": _to_row(self.ground)}
+        return {**shared, "things": [_to_row(thing) for thing in self.things]}
 
     @staticmethod
     def from_record(record: dict[str, Any]) -> Scene:
-        """Rebuild a scene from what `to_record` returned (or its JSON).
+        """Rebuild a scene from a record of `to_record` (or its JSON).
 
         Raises:
             DataError: a field is missing, or has too many or too few values.
         """
         try:
             return Scene(
-                Camera(*_tuples(record["camera"])),
-                Light(*_tuples(record["light"])),
-                Ground(*_tuples(record["ground"])),
-                tuple(Thing(*_tuples(row)) for row in record["things"]),
+                Camera(*_to_tuples(record["camera"])),
+                Light(*_to_tuples(record["light"])),
+                Ground(*_to_tuples(record["ground"])),
+                tuple(Thing(*_to_tuples(row)) for row in record["things"]),
             )
         except KeyError as missing:
             raise DataError(f"Scene.from_record: not a scene record: missing {missing}") from missing
@@ -105,18 +105,18 @@ class Scene:
             raise DataError(f"Scene.from_record: not a scene record: {wrong}") from wrong
 
 
-def _row(part: Thing | Camera | Light | Ground) -> list[Any]:
+def _to_row(part: Thing | Camera | Light | Ground) -> list[Any]:
     """Return a record's values; vectors become lists."""
     return [list(value) if isinstance(value, tuple) else value for value in astuple(part)]
 
 
-def _tuples(row: list[Any]) -> list[Any]:
+def _to_tuples(row: list[Any]) -> list[Any]:
     """Return a record's values; lists become vectors."""
     return [tuple(value) if isinstance(value, list) else value for value in row]
 
 
 def place_points(points: NDArray[Any], thing: Thing) -> NDArray[np.float64]:
-    """Scale, turn and move points `(n, 3)` of a shape to where the thing is."""
+    """Scale, turn and move points `(n, 3)` of a shape to the thing's place."""
     placed: NDArray[np.float64] = points * thing.size @ yaw_matrix(thing.yaw) + np.asarray(thing.position)
     return placed
 
@@ -127,23 +127,23 @@ def corners(thing: Thing) -> NDArray[np.float64]:
 
 
 def project(points: NDArray[np.float64], camera: Camera) -> NDArray[np.float64]:
-    """Project points to the picture: `(n, 3)` of x and y in [-1, 1] (right, up) where visible, and depth.
+    """Project points to the picture: `(n, 3)` of x and y in [-1, 1] (right, up) if visible, and depth.
 
     >>> project(np.array([[0.0, 0.0, 0.0]]), Camera((0, -4, 0), (0, 0, 0), 90.0, 0.0)).tolist()
     [[0.0, 0.0, 4.0]]
     """
     eye, target = np.asarray(camera.position, dtype=np.float64), np.asarray(camera.target, dtype=np.float64)
     forward = (target - eye) / np.linalg.norm(target - eye)
-    right = _cross(forward, (0.0, 0.0, 1.0))
+    right = _cross_product(forward, (0.0, 0.0, 1.0))
     right /= np.linalg.norm(right)
-    up = _cross(right, forward)
+    up = _cross_product(right, forward)
     local = (points - eye) @ np.stack([right, up, forward], axis=1)
     depth = np.maximum(local[:, 2], 1e-6)
     scale = np.tan(np.radians(camera.field) / 2)
     return np.stack([local[:, 0] / depth / scale, local[:, 1] / depth / scale, local[:, 2]], axis=1)
 
 
-def _cross(
+def _cross_product(
     one: Sequence[float] | NDArray[np.float64], other: Sequence[float] | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the cross product of two vectors, as `numpy.cross` does, in a tenth of its time for a single pair."""

@@ -1,6 +1,6 @@
-"""Captions that say which object is where in a picture, as cells of a grid: `red coffee mug 2 3.`
+"""Captions that name an object's place in a picture, as cells of a grid: `red coffee mug 2 3.`
 
-Trained on the grammar's captions alone, an encoder learns colours at once, and neither places nor counts: nothing tells
+Trained on the grammar's captions alone, an encoder learns colours at once, and neither places nor counts: nothing shows
 it which of two objects is the "left" one before it knows them apart. These captions do.
 """
 
@@ -39,13 +39,13 @@ def draw_whereabouts(quadruple: Quadruple, flip: bool, rng: np.random.Generator)
     >>> [caption in false for caption, false in drawn]
     [False, False]
     """
-    sides = [_places(quadruple, side, flip) for side in (0, 1)]
+    sides = [_list_places(quadruple, side, flip) for side in (0, 1)]
     shown = set(sides[0]) | set(sides[1])
     for side in (0, 1):
         own = [place for place in sides[side] if place not in sides[1 - side]] or sides[side]
         true = own[int(rng.integers(len(own)))]
         false = [
-            false for false in _neighbours(true, sorted({name for name, _, _ in shown}), rng) if false not in shown
+            false for false in _draw_neighbours(true, sorted({name for name, _, _ in shown}), rng) if false not in shown
         ]
         yield say_whereabouts(true), [say_whereabouts(place) for place in dict.fromkeys(false)][:_FALSE]
 
@@ -59,7 +59,7 @@ def say_whereabouts(place: Whereabouts) -> str:
     return "{} {} {}.".format(*place)
 
 
-def _places(quadruple: Quadruple, side: int, flip: bool) -> list[Whereabouts]:
+def _list_places(quadruple: Quadruple, side: int, flip: bool) -> list[Whereabouts]:
     scene, nouns = quadruple.scenes[side], quadruple.nouns[side]
     places = []
     for number, thing in enumerate(scene.things):
@@ -70,7 +70,7 @@ def _places(quadruple: Quadruple, side: int, flip: bool) -> list[Whereabouts]:
     return places
 
 
-def _neighbours(true: Whereabouts, names: list[str], rng: np.random.Generator) -> Iterator[Whereabouts]:
+def _draw_neighbours(true: Whereabouts, names: list[str], rng: np.random.Generator) -> Iterator[Whereabouts]:
     """Yield drawn places of the same object, near and far, and other objects' names at its place."""
     name, column, row = true
     for _ in range(5 * _FALSE):
