@@ -54,9 +54,9 @@ def attempt(candidate: Candidate, plan: WorkerPlan) -> Outcome:
     Raises:
         DataError: an input cannot be read here, or the builder gave the item another id than the candidate's.
         MissingDependencyError: the builder needs a package that is not installed.
-        RunError: an input, a model or tellapart itself is another one than where the build was started.
+        RunError: an input, a model or tellapart itself is another one than at the build's start.
     """
-    recipe, builder, filters = _open(plan)
+    recipe, builder, filters = _open_plan(plan)
     try:
         outcome = builder.make(candidate)
         if isinstance(outcome, Made):
@@ -81,7 +81,7 @@ def attempt(candidate: Candidate, plan: WorkerPlan) -> Outcome:
 
 
 @lru_cache(maxsize=1)
-def _open(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, ItemFilter]]]:
+def _open_plan(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, ItemFilter]]]:
     """Open a plan's builder and filters once a process: a builder may hold a model."""
     recipe = RecipeFile.model_validate_json(plan.recipe)
     builder = open_builder(recipe, plan.home, insecure=plan.insecure)
@@ -89,11 +89,11 @@ def _open(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, ItemFi
     for name in sorted({*here, *there}):
         if here.get(name) != there.get(name):
             raise RunError(
-                f"{name} is {_short(here.get(name))} here and {_short(there.get(name))} where the build was started; "
-                "it must be the same"
+                f"{name} is {_shorten_value(here.get(name))} here and {_shorten_value(there.get(name))} at the build's "
+                "start; it must be the same"
             )
     return recipe, builder, open_filters(recipe, recipe.name)
 
 
-def _short(value: str | None) -> str:
+def _shorten_value(value: str | None) -> str:
     return "none" if value is None else value if len(value) <= 16 else f"{value[:12]}..."

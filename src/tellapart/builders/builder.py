@@ -69,8 +69,8 @@ class Start:
 class Builder(Protocol):
     """A source of candidates, and the maker of their items.
 
-    What `make` returns depends on the candidate and on the `Start` alone, never on the order of work, on other
-    candidates or on the process. Every worker process makes one builder of its own.
+    The outcome of `make` depends on the candidate and on the `Start` alone, never on the order of work, on other
+    candidates or on the process. Every worker process makes one builder.
 
     >>> class Doubles:
     ...     about, inputs, models = {"title": "Doubles"}, {}, {}

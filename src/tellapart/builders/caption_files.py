@@ -31,7 +31,7 @@ class SourceCaption:
         id: unique in its file.
         text: runs of blanks in it are one, and those around it are gone.
         image: relative to the folder of images, in its shortest form, or None.
-        cluster: what must be resampled together: the file's column, else the image, else the id.
+        cluster: name of the rows to resample together: the file's column, else the image, else the id.
         raw: the caption as the file has it.
     """
 
@@ -49,7 +49,7 @@ class CaptionPair:
     Attributes:
         id: unique in its file.
         captions: the first and the second one.
-        cluster: what must be resampled together; the id where nothing is known.
+        cluster: name of the rows to resample together; the id if unknown.
         tags: of the items made of it.
         image: a real image of the first caption, relative to the folder of images; empty if there is none.
     """
@@ -72,7 +72,7 @@ def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaptio
     """Read a file of captions.
 
     - `.jsonl`, `.csv`: `caption`; if there are any, `id` (else the row's number), `image` and `cluster`.
-    - `.json`: COCO's own format (`captions_train2014.json`), images by their file's name.
+    - `.json`: COCO's format (`captions_train2014.json`), images by their file's name.
     - `.txt`: an id, a tab and a caption in each line; the id of the image up to the last `_`, then a number.
 
     Args:
@@ -88,9 +88,9 @@ def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaptio
     [SourceCaption(id='179765_0', text='A black motorcycle', image=None, cluster='179765')]
     """
     required = ("image", "caption") if with_images else ("caption",)
-    rows = enumerate(_rows(path, ("id", "caption"), "id and caption"), start=1)
+    rows = enumerate(_read_rows(path, ("id", "caption"), "id and caption"), start=1)
     return list(
-        _by_id(path, ((where, _caption(row, number, where, required)) for number, (where, row) in rows)).values()
+        _by_id(path, ((where, _to_caption(row, number, where, required)) for number, (where, row) in rows)).values()
     )
 
 
@@ -111,20 +111,20 @@ def read_caption_pairs(path: Path) -> dict[str, CaptionPair]:
     >>> read_caption_pairs(file)
     {'7_0': CaptionPair(id='7_0', captions=('a cat', 'a dog'), cluster='7', tags={}, image='')}
     """
-    rows = _rows(path, _PAIR_COLUMNS, "id and two captions")
-    return _by_id(path, ((where, _pair(row, where)) for where, row in rows), "caption pair")
+    rows = _read_rows(path, _PAIR_COLUMNS, "id and two captions")
+    return _by_id(path, ((where, _to_pair(row, where)) for where, row in rows), "caption pair")
 
 
 class ImageFolder:
     """The folder of the images that captions name.
 
     Raises:
-        DataError: there is no such folder.
+        DataError: the folder does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise DataError(f"{folder} is no folder; name the folder of the captions' images in [options] images")
+            raise DataError(f"{folder} is not a folder; name the folder of the captions' images in [options] images")
         self._folder = folder
 
     def read(self, reference: str) -> bytes:
@@ -151,7 +151,7 @@ def file_digest(path: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
-def _rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield rows with file and line; those of a text file have these columns between tabs."""
     if path.suffix == ".json":
         yield from _coco_rows(path)
@@ -175,7 +175,7 @@ def _rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple
 
 
 def _coco_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the captions of COCO's own format: `images` with `id` and `file_name`, `annotations` with `image_id`."""
+    """Yield the captions of COCO's format: `images` with `id` and `file_name`, `annotations` with `image_id`."""
     held = read_object(path)
     images, captions = (held.get(key) for key in ("images", "annotations"))
     if not isinstance(images, list) or not isinstance(captions, list):
@@ -192,14 +192,14 @@ def _by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "captio
     by_id: dict[str, Entry] = {}
     for where, entry in entries:
         if entry.id in by_id:
-            raise DataError(f"{where}: id {entry.id!r} appears twice; give every {kind} its own")
+            raise DataError(f"{where}: id {entry.id!r} appears twice; give every {kind} a different one")
         by_id[entry.id] = entry
     if not by_id:
         raise DataError(f"{path} lists no {kind}s")
     return by_id
 
 
-def _caption(row: Mapping[str, Any], number: int, where: str, required: tuple[str, ...]) -> SourceCaption:
+def _to_caption(row: Mapping[str, Any], number: int, where: str, required: tuple[str, ...]) -> SourceCaption:
     for column in required:
         if not isinstance(row.get(column), str) or not row[column].strip():
             near = next((name for name in row if name not in _CAPTION_COLUMNS and nearest(name, [column])), None)
@@ -212,7 +212,7 @@ def _caption(row: Mapping[str, Any], number: int, where: str, required: tuple[st
     return SourceCaption(name, " ".join(text.split()), image, str(row.get("cluster") or image or name), text)
 
 
-def _pair(row: Mapping[str, Any], where: str) -> CaptionPair:
+def _to_pair(row: Mapping[str, Any], where: str) -> CaptionPair:
     columns = _COCO_CF_COLUMNS if _COCO_CF_COLUMNS[1] in row and "caption_0" not in row else _PAIR_COLUMNS
     for column in columns:
         if not isinstance(row.get(column), str) or not row[column].strip():

@@ -84,7 +84,7 @@ class _WorkerProcess(Generic[Job, Result]):
         # Spawned, not forked: renderers and torch keep threads that do not survive a fork.
         context = multiprocessing.get_context("spawn")
         self.connection, child_end = context.Pipe()
-        self._process = context.Process(target=_serve, args=(task, child_end), daemon=True)
+        self._process = context.Process(target=_serve_jobs, args=(task, child_end), daemon=True)
         self._process.start()
         child_end.close()  # the child alone holds it from now on: when the child dies, the pipe ends
         self._jobs: list[Job] = []
@@ -116,7 +116,7 @@ class _WorkerProcess(Generic[Job, Result]):
         self.connection.close()
 
 
-def _serve(task: Callable[[Job], Result], connection: Connection) -> None:
+def _serve_jobs(task: Callable[[Job], Result], connection: Connection) -> None:
     """Do jobs until the pipe ends: when the parent closes it, or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; it stops its workers
     try:

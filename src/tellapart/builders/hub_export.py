@@ -26,13 +26,13 @@ def write_imagefolder(pairs: PairSet, folder: Path) -> None:
     with atomic_folder(folder) as draft:
         with (draft / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as lines:
             for item in pairs.items:
-                lines.write(json.dumps(_row(item), ensure_ascii=False) + "\n")
+                lines.write(json.dumps(_make_row(item), ensure_ascii=False) + "\n")
         for reference in dict.fromkeys(image for item in pairs.items for image in item.images):
             (draft / reference).parent.mkdir(parents=True, exist_ok=True)
             (draft / reference).write_bytes(pairs.read_bytes(reference))
 
 
-def _row(item: Item) -> dict[str, Any]:
+def _make_row(item: Item) -> dict[str, Any]:
     """Return a line of `metadata.jsonl`: one image is `file_name`, more are `image_0_file_name`, ..."""
     names = ["file_name"] if len(item.images) == 1 else [f"image_{k}_file_name" for k in range(len(item.images))]
     row: dict[str, Any] = {"id": item.id, **dict(zip(names, item.images, strict=True))}
@@ -64,13 +64,13 @@ def write_parquet(pairs: PairSet, path: Path) -> None:
     try:
         with atomic_file(path) as draft, parquet.ParquetWriter(draft, schema) as writer:
             for start in range(0, len(pairs), _GROUP):
-                rows = [_record(pairs, item) for item in pairs.items[start : start + _GROUP]]
+                rows = [_make_record(pairs, item) for item in pairs.items[start : start + _GROUP]]
                 writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error})") from error
 
 
-def _record(pairs: PairSet, item: Item) -> dict[str, Any]:
+def _make_record(pairs: PairSet, item: Item) -> dict[str, Any]:
     row: dict[str, Any] = {"id": item.id, "cluster": item.cluster}
     row |= {f"image_{k}": {"bytes": pairs.read_bytes(name), "path": name} for k, name in enumerate(item.images)}
     row |= {f"caption_{k}": text for k, text in enumerate(item.texts)}

@@ -1,8 +1,8 @@
-"""The journal of a build: one SQLite file beside the set, with every candidate's outcome and the images of items.
+"""The journal of a build: one SQLite file next to the set, with every candidate's outcome and the images of items.
 
-A build that was stopped, however, reads its journal and goes on where it was. Each outcome is written atomically, under
+A build that was stopped, however, reads its journal and continues. Each outcome is written atomically, under
 its candidate's id. One process at a time holds the file, and a finished build removes it. Outcomes and images have
-digests: what is not as it was written is made again.
+digests: a changed outcome is made again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Journal:
         fingerprint: of the recipe; a journal in which another recipe decided candidates is refused.
 
     Raises:
-        RunError: the file belongs to another recipe, is open in another process, cannot be written, or is no journal.
+        RunError: the file belongs to another recipe, is open in another process, cannot be written, or is not a
+            journal.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -54,24 +55,24 @@ class Journal:
 
     def __init__(self, path: Path, fingerprint: str) -> None:
         self._path = path
-        self._file = _open(path)
+        self._file = _open_database(path)
         try:
             # The lock is taken once and held: two processes would do the work twice. FULL: a commit is on the disk.
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._file.execute("PRAGMA synchronous = FULL")
             self._file.executescript("BEGIN EXCLUSIVE;" + _TABLES + "COMMIT;")
-            if not self.decided_ids():  # nothing would be lost: a recipe that was corrected begins anew
+            if not self.decided_ids():  # nothing would be lost: a recipe that was corrected begins again
                 self._file.executescript("BEGIN; DELETE FROM outcome; DELETE FROM image; DELETE FROM about; COMMIT;")
             self._file.execute("INSERT OR IGNORE INTO about VALUES ('fingerprint', ?)", (fingerprint,))
             (owner,) = self._file.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self._file.close()
-            raise RunError(_refusal(path, error)) from error
+            raise RunError(_explain_refusal(path, error)) from error
         if owner != fingerprint:
             self._file.close()
             raise RunError(
                 f"{path} was begun with another recipe, other inputs or another version ({owner}, now {fingerprint}); "
-                "name another out=, or delete it to begin anew"
+                "name another out=, or delete it to begin again"
             )
         self._committed = time.monotonic()
         self._closed = False
@@ -99,7 +100,7 @@ class Journal:
             RunError: the disk does not take them.
         """
         if self._file.in_transaction:
-            self._write("COMMIT")
+            self._write_rows("COMMIT")
         self._committed = time.monotonic()
 
     def record(self, name: str, outcome: Outcome) -> None:
@@ -110,42 +111,45 @@ class Journal:
             RunError: the disk does not take it.
         """
         if not self._file.in_transaction:
-            self._write("BEGIN")
+            self._write_rows("BEGIN")
         if isinstance(outcome, Made):
             for reference, data in outcome.images.items():
                 self._record_image(name, reference, data)
-        kind, fields = type(outcome).__name__.lower(), json.dumps(_fields(outcome), ensure_ascii=False, allow_nan=False)
-        digest = _digest(name, kind, fields)
-        self._write("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?)", name, kind, fields, digest)
+        kind, fields = (
+            type(outcome).__name__.lower(),
+            json.dumps(_to_fields(outcome), ensure_ascii=False, allow_nan=False),
+        )
+        digest = _digest_outcome(name, kind, fields)
+        self._write_rows("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?)", name, kind, fields, digest)
         if time.monotonic() - self._committed >= _PERIOD:
             self.commit()
 
     def _record_image(self, name: str, reference: str, data: bytes) -> None:
         digest = hashlib.sha256(data).hexdigest()
-        with _explained(self._path):
+        with _explain_errors(self._path):
             row = self._file.execute("SELECT sha256 FROM image WHERE reference = ?", (reference,)).fetchone()
         if row is None:
-            self._write("INSERT INTO image VALUES (?, ?, ?)", reference, digest, data)
+            self._write_rows("INSERT INTO image VALUES (?, ?, ?)", reference, digest, data)
         elif row[0] != digest:
             raise DataError(f"item {name!r}: another item has another image under {reference!r}; give them two names")
 
-    def _write(self, statement: str, *values: str | bytes) -> None:
+    def _write_rows(self, statement: str, *values: str | bytes) -> None:
         try:
             self._file.execute(statement, values)
         except sqlite3.Error as error:
             if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT}:
-                raise _damage(self._path, str(error)) from error
+                raise _damage_error(self._path, str(error)) from error
             raise RunError(
                 f"{self._path} cannot be written ({error}); its content is kept: make room, and run it again to go on"
             ) from error
 
     def drop_damaged(self) -> list[str]:
-        """Delete outcomes that are not what was recorded, or whose images are not; return the ids.
+        """Delete outcomes that differ from their digests, or whose images do; return the ids.
 
         Raises:
             RunError: the file is damaged so that it cannot be read.
         """
-        with _explained(self._path):
+        with _explain_errors(self._path):
             whole = set()
             changed = []
             for row, reference, digest, data in self._file.execute("SELECT rowid, reference, sha256, data FROM image"):
@@ -156,7 +160,7 @@ class Journal:
             damaged = [
                 name
                 for name, kind, fields, digest in self._file.execute("SELECT id, kind, told, sha256 FROM outcome")
-                if _digest(name, kind, fields) != digest or not _images_of(kind, fields) <= whole
+                if _digest_outcome(name, kind, fields) != digest or not _images_of(kind, fields) <= whole
             ]
             if damaged or changed:
                 self._file.execute("BEGIN")
@@ -167,7 +171,7 @@ class Journal:
 
     def decided_ids(self) -> set[str]:
         """Return the ids of candidates that became items or were rejected; a failed one will be tried again."""
-        with _explained(self._path):
+        with _explain_errors(self._path):
             return {name for (name,) in self._file.execute("SELECT id FROM outcome WHERE kind != 'failed'")}
 
     def outcome(self, name: str) -> Outcome:
@@ -176,10 +180,12 @@ class Journal:
         Raises:
             RunError: none was recorded, or it is damaged.
         """
-        with _explained(self._path):
+        with _explain_errors(self._path):
             row = self._file.execute("SELECT kind, told, sha256 FROM outcome WHERE id = ?", (name,)).fetchone()
-        if row is None or _digest(name, *row[:2]) != row[2]:
-            raise _damage(self._path, f"no outcome of {name!r:.80}" if row is None else f"the outcome of {name!r:.80}")
+        if row is None or _digest_outcome(name, *row[:2]) != row[2]:
+            raise _damage_error(
+                self._path, f"no outcome of {name!r:.80}" if row is None else f"the outcome of {name!r:.80}"
+            )
         kind, fields = row[0], json.loads(row[1])
         if kind == "made":
             return Made(Item.model_validate(fields["item"]), {}, tuple(fields["redrawn"]))
@@ -196,7 +202,7 @@ class Journal:
 
 
 def count_decided(path: Path) -> int:
-    """Return how many candidates a journal holds that became items or were rejected; 0 where there is no journal.
+    """Return how many candidates a journal holds that became items or were rejected; 0 if the journal is missing.
 
     >>> count_decided(Path("no/such.journal"))
     0
@@ -223,11 +229,11 @@ class JournalImages(Mapping[str, bytes]):
     def __getitem__(self, reference: str) -> bytes:
         if reference not in self._references:
             raise KeyError(reference)
-        with _explained(self._path):
+        with _explain_errors(self._path):
             query = "SELECT sha256, data FROM image WHERE reference = ?"
             digest, data = self._file.execute(query, (reference,)).fetchone() or ("", b"")
         if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
-            raise _damage(self._path, f"the image {reference!r:.80}")
+            raise _damage_error(self._path, f"the image {reference!r:.80}")
         return data
 
     def __iter__(self) -> Iterator[str]:
@@ -237,16 +243,16 @@ class JournalImages(Mapping[str, bytes]):
         return len(self._references)
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open_database(path: Path) -> sqlite3.Connection:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("ab").close()  # says why it cannot be written, which SQLite does not
+        path.open("ab").close()  # names the reason why it cannot be written, which SQLite does not
     except OSError as error:
         raise RunError(f"{path} cannot be written ({error.strerror}); name another out=") from error
     return sqlite3.connect(path, timeout=0.2, isolation_level=None)
 
 
-def _fields(outcome: Outcome) -> dict[str, object]:
+def _to_fields(outcome: Outcome) -> dict[str, object]:
     """Return an outcome as JSON types, without images."""
     if isinstance(outcome, Made):
         return {"item": outcome.item.model_dump(mode="json"), "redrawn": list(outcome.redrawn)}
@@ -255,8 +261,8 @@ def _fields(outcome: Outcome) -> dict[str, object]:
     return {"error": outcome.error}
 
 
-def _digest(*columns: object) -> str:
-    """Return the SHA-256 of an outcome's id, kind and fields; empty where one of them is no text, which is damage."""
+def _digest_outcome(*columns: object) -> str:
+    """Return the SHA-256 of an outcome's id, kind and fields; empty if one of them is not a text, which is damage."""
     texts = [column for column in columns if isinstance(column, str)]
     if len(texts) < len(columns):
         return ""
@@ -269,19 +275,19 @@ def _images_of(kind: str, fields: str) -> set[str]:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises while it reads into one line."""
+def _explain_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors of reading into one line."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise _damage(path, first_line(error)) from error
+        raise _damage_error(path, first_line(error)) from error
 
 
-def _damage(path: Path, what: str) -> RunError:
-    return RunError(f"{path} is damaged ({what}); run it again, or delete it to begin anew")
+def _damage_error(path: Path, what: str) -> RunError:
+    return RunError(f"{path} is damaged ({what}); run it again, or delete it to begin again")
 
 
-def _refusal(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> str:
+def _explain_refusal(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> str:
     if "locked" in str(error):
         return f"{path} is held by another build that is at work; wait for it, or name another out="
     return f"{path} is no journal of a build ({error}); name another out=, or delete it"

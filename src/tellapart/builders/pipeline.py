@@ -108,8 +108,8 @@ class BuildResult:
 
 
 def journal_of(out: Path) -> Path:
-    """Return the path of a build's journal: beside the set's folder, until the set is written."""
-    folder = out.resolve()  # "." has no name of its own
+    """Return the path of a build's journal: next to the set's folder, until the set is written."""
+    folder = out.resolve()  # "." has no name
     return folder.with_name(f".{folder.name}.journal")
 
 
@@ -134,7 +134,7 @@ def build(
         limit: try only the first so many candidates.
         progress: called after each candidate.
         insecure: let a server of another machine that the recipe names be asked over plain http.
-        paths: the folder that paths in the recipe's options are relative to; the recipe's own if None.
+        paths: the folder that paths in the recipe's options are relative to; the recipe's folder if None.
 
     Raises:
         DataError: the recipe is not valid or names a program or a secret, an input cannot be read, every candidate was
@@ -145,8 +145,8 @@ def build(
             executor cannot be reached, or has other inputs.
         MissingDependencyError: the builder needs a package that is not installed.
     """
-    opened, report = _open(recipe, paths or recipe.parent, insecure), progress or _ignore_progress
-    candidates = _candidates(opened.builder, opened.recipe.builder)[:limit]
+    opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or _ignore_progress
+    candidates = _list_candidates(opened.builder, opened.recipe.builder)[:limit]
     if (out / "card.json").is_file():
         return _existing_set(out, opened.fingerprint, len(candidates))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -155,10 +155,10 @@ def build(
     with Journal(path, opened.fingerprint) as journal:
         if damaged := journal.drop_damaged():
             _log.warning("%s is damaged: %d outcomes, first %s's, are made again", path, len(damaged), damaged[0])
-        resumed = _decide(opened, journal, candidates, executor or ProcessExecutor(workers), report)
+        resumed = _decide_candidates(opened, journal, candidates, executor or ProcessExecutor(workers), report)
         outcomes = {candidate.id: journal.outcome(candidate.id) for candidate in candidates}
         _refuse_failures(outcomes, opened.recipe.max_failed, path)
-        items = _select(opened, outcomes, report)
+        items = _select_items(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():
             funnel.count(outcome)
@@ -167,7 +167,7 @@ def build(
             why = ", ".join(f"{n} {step}" + (f" ({reason})" if reason else "") for step, reason, n in rows)
             raise DataError(f"none of {len(candidates)} candidates became an item: {why}; nothing is written")
         images = journal.images({reference for item in items for reference in item.images})
-        write_pair_set(out, items, images, _card(opened, funnel), progress=partial(report, "writing"))
+        write_pair_set(out, items, images, _make_card(opened, funnel), progress=partial(report, "writing"))
         journal.remove()
     return BuildResult(out, funnel, resumed)
 
@@ -186,7 +186,7 @@ class _OpenedRecipe:
     insecure: bool
 
 
-def _open(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
+def _open_recipe(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
     recipe = read_recipe_file(path)
     builder, selections = open_builder(recipe, home, insecure=insecure), open_selections(recipe, str(path))
     inputs, models = dict(builder.inputs), dict(builder.models)
@@ -197,7 +197,7 @@ def _open(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
     return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint, insecure)
 
 
-def _candidates(builder: Builder, name: str) -> list[Candidate]:
+def _list_candidates(builder: Builder, name: str) -> list[Candidate]:
     candidates = list(builder.candidates())
     ids: set[str] = set()
     for candidate in candidates:
@@ -209,14 +209,14 @@ def _candidates(builder: Builder, name: str) -> list[Candidate]:
     return candidates
 
 
-def _decide(
+def _decide_candidates(
     opened: _OpenedRecipe, journal: Journal, candidates: Sequence[Candidate], executor: Executor, report: Progress
 ) -> int:
     """Make all candidates that are not decided yet, the failed ones again; return how many were decided before."""
     decided = journal.decided_ids()
     waiting = [candidate for candidate in candidates if candidate.id not in decided]
     resumed = done = len(candidates) - len(waiting)
-    # Absolute: another machine's processes have a working folder of their own.
+    # Absolute: another machine's processes have another working folder.
     home, recipe = opened.home.absolute(), opened.recipe.model_dump_json()
     task = partial(
         attempt, plan=WorkerPlan(recipe, home, opened.fingerprint, sources_of(opened.builder), opened.insecure)
@@ -248,7 +248,7 @@ def _refuse_failures(outcomes: Mapping[str, Outcome], allowed: int, journal: Pat
         )
 
 
-def _select(opened: _OpenedRecipe, outcomes: dict[str, Outcome], report: Progress) -> list[Item]:
+def _select_items(opened: _OpenedRecipe, outcomes: dict[str, Outcome], report: Progress) -> list[Item]:
     """Return the items that pass every selection; the outcome of one that does not becomes a rejection."""
     items = [outcome.item for outcome in outcomes.values() if isinstance(outcome, Made)]
     for done, (name, selection) in enumerate(opened.selections):
@@ -262,8 +262,8 @@ def _select(opened: _OpenedRecipe, outcomes: dict[str, Outcome], report: Progres
     return items
 
 
-def _card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:
-    """Return the set's card; it says nothing of when, where or by how many processes the set was built."""
+def _make_card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:
+    """Return the set's card; it is the same for any time, machine and number of processes of the build."""
     return {
         "name": opened.recipe.name,
         **opened.builder.about,

@@ -68,7 +68,7 @@ class RayExecutor:
                     job = waiting.pop()
                     busy[remote.remote(shared, job)] = job
                 (ready, *_), _ = ray.wait(list(busy), num_returns=1)
-                yield busy.pop(ready), _result(ray, ready)
+                yield busy.pop(ready), _get_result(ray, ready)
 
     def _check_cluster(self, ray: ModuleType) -> None:
         """Check that there is room for a worker and that every node has the same tellapart, before it is used there."""
@@ -119,7 +119,7 @@ def on_node(task: Callable[[Job], Result], job: Job) -> Result:
         raise type(error)(f"on the Ray node {socket.gethostname()}: {error}") from error
 
 
-def _result(ray: ModuleType, ready: Any) -> Any:
+def _get_result(ray: ModuleType, ready: Any) -> Any:
     try:
         return ray.get(ready)
     except ray.exceptions.RayTaskError as error:  # the task raised
@@ -148,7 +148,7 @@ def _join_cluster(address: str, workers: int | None) -> Iterator[Any]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RunError(
             f"no Ray cluster answers at {address!r} ({first_line(error)}); start one with `ray start --head`, "
-            "join it on this machine with `ray start --address HOST:PORT`, or say --ray local"
+            "join it on this machine with `ray start --address HOST:PORT`, or give --ray local"
         ) from error
     try:
         yield ray
@@ -160,7 +160,7 @@ def _check_address(address: str) -> None:
     """Check that something listens at an address: Ray itself would wait for many minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        raise RunError(f"{address!r} is no address of a Ray cluster: local, auto or HOST:PORT")
+        raise RunError(f"{address!r} is not an address of a Ray cluster: local, auto or HOST:PORT")
     try:
         socket.create_connection((host, int(port)), timeout=_ADDRESS_TIMEOUT).close()
     except (OSError, OverflowError) as error:

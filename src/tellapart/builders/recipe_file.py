@@ -9,7 +9,7 @@ seed = 1
 retries = 2                      # of a candidate that fails, after all others
 max_failed = 0                   # candidates that may be left out for good
 
-[options]                        # the builder's own; paths are relative to the recipe
+[options]                        # of the builder; paths are relative to the recipe
 captions = "captions.jsonl"
 images = "photos"
 
@@ -43,7 +43,7 @@ from tellapart.errors import DataError, UnknownNameError
 
 __all__ = ["RecipeFile", "open_builder", "open_filters", "open_selections", "read_recipe_file"]
 
-#: Options that recipes had, or that one may think they have, and what the user sets in their place.
+#: Options that recipes had, or that one may think they have, and the user's settings in their place.
 _OF_THE_USER: Mapping[str, str] = MappingProxyType(
     {
         "blender_python": "names a program, and a recipe may name none: set TELLAPART_BLENDER_PYTHON to a Python that "
@@ -167,7 +167,7 @@ def _open_each(kind: str, tables: Sequence[Mapping[str, JsonValue]], where: str)
 
 
 def _refuse_keys_of_the_user(table: Mapping[str, JsonValue], where: str, inside: str = "") -> None:
-    """Say of a program or a secret where it belongs, at any depth of the options."""
+    """Name the place of a program or a secret, at any depth of the options."""
     for key, value in table.items():
         if key in _OF_THE_USER:
             raise DataError(f"{where}: key {inside + key!r} {_OF_THE_USER[key]}")

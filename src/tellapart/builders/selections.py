@@ -1,8 +1,8 @@
 """Selections that every recipe can name: each looks at all items of a set and leaves some out.
 
-A filter (`item_filters`) looks at one item alone; what depends on the others (duplicates, quotas, the balance of a set
-against a blind model) is a selection. Selections run once, in the recipe's order, after every candidate is decided;
-each gets the items that the one before it left.
+A filter (`item_filters`) looks at one item alone; decisions that depend on the others (duplicates, quotas, the balance
+of a set against a blind model) are selections. Selections run once, in the recipe's order, after every candidate is
+decided; each gets the items that the one before it left.
 
 Adding one is a class in a file and a line of `catalog.SELECTIONS`.
 """
@@ -51,7 +51,7 @@ class Selection(BaseModel):
             home: the folder that paths in the options are relative to.
 
         Raises:
-            DataError: an item is not what the selection is for; the message names it.
+            DataError: the selection is not for an item of this kind; the message names it.
         """
         return {}
 

@@ -151,7 +151,7 @@ class GeneratedImages:
         pair = self._pairs[candidate.data["pair"]]
         sides = self._drawn_sides if self._options.layout == "pairs" else (candidate.data["side"],)
         # The suffix may be cut off; nothing of the caption may.
-        if not all(room_for(self._load_pipeline, pair.captions[side]) for side in sides):
+        if not all(room_for(self._loaded_pipeline, pair.captions[side]) for side in sides):
             return Rejected("caption", "longer than the text encoder reads")
         if self._options.layout == "candidates":
             return self._to_choose(candidate.id, pair, sides[0])
@@ -162,7 +162,7 @@ class GeneratedImages:
         return (1,) if self._options.positive == "given" else (0, 1)
 
     @cached_property
-    def _load_pipeline(self) -> DiffusionPipeline:
+    def _loaded_pipeline(self) -> DiffusionPipeline:
         return self._checkpoint.load()
 
     def _draw_pictures(self, pair: CaptionPair, side: int) -> tuple[list[Pixels], list[int]]:
@@ -171,7 +171,7 @@ class GeneratedImages:
         seeds = [
             int(random_numbers(self._seed, f"{pair.id}:{side}", k).integers(2**32)) for k in range(self._options.count)
         ]
-        return list(sample_images(self._load_pipeline, prompt, seeds, self._schedule, self._options.guidance)), seeds
+        return list(sample_images(self._loaded_pipeline, prompt, seeds, self._schedule, self._options.guidance)), seeds
 
     def _to_choose(self, name: str, pair: CaptionPair, side: int) -> Made:
         pictures, seeds = self._draw_pictures(pair, side)

@@ -160,7 +160,7 @@ class PromptToPrompt:
         pair, rank = self._pairs[candidate.data["pair"]], candidate.data["rank"]
         if pair.captions[0] == pair.captions[1]:
             return Rejected("caption", "both captions are the same")
-        if not all(room_for(self._load_pipeline, caption) for caption in pair.captions):
+        if not all(room_for(self._loaded_pipeline, caption) for caption in pair.captions):
             return Rejected("caption", "longer than the text encoder reads")
         if self._sampled is None or self._sampled.pair != pair.id:
             self._sampled = self._draw_samples(pair)
@@ -172,7 +172,7 @@ class PromptToPrompt:
         return self._make_item(candidate.id, pair, sampled, rank)
 
     @cached_property
-    def _load_pipeline(self) -> DiffusionPipeline:
+    def _loaded_pipeline(self) -> DiffusionPipeline:
         return self._checkpoint.load()
 
     def _draw_samples(self, pair: CaptionPair) -> _Samples:
@@ -180,7 +180,7 @@ class PromptToPrompt:
         draws = [self._make_draw(pair.id, index) for index in range(self._options.samples)]
         passed: list[_Sample] = []
         failed: list[str] = []
-        samples = sample_pairs(self._load_pipeline, pair.captions, draws, self._schedule)
+        samples = sample_pairs(self._loaded_pipeline, pair.captions, draws, self._schedule)
         for (index, draw), pictures in zip(enumerate(draws), samples, strict=True):
             similarity = measure_pair(self._scorer, pictures, pair.captions)
             if (step := self._options.keep.step_failed(similarity)) is None:

@@ -17,7 +17,7 @@ __all__ = ["CounterfactualCaptions"]
 
 
 class CounterfactualCaptions:
-    """Make the counterfactual of every caption, beside its image: one image by two texts, the true one first.
+    """Make the counterfactual of every caption, with its image: one image by two texts, the true one first.
 
     Images for the counterfactuals are another builder's; it starts from the file that `write_caption_pairs` writes,
     which needs no images.
@@ -51,7 +51,7 @@ class CounterfactualCaptions:
                 "[options] images is not given" if without is None else f"caption {without!r} of {path} names no image"
             )
             raise DataError(
-                f"a pair set needs images: {what}; give every caption its own, or write caption pairs alone with "
+                f"a pair set needs images: {what}; give every caption an image, or write caption pairs alone with "
                 "tellapart.builders.captions.pairs_file.write_caption_pairs"
             )
         self._images = ImageFolder(start.home / self._options.images)
@@ -71,7 +71,7 @@ class CounterfactualCaptions:
         ]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Make the counterfactual of one caption, or say which stage left nothing.
+        """Make the counterfactual of one caption, or name the stage that left nothing.
 
         Raises:
             DataError: the image is missing or its path leaves the folder.

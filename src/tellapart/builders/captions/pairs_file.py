@@ -1,8 +1,8 @@
 """Caption pairs without images: a JSONL file that the builders of images start from.
 
 Each line holds `id`, `caption_0`, `caption_1`, `cluster` and how the pair was made. Until the file is finished, every
-decided caption is a line of `.NAME.journal` beside it; the same call goes on after a Ctrl-C or a `kill -9`. Each line
-of the journal has a digest: what is not as it was written is decided again.
+decided caption is a line of `.NAME.journal` in its folder; the same call goes on after a Ctrl-C or a `kill -9`. Each
+line of the journal has a digest: a changed line is decided again.
 """
 
 from __future__ import annotations
@@ -88,29 +88,29 @@ def write_caption_pairs(
     resumed = done = sum(caption.id in decided for caption in captions)
     waiting = [caption for caption in captions if caption.id not in decided]
     blocks = [waiting[start : start + block] for start in range(0, len(waiting), block)]
-    task = partial(_decide, options=options, home=recipe.parent, key=key)
+    task = partial(_decide_captions, options=options, home=recipe.parent, key=key)
     with journal.open("ab") as file, closing(ProcessExecutor(workers).perform(task, blocks)) as results:
         for group, rows in results:
             if isinstance(rows, Lost):
                 raise RunError(
-                    f"caption {group[0].id!r}: {rows}; what is done is kept in {journal}: run it again to go on"
+                    f"caption {group[0].id!r}: {rows}; the finished part is kept in {journal}: run it again to go on"
                 )
             file.write(b"".join(map(_journal_line, rows)))
-            file.flush()  # to the kernel, so that a killed process loses no whole line
+            file.flush()  # to the kernel, so that a killed process loses no full line
             decided |= {row["id"]: row for row in rows}
             done += len(rows)
             if progress:
                 progress("captions", done, len(captions))
-    return _finish(out, journal, [decided[caption.id] for caption in captions], resumed)
+    return _finish_file(out, journal, [decided[caption.id] for caption in captions], resumed)
 
 
 def journal_of(out: Path) -> Path:
-    """Return the path of the journal beside the file, until that is written."""
+    """Return the path of the journal next to the file, until that is written."""
     return out.with_name(f".{out.name}.journal")
 
 
 def count_decided(journal: Path) -> int:
-    """Return how many captions a journal holds; 0 where there is no journal."""
+    """Return how many captions a journal holds; 0 if the journal is missing."""
     return max(0, journal.read_bytes().count(b"\n") - 1) if journal.is_file() else 0  # the first line is the recipe's
 
 
@@ -123,15 +123,17 @@ def _read_options(recipe: Path) -> tuple[CaptionOptions, Path]:
 
 
 @lru_cache(maxsize=1)
-def _stages(options: CaptionOptions, home: Path, key: str) -> Stages:  # noqa: ARG001
+def _open_stages(options: CaptionOptions, home: Path, key: str) -> Stages:  # noqa: ARG001
     """Open the stages once a process; another key means other files."""
     return open_stages(options, home)
 
 
-def _decide(captions: Sequence[SourceCaption], options: CaptionOptions, home: Path, key: str) -> list[dict[str, Any]]:
+def _decide_captions(
+    captions: Sequence[SourceCaption], options: CaptionOptions, home: Path, key: str
+) -> list[dict[str, Any]]:
     """Return of each caption its pair as a row, or the step and reason of its rejection."""
     rows: list[dict[str, Any]] = []
-    rewritings = counterfactuals([caption.text for caption in captions], _stages(options, home, key), options)
+    rewritings = counterfactuals([caption.text for caption in captions], _open_stages(options, home, key), options)
     for caption, rewriting in zip(captions, rewritings, strict=True):
         if isinstance(rewriting, Rejected):
             rows.append({"id": caption.id, "step": rewriting.step, "reason": rewriting.reason})
@@ -142,7 +144,7 @@ def _decide(captions: Sequence[SourceCaption], options: CaptionOptions, home: Pa
 
 
 def _read_journal(journal: Path, key: str) -> dict[str, dict[str, Any]]:
-    """Read the decided captions, without damaged lines and a last one that was cut; begin one where there is none."""
+    """Read the decided captions, without damaged lines and a last one that was cut; begin one if there is none."""
     whole = journal.read_bytes().rpartition(b"\n")[0] if journal.exists() else b""
     if not whole:
         journal.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +154,7 @@ def _read_journal(journal: Path, key: str) -> dict[str, dict[str, Any]]:
     if first + b"\n" != _journal_line({"recipe": key}):
         raise RunError(
             f"{journal} was begun with another recipe, other inputs or another version, or is damaged in its first "
-            "line; delete it to begin anew"
+            "line; delete it to begin again"
         )
     os.truncate(journal, len(whole) + 1)
     rows = [json.loads(line[_DIGEST:]) if _is_whole(line) else None for line in lines]
@@ -162,31 +164,31 @@ def _read_journal(journal: Path, key: str) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in rows if row is not None}
 
 
-def _finish(out: Path, journal: Path, rows: list[dict[str, Any]], resumed: int) -> PairsWritten:
+def _finish_file(out: Path, journal: Path, rows: list[dict[str, Any]], resumed: int) -> PairsWritten:
     rejected = Counter((row["step"], row["reason"]) for row in rows if "step" in row)
     pairs = [row for row in rows if "step" not in row]
     if not pairs:
         reasons = ", ".join(f"{step}: {reason} {n}" for (step, reason), n in rejected.items())
         raise DataError(f"none of {len(rows)} captions has a counterfactual ({reasons}); nothing is written")
     with atomic_file(out) as draft:
-        draft.write_bytes(b"".join(map(_line, pairs)))
+        draft.write_bytes(b"".join(map(_to_line, pairs)))
     journal.unlink()
     return PairsWritten(out, len(pairs), dict(rejected), resumed)
 
 
-def _line(row: dict[str, Any]) -> bytes:
+def _to_line(row: dict[str, Any]) -> bytes:
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
 def _journal_line(row: dict[str, Any]) -> bytes:
     """Return a row behind its digest."""
-    line = _line(row)
-    return _digest(line[:-1]) + line
+    line = _to_line(row)
+    return _digest_line(line[:-1]) + line
 
 
 def _is_whole(line: bytes) -> bool:
-    return line[:_DIGEST] == _digest(line[_DIGEST:])
+    return line[:_DIGEST] == _digest_line(line[_DIGEST:])
 
 
-def _digest(line: bytes) -> bytes:
+def _digest_line(line: bytes) -> bytes:
     return hashlib.sha256(line).hexdigest()[: _DIGEST - 1].encode() + b" "

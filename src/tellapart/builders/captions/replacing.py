@@ -33,7 +33,7 @@ class Proposal(NamedTuple):
 
 
 class MaskedLanguageModel:
-    """A masked language model: the most probable tokens at the mask, without those that are no word by themselves.
+    """A masked language model: the most probable tokens at the mask, without those that are not words by themselves.
 
     A token is a word by itself if the tokenizer reads the sentence with the word in the gap as that very token there: a
     piece that would be glued to its neighbour ("##ing", or "s" without the blank before it) is dropped, a special one
@@ -64,17 +64,17 @@ class MaskedLanguageModel:
         """Return the most probable words of each gap, the best first: at most `choices`.
 
         Raises:
-            ModelError: a sentence holds the mask's own name, or is longer than the model's context.
+            ModelError: a sentence holds the mask's name, or is longer than the model's context.
         """
-        rows = self._rows(gaps)
+        rows = self._token_rows(gaps)
         proposals: list[list[Proposal]] = [[] for _ in gaps]
         for positions, inputs in self._text_model.batches(rows):
-            tops = self._tops(inputs, choices)[: len(positions)]
+            tops = self._best_tokens(inputs, choices)[: len(positions)]
             for position, (ids, chances) in zip(positions, tops, strict=True):
-                proposals[position] = self._words(gaps[position], rows[position], ids, chances)
+                proposals[position] = self._list_words(gaps[position], rows[position], ids, chances)
         return proposals
 
-    def _rows(self, gaps: Sequence[SentenceGap]) -> list[list[int]]:
+    def _token_rows(self, gaps: Sequence[SentenceGap]) -> list[list[int]]:
         mask = self._tokenizer.mask_token
         for gap in gaps:
             if mask in gap.before or mask in gap.after:
@@ -83,7 +83,7 @@ class MaskedLanguageModel:
                 )
         return self._text_model.ids([f"{gap.before}{mask}{gap.after}" for gap in gaps])
 
-    def _tops(self, inputs: dict[str, Any], choices: int) -> list[tuple[list[int], list[float]]]:
+    def _best_tokens(self, inputs: dict[str, Any], choices: int) -> list[tuple[list[int], list[float]]]:
         """Return the best tokens at each row's mask with their probabilities; among equals the lower id."""
         model = self._text_model.model
         with forward(self._text_model.source, model):
@@ -93,10 +93,12 @@ class MaskedLanguageModel:
         best = np.argsort(-chances, axis=1, kind="stable")[:, :choices]
         return [(ids.tolist(), row[ids].tolist()) for ids, row in zip(best, chances, strict=True)]
 
-    def _words(self, gap: SentenceGap, row: list[int], ids: Sequence[int], chances: Sequence[float]) -> list[Proposal]:
+    def _list_words(
+        self, gap: SentenceGap, row: list[int], ids: Sequence[int], chances: Sequence[float]
+    ) -> list[Proposal]:
         words = [str(self._tokenizer.decode([token])).strip() for token in ids]
         sentences = [f"{gap.before}{word}{gap.after}" for word in words]
-        # Longer than the model's context is no error here: a word of several tokens is dropped anyway.
+        # Longer than the model's context is not an error here: a word of several tokens is dropped anyway.
         read = self._tokenizer(sentences, padding=False, truncation=False, verbose=False)["input_ids"]
         mask, special = row.index(self._tokenizer.mask_token_id), set(self._tokenizer.all_special_ids)
         return [

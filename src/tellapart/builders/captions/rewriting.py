@@ -35,8 +35,8 @@ class Counterfactual:
         new: the new noun.
         tag: Penn tag of the old one.
         probability: of the new noun in its place, by the masked language model.
-        similarity: cosine of both captions, or None where that stage is left out.
-        perplexity: of the new caption, or None where that stage is left out.
+        similarity: cosine of both captions, or None if that stage is left out.
+        perplexity: of the new caption, or None if that stage is left out.
         choices: from how many it was chosen.
     """
 
@@ -69,7 +69,7 @@ def replace_word(text: str, words: Sequence[Word], index: int, new: str, wording
     """
     if wording == "kept":
         word = words[index]
-        # Where a sentence begins the new word begins as the old one does; a model may know small letters only.
+        # At a sentence's start the new word begins as the old one does; a model may know small letters only.
         fitting = new[:1].upper() + new[1:] if index == 0 and text[word.start].isupper() else new
         return text[: word.start] + fitting + text[word.end :]
     joined = " ".join([*(word.text for word in words[:index]), new, *(word.text for word in words[index + 1 :])])
@@ -82,7 +82,7 @@ def replace_word(text: str, words: Sequence[Word], index: int, new: str, wording
 
 
 def counterfactuals(texts: Sequence[str], stages: Stages, options: CaptionOptions) -> list[Counterfactual | Rejected]:
-    """Make the counterfactuals of captions, or say of each which stage left nothing.
+    """Make the counterfactuals of captions, or name for each the stage that left nothing.
 
     All gaps of all captions are filled in one call, and all sentences compared and judged in one each. No number
     depends on another caption, so neither does the answer.
@@ -93,7 +93,7 @@ def counterfactuals(texts: Sequence[str], stages: Stages, options: CaptionOption
     if not texts:
         return []
     cases = [_Case(text, stages.tagger.read(text)) for text in texts]
-    for stage in (_find_nouns, _propose, _leave_out_related, _compare):
+    for stage in (_find_nouns, _propose_drafts, _leave_out_related, _compare_drafts):
         stage([case for case in cases if case.rejected is None], stages, options)
     remaining = [case for case in cases if case.rejected is None]
     chosen = dict(zip(map(id, remaining), _most_usual(remaining, stages), strict=True))
@@ -124,9 +124,9 @@ def _find_nouns(cases: Sequence[_Case], _stages: Stages, _options: CaptionOption
             case.rejected = Rejected("nouns", "the caption has no noun")
 
 
-def _propose(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
+def _propose_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
     """Draft the captions with one noun replaced by a likely word that is a noun there, none twice."""
-    gaps = [_gap(case.text, case.words, index, options.wording) for case in cases for index in case.nouns]
+    gaps = [_make_gap(case.text, case.words, index, options.wording) for case in cases for index in case.nouns]
     filled = iter(stages.replacer.fill(gaps, options.choices))
     for case in cases:
         drafts: dict[str, Counterfactual] = {}
@@ -152,7 +152,7 @@ def _leave_out_related(cases: Sequence[_Case], stages: Stages, options: CaptionO
         case.keep(drafts, "wordnet", "every replacement names the same thing, a kind of it, or what it is a kind of")
 
 
-def _compare(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
+def _compare_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
     """Keep the drafts whose similarity to their caption lies in the range."""
     if stages.encoder is None:
         return
@@ -186,7 +186,7 @@ def _most_usual(cases: Sequence[_Case], stages: Stages) -> list[Counterfactual]:
     return chosen
 
 
-def _gap(text: str, words: Sequence[Word], index: int, wording: Literal["kept", "rejoined"]) -> SentenceGap:
+def _make_gap(text: str, words: Sequence[Word], index: int, wording: Literal["kept", "rejoined"]) -> SentenceGap:
     if wording == "kept":
         return SentenceGap(text[: words[index].start], text[words[index].end :])
     before = "".join(f"{word.text} " for word in words[:index])

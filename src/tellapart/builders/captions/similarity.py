@@ -53,10 +53,10 @@ class MeanPooledEncoder:
         rows = self._text_model.ids(texts)
         vectors = np.zeros((len(rows), int(self._text_model.model.config.hidden_size)), np.float32)
         for positions, inputs in self._text_model.batches(rows):
-            vectors[positions] = self._pool(inputs)[: len(positions)]
+            vectors[positions] = self._pool_tokens(inputs)[: len(positions)]
         return normalise(vectors)
 
-    def _pool(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
+    def _pool_tokens(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
         mask, model = inputs["attention_mask"], self._text_model.model
         with forward(self._text_model.source, model):
             states = model(**inputs).last_hidden_state.float()  # (row, token, dimension)

@@ -47,7 +47,7 @@ class CaptionOptions(BaseModel):
         choices: of the masked language model for each noun.
         minimum, maximum: the similarity must be above the first and not above the second.
         wording: `kept` replaces the word and leaves the rest of the caption unchanged; `rejoined` joins the tokenizer's
-            words anew, as the authors do, which changes quotation marks and contractions.
+            words again, as the authors do, which changes quotation marks and contractions.
         device, dtype: of the models.
         rows: sentences that the masked language model and the encoder read together; more of them suit a GPU. The last
             bits of a number depend on it.
@@ -118,12 +118,12 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
 
     def model(load: Callable[..., Stage], name: str, *more: int) -> Stage:
         path = home / Path(name).expanduser()
-        opened: Stage = _open_once(load, str(path) if path.is_dir() else name, where, *more, stamp=_stamp(path))
+        opened: Stage = _open_once(load, str(path) if path.is_dir() else name, where, *more, stamp=_last_change(path))
         return opened
 
     def file(load: Callable[[Path], Stage], name: str) -> Stage:
         path = home / Path(name).expanduser()
-        opened: Stage = _open_once(load, path, stamp=_stamp(path))
+        opened: Stage = _open_once(load, path, stamp=_last_change(path))
         return opened
 
     # The small ones first: a missing file is reported before a large model is read.
@@ -141,7 +141,7 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
 
 @lru_cache(maxsize=16)
 def _open_once(load: Callable[..., Stage], *arguments: object, stamp: int) -> Stage:  # noqa: ARG001
-    """Open a stage once; files that changed since are opened anew."""
+    """Open a stage once; files that changed since are opened again."""
     return load(*arguments)
 
 
@@ -149,7 +149,7 @@ def _load_tinystories(path: Path) -> TinyStories:
     return TinyStories.load(path, per_token=True)
 
 
-def _stamp(path: Path) -> int:
-    """Return when a file, or the newest of a folder, was last written, in nanoseconds; 0 where there is none."""
+def _last_change(path: Path) -> int:
+    """Return when a file, or the newest of a folder, was last written, in nanoseconds; 0 if there is none."""
     files = [path, *path.rglob("*")] if path.is_dir() else [path]
     return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)

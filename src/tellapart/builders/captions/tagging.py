@@ -69,17 +69,17 @@ class NltkTagger:
             MissingDependencyError: nltk is not installed.
         """
         names = [f"{_PUNKT}/{name}" for name in _TEXTS] + [f"{_TAGGER}.{name}.json" for name in _TABLES]
-        files = {name: _read(folder, name) for name in names}
+        files = {name: _read_file(folder, name) for name in names}
         digest = hashlib.sha256(b"".join(hashlib.sha256(data).digest() for data in files.values())).hexdigest()
         version = require("nltk", extra="captions").__version__
         try:
             texts = [files[f"{_PUNKT}/{name}"].decode() for name in _TEXTS]
-            tables = [_table(files, name) for name in _TABLES]
-            sentences, tagger = _punkt(texts), _perceptron(tables)
+            tables = [_read_table(files, name) for name in _TABLES]
+            sentences, tagger = _make_splitter(texts), _make_tagger(tables)
         except (DataError, ValueError, TypeError, AttributeError) as error:
             raise ModelError(
                 f"{folder} does not hold NLTK's data of punkt_tab and averaged_perceptron_tagger_eng ({error}); "
-                "fetch them anew"
+                "fetch them again"
             ) from error
         words = require("nltk.tokenize.destructive", extra="captions").NLTKWordTokenizer()
         return cls(sentences, words, tagger, f"nltk {version}:{digest[:16]}")
@@ -96,7 +96,7 @@ class NltkTagger:
         return [Word(word, tag, *span) for word, tag, span in zip(words, tags, spans, strict=True)]
 
 
-def _read(folder: Path, name: str) -> bytes:
+def _read_file(folder: Path, name: str) -> bytes:
     try:
         return (folder / name).read_bytes()
     except OSError as error:
@@ -106,7 +106,7 @@ def _read(folder: Path, name: str) -> bytes:
         ) from error
 
 
-def _punkt(texts: Sequence[str]) -> PunktSentenceTokenizer:
+def _make_splitter(texts: Sequence[str]) -> PunktSentenceTokenizer:
     """Return the splitter of sentences, from the texts of its four files."""
     punkt = require("nltk.tokenize.punkt", extra="captions")
     abbreviations, collocations, contexts, starters = (text.splitlines() for text in texts)
@@ -118,11 +118,11 @@ def _punkt(texts: Sequence[str]) -> PunktSentenceTokenizer:
         word, _, flags = line.rpartition("\t")
         parameters.ortho_context[word] = int(flags)
     splitter = punkt.PunktSentenceTokenizer()
-    splitter._params = parameters  # what its own loader does; the constructor takes a text to learn from
+    splitter._params = parameters  # as its loader does; the constructor takes a text to learn from
     return splitter
 
 
-def _perceptron(tables: Sequence[Any]) -> PerceptronTagger:
+def _make_tagger(tables: Sequence[Any]) -> PerceptronTagger:
     """Return the tagger, from its weights, its words with one tag alone, and its tags."""
     weights, single, tags = tables
     tagger = require("nltk.tag.perceptron", extra="captions").PerceptronTagger(load=False)
@@ -131,6 +131,6 @@ def _perceptron(tables: Sequence[Any]) -> PerceptronTagger:
     return tagger
 
 
-def _table(files: Mapping[str, bytes], name: str) -> Any:
+def _read_table(files: Mapping[str, bytes], name: str) -> Any:
     file = f"{_TAGGER}.{name}.json"
     return parse_json(decode_text(files[file], file), file)

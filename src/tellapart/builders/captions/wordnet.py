@@ -1,4 +1,4 @@
-"""Relations of nouns in WordNet, read from its own files: the same thing, a kind of the other, or neither.
+"""Relations of nouns in WordNet, read from its files: the same thing, a kind of the other, or neither.
 
 A counterfactual whose new noun is a kind of the old one (girl for child) may still be true of the picture: 15 % of the
 errors that people found in COCO-Counterfactuals, whose authors leave an ontology to future work (Le et al., 2023, error
@@ -41,20 +41,20 @@ class WordNet:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        index, data = (_read(folder / name) for name in ("index.noun", "data.noun"))
+        index, data = (_read_file(folder / name) for name in ("index.noun", "data.noun"))
         try:
             irregular = (folder / "noun.exc").read_bytes()
         except FileNotFoundError:
             irregular = b""
         self.fingerprint = f"wordnet:{hashlib.sha256(index + data + irregular).hexdigest()[:16]}"
-        self._index = _lines(index)
-        self._data = _lines(data)
+        self._index = _index_lines(index)
+        self._data = _index_lines(data)
         self._irregular = {word: base for word, base, *_ in map(str.split, irregular.decode("utf-8").splitlines())}
 
     def senses(self, word: str) -> list[str]:
         """Return the synsets of a noun in singular or plural, the most frequent first; none if it is not known."""
         synsets: list[str] = []
-        for lemma in self._lemmas(word.lower()):
+        for lemma in self._list_lemmas(word.lower()):
             fields = self._index.get(lemma, "").split()
             if fields:
                 synsets += fields[-int(fields[1]) :]
@@ -78,12 +78,12 @@ class WordNet:
         one, two = self.senses(word)[:senses], self.senses(other)[:senses]
         if set(one) & set(two):
             return "synonym"
-        if set(one) & self._above(two):
+        if set(one) & self._list_ancestors(two):
             return "hyponym"
-        return "hypernym" if set(two) & self._above(one) else None
+        return "hypernym" if set(two) & self._list_ancestors(one) else None
 
-    def _lemmas(self, word: str) -> Iterator[str]:
-        """Yield the forms that may be in the index: the noun's own, the irregular, the regular ones."""
+    def _list_lemmas(self, word: str) -> Iterator[str]:
+        """Yield the forms that may be in the index: the noun itself, the irregular, the regular ones."""
         yield word
         if word in self._irregular:
             yield self._irregular[word]
@@ -92,24 +92,24 @@ class WordNet:
             if word.endswith(ending) and len(word) > len(ending) and not word.endswith("ss"):
                 yield word.removesuffix(ending) + singular
 
-    def _above(self, synsets: Sequence[str]) -> set[str]:
+    def _list_ancestors(self, synsets: Sequence[str]) -> set[str]:
         ancestors: set[str] = set()
         waiting = list(synsets)
         while waiting:
-            for parent in self._parents(waiting.pop()):
+            for parent in self._list_parents(waiting.pop()):
                 if parent not in ancestors:
                     ancestors.add(parent)
                     waiting.append(parent)
         return ancestors
 
-    def _parents(self, synset: str) -> list[str]:
+    def _list_parents(self, synset: str) -> list[str]:
         fields = self._data[synset].partition(" | ")[0].split()
         pointers = 3 + 2 * int(fields[2], 16)  # after file, part of speech, count, and a word and an id for each word
         ends = range(pointers + 1, pointers + 1 + 4 * int(fields[pointers]), 4)
         return [fields[at + 1] for at in ends if fields[at] in _KIND_OF]
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -118,7 +118,7 @@ def _read(path: Path) -> bytes:
         ) from error
 
 
-def _lines(data: bytes) -> Mapping[str, str]:
+def _index_lines(data: bytes) -> Mapping[str, str]:
     """Return the lines by their first field, a lemma or an offset; those of the licence begin with a blank."""
     lines = (line.partition(" ") for line in data.decode("utf-8").splitlines() if not line.startswith(" "))
     return {key.replace("_", " "): rest for key, _, rest in lines}

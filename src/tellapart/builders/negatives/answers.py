@@ -18,7 +18,8 @@ _SIGNS = {"replace": " -> ", "swap": " <-> "}
 #: Words of a phrase that is replaced, swapped or added; more is another sentence.
 _LONGEST = 6
 _DENIALS = frozenset({"no", "not", "never", "none", "nothing", "nobody"})
-#: Words that may change besides, so that the sentence agrees with the change; verbs in -s, too. No more than so many.
+#: Words that may change in addition, so that the sentence agrees with the change; verbs in -s, too. No more than so
+#: many.
 _AGREEING = frozenset(
     {
         ("is", "are"),
@@ -80,7 +81,7 @@ def parse(reply: str, kind: str) -> RewriteReply | Rejected:
 def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     """Reject a reply whose caption is not the true one with exactly the change that it notes, at the step `check`.
 
-    Words are compared without case and signs; "a" and "an" are one. Two verbs or pronouns may change besides, to agree.
+    Words are compared without case and signs; "a" and "an" are one. Two verbs or pronouns may change, too, to agree.
 
     >>> check("replace_obj", "A dog on a bed.", RewriteReply(("dog", "owl"), "An owl on a bed.")) is None
     True
@@ -97,39 +98,41 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     if way != "swap" and _DENIALS & set(phrases[-1]):
         return Rejected("check", "denies")
     if way == "swap":
-        rewritten = _swaps(before, *phrases)
+        rewritten = _list_swaps(before, *phrases)
     else:
-        rewritten = _replacements(before, *phrases) if way == "replace" else _replacements(before, [], phrases[0])
-    fits = any(_agrees(after, text) for text in rewritten)
+        rewritten = (
+            _list_replacements(before, *phrases) if way == "replace" else _list_replacements(before, [], phrases[0])
+        )
+    fits = any(_texts_agree(after, text) for text in rewritten)
     return None if fits else Rejected("check", "another change than the one noted")
 
 
-def _places(text: Sequence[str], phrase: Sequence[str]) -> Iterator[int]:
+def _find_places(text: Sequence[str], phrase: Sequence[str]) -> Iterator[int]:
     return (k for k in range(len(text) - len(phrase) + 1) if list(text[k : k + len(phrase)]) == list(phrase))
 
 
-def _replacements(text: list[str], old: list[str], new: list[str]) -> Iterator[list[str]]:
+def _list_replacements(text: list[str], old: list[str], new: list[str]) -> Iterator[list[str]]:
     """Yield the text with each one of a phrase's places given to another; an empty phrase is everywhere."""
-    return (text[:k] + new + text[k + len(old) :] for k in _places(text, old))
+    return (text[:k] + new + text[k + len(old) :] for k in _find_places(text, old))
 
 
-def _swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[list[str]]:
+def _list_swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[list[str]]:
     """Yield the text with each two places of two phrases exchanged."""
-    spans = [(k, k + len(one), other) for k in _places(text, one)]
-    spans += [(k, k + len(other), one) for k in _places(text, other)]
+    spans = [(k, k + len(one), other) for k in _find_places(text, one)]
+    spans += [(k, k + len(other), one) for k in _find_places(text, other)]
     for (start, stop, new), (start2, stop2, new2) in combinations(sorted(spans, key=lambda span: span[:2]), 2):
         if stop <= start2 and new != new2:
             yield text[:start] + new + text[stop:start2] + new2 + text[stop2:]
 
 
-def _agrees(text: list[str], other: list[str]) -> bool:
-    """Say whether two texts are the same but for a few words that agree with another number or person."""
+def _texts_agree(text: list[str], other: list[str]) -> bool:
+    """Return whether two texts are the same but for a few words that agree with another number or person."""
     if len(text) != len(other):
         return False
     apart = [pair for pair in zip(text, other, strict=True) if pair[0] != pair[1]]
-    return len(apart) <= _MOST_AGREEING and all(_agreeing(*pair) for pair in apart)
+    return len(apart) <= _MOST_AGREEING and all(_words_agree(*pair) for pair in apart)
 
 
-def _agreeing(word: str, other: str) -> bool:
+def _words_agree(word: str, other: str) -> bool:
     short, long = sorted((word, other), key=len)
     return (word, other) in _AGREEING or (other, word) in _AGREEING or long in {f"{short}s", f"{short}es"}

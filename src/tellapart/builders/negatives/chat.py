@@ -35,7 +35,7 @@ def open_chat(options: ChatOptions, *, insecure: bool = False) -> Chat:
         from tellapart.builders.negatives.chat import ServedChat
 
         if not options.name:
-            raise ModelError(f"{options.source} is a server; say which of its models with the key 'name'")
+            raise ModelError(f"{options.source} is a server; name one of its models with the key 'name'")
         return ServedChat(options, insecure=insecure)
     from tellapart.builders.negatives.chat import LocalChat
 
@@ -69,7 +69,7 @@ class ServedChat:
 
     @property
     def models(self) -> Mapping[str, str]:
-        """The model's name; a server does not say which revision it serves."""
+        """The model's name; a server does not name the revision it serves."""
         return {self._options.name: f"as served by {self._server.base}"}
 
     def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
@@ -109,7 +109,7 @@ class LocalChat:
         self._ends: list[int] = ends if isinstance(ends, list) else [ends] if ends is not None else []
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else next(iter(self._ends), None)
         sampling = {"temperature": options.temperature, "top_k": 0} if options.temperature else {}
-        # In place of the checkpoint's own, from which the library would take every value that a call leaves out.
+        # In place of the checkpoint's settings, from which the library would take every value that a call leaves out.
         model.generation_config = import_transformers().GenerationConfig(
             do_sample=options.temperature > 0, num_beams=1, max_new_tokens=options.max_tokens, pad_token_id=pad,
             eos_token_id=self._ends or None, bos_token_id=own.bos_token_id, **sampling,
@@ -142,7 +142,7 @@ class LocalChat:
             ModelError: the conversation and the reply exceed the model's context.
         """
         torch = import_torch()
-        ids = self._encode(messages)
+        ids = self._encode_messages(messages)
         if self._context is not None and len(ids) + self._options.max_tokens > self._context:
             raise ModelError(
                 f"{self._options.source}: conversation and reply take {len(ids)} + {self._options.max_tokens} tokens "
@@ -157,7 +157,7 @@ class LocalChat:
         text = str(self._tokenizer.decode(new, skip_special_tokens=True))
         return ChatReply(text, cut=len(new) == self._options.max_tokens and new[-1] not in self._ends)
 
-    def _encode(self, messages: Sequence[Message]) -> list[int]:
+    def _encode_messages(self, messages: Sequence[Message]) -> list[int]:
         if self._tokenizer.chat_template is None:
             turns = "".join(f"{message.role}: {message.content}\n\n" for message in messages)
             return list(self._tokenizer(f"{turns}assistant:").input_ids)
@@ -214,7 +214,7 @@ class ChatOptions(BaseModel):
         source: a folder or a hub id of a causal model of transformers, or the address of a server that speaks OpenAI's
             chat completions (`http://localhost:8000/v1`; https if it is another machine's).
         name: of the model on the server; only for a server.
-        temperature: 0 takes the likeliest token, above it tokens are drawn, with a seed of the candidate's own.
+        temperature: 0 takes the likeliest token, above it tokens are drawn, with the candidate's seed.
         max_tokens: of a reply; one that is cut off is rejected.
         timeout: seconds that a server may take to answer.
         tries: requests to the server before a candidate fails.

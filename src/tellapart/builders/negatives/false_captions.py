@@ -27,7 +27,7 @@ class FalseCaptionOptions(BaseModel):
     """The recipe's `[options]`.
 
     Attributes:
-        captions: JSONL or CSV with the columns `image`, `caption` and, if there is one, `id`, or COCO's own JSON,
+        captions: JSONL or CSV with the columns `image`, `caption` and, if there is one, `id`, or COCO's JSON,
             relative to the recipe.
             Rows of the same image are captions of one another's picture (COCO has five).
         images: the folder that the column `image` is relative to.
@@ -52,8 +52,8 @@ class FalseCaptionBuilder(Generic[Options]):
     """A builder whose candidates are captions, each with a kind of change.
 
     Raises:
-        DataError: the captions cannot be read, a row lacks a column, or an id appears twice; there is no such folder of
-            images.
+        DataError: the captions cannot be read, a row lacks a column, or an id appears twice; the folder of
+            images does not exist.
     """
 
     def __init__(self, start: Start) -> None:
@@ -77,12 +77,12 @@ class FalseCaptionBuilder(Generic[Options]):
             candidates += [Candidate(f"{caption.id}-{kind}", {"kind": kind, **data}) for kind in kinds]
         return candidates
 
-    def _contradiction(self, candidate: Candidate, false: str) -> str | None:
+    def _find_contradiction(self, candidate: Candidate, false: str) -> str | None:
         """Return why the image's other captions rule out a false caption, or None."""
         kind, true, others = (candidate.data[key] for key in ("kind", "caption", "others"))
         return contradiction(kind, true, false, others) if self._options.other_captions else None
 
-    def _item(self, candidate: Candidate, false: str, provenance: dict[str, JsonValue]) -> Made:
+    def _make_item(self, candidate: Candidate, false: str, provenance: dict[str, JsonValue]) -> Made:
         """Return the item of a candidate and its false caption, resampled by image."""
         kind, true, reference = (candidate.data[key] for key in ("kind", "caption", "image"))
         if self._options.uniform:
@@ -112,17 +112,17 @@ def contradiction(kind: str, true: str, false: str, others: Sequence[str]) -> st
     >>> contradiction("add_obj", "A dog.", "A dog and a cow.", ["Two cats and a dog lie on a bed."]) is None
     True
     """
-    ours, theirs = _compared(false), [_compared(other) for other in others]
+    ours, theirs = _words_to_compare(false), [_words_to_compare(other) for other in others]
     if ours in theirs:
         return "is another caption"
     if kind not in _BRINGS_IN:
         return None
-    brought = Counter(ours) - Counter(_compared(true))
+    brought = Counter(ours) - Counter(_words_to_compare(true))
     named = {singular(word) for other in theirs for word in other}
     if any(singular(word) in named for word in brought if word not in function_words()):
         return "names what another caption names"
     return None
 
 
-def _compared(text: str) -> list[str]:
+def _words_to_compare(text: str) -> list[str]:
     return [to_lexical(word) for word in words(text)]

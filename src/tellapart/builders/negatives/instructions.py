@@ -1,4 +1,4 @@
-"""Prompts for a language model: tellapart's own words and examples for SugarCrepe's seven kinds of false caption."""
+"""Prompts for a language model: tellapart's words and examples for SugarCrepe's seven kinds of false caption."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE = "NONE"
 
 
 class Example(NamedTuple):
-    """A caption with the right answer; no change and no false caption where none can be made."""
+    """A caption with the right answer; no change and no false caption if none can be made."""
 
     caption: str
     change: str = ""
@@ -28,7 +28,7 @@ class Example(NamedTuple):
 
 
 class ChangeTask(NamedTuple):
-    """One kind of change: what to do, how to note it, and examples."""
+    """One kind of change: the task, how to note it, and examples."""
 
     what: str
     form: str
@@ -49,13 +49,13 @@ If the caption allows no such change, answer with the single word NONE."""
 _REPLACE, _SWAP, _ADD = "OLD -> NEW", "ONE <-> OTHER", "+ NEW"
 
 
-def _task(what: str, form: str, *examples: Example) -> ChangeTask:
+def _make_task(what: str, form: str, *examples: Example) -> ChangeTask:
     return ChangeTask(what, form, examples)
 
 
 TASKS: Mapping[str, ChangeTask] = MappingProxyType(
     {
-        "replace_obj": _task(
+        "replace_obj": _make_task(
             "Replace one thing or being by another of a kind that would be seen in such a place; "
             "the two must not be the same thing under two names, nor the one a kind of the other.",
             _REPLACE,
@@ -65,7 +65,7 @@ TASKS: Mapping[str, ChangeTask] = MappingProxyType(
                     "Three otters swim across the pond at dusk"),
             Example("It is very windy today."),
         ),
-        "replace_att": _task(
+        "replace_att": _make_task(
             "Replace one property of a thing (colour, size, material, state, age, number) by another that excludes it.",
             _REPLACE,
             Example("A striped towel hangs over a chair.", "striped -> plain", "A plain towel hangs over a chair."),
@@ -73,14 +73,14 @@ TASKS: Mapping[str, ChangeTask] = MappingProxyType(
                     "Six candles stand on the window sill."),
             Example("A man is talking to a nurse."),
         ),
-        "replace_rel": _task(
+        "replace_rel": _make_task(
             "Replace one action, or one position of a thing to another, by one that excludes it; the things stay.",
             _REPLACE,
             Example("A boy climbs over the fence.", "climbs over -> leans on", "A boy leans on the fence."),
             Example("A basket under the table", "under -> on", "A basket on the table"),
             Example("A portrait of a goat."),
         ),
-        "swap_obj": _task(
+        "swap_obj": _make_task(
             "Exchange two things or beings of the caption with each other, so that the sentence says something else; "
             'only a verb may change its ending to agree. A list of equals ("a cup and a fork") says the same when '
             "exchanged: such a caption allows no change.",
@@ -91,7 +91,7 @@ TASKS: Mapping[str, ChangeTask] = MappingProxyType(
                     "Two puppies are hiding behind a kitten."),
             Example("A kettle and a pan."),
         ),
-        "swap_att": _task(
+        "swap_att": _make_task(
             "Exchange the properties of two different things with each other, so that each gets the other's; the "
             "things stay in their places.",
             _SWAP,
@@ -101,7 +101,7 @@ TASKS: Mapping[str, ChangeTask] = MappingProxyType(
                     "The boy in yellow hugs the boy in green."),
             Example("A rusty gate in a field."),
         ),
-        "add_obj": _task(
+        "add_obj": _make_task(
             "Add one thing or being that the caption does not name and that would be seen in such a place, in a few "
             "words at one spot. Only a verb may change its ending to agree.",
             _ADD,
@@ -111,7 +111,7 @@ TASKS: Mapping[str, ChangeTask] = MappingProxyType(
                     "There is bread and a jar of honey on the counter."),
             Example("What a sunny day!"),
         ),
-        "add_att": _task(
+        "add_att": _make_task(
             "Add one visible property (colour, size, material, state, age) to a thing that has none, in a word or two "
             "right before it.",
             _ADD,

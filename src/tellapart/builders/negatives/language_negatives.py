@@ -44,12 +44,12 @@ class LanguageNegativesOptions(FalseCaptionOptions):
 class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
     """Let a language model swap, replace or add an object, an attribute or a relation, and check that it did.
 
-    The model is given tellapart's own instructions and examples and replies in a fixed form; a reply of another form,
+    The model is given tellapart's instructions and examples and replies in a fixed form; a reply of another form,
     or whose caption is not the true one with exactly the change that it notes, is rejected.
 
     Sources: the seven kinds are SugarCrepe's (Hsieh et al., 2023); a language model writes them for TROHN-Text (BiVLC,
     Miranda et al., 2024). There an answer without a full stop was lost, and swaps of objects were asked for with the
-    question for attributes; here captions are brought to one form, and each kind has its own question.
+    question for attributes; here captions are brought to one form, and each kind has a separate question.
 
     Raises:
         DataError: the captions cannot be read, a row lacks a column, or an id appears twice.
@@ -70,7 +70,7 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
     }
 
     @cached_property
-    def _chat(self) -> Chat:
+    def _opened_chat(self) -> Chat:
         model = self._options.model
         beside = self._home / model.source
         local = not model.served and beside.is_dir()
@@ -80,10 +80,10 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
     @property
     def models(self) -> Mapping[str, str]:
         """The language model."""
-        return self._chat.models
+        return self._opened_chat.models
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Have one false caption written, or say why no reply passes.
+        """Have one false caption written, or return the reason why no reply passes.
 
         Raises:
             ModelError: the model gives no reply.
@@ -91,19 +91,19 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
         """
         rejected: list[Rejected] = []
         while len(rejected) < self._options.attempts:
-            reply = self._reply(candidate, len(rejected))
+            reply = self._ask_reply(candidate, len(rejected))
             if isinstance(reply, RewriteReply):
                 change, attempts = reply.change(candidate.data["kind"]), len(rejected) + 1
-                outcome = self._item(candidate, reply.caption, {"change": change, "attempts": attempts})
+                outcome = self._make_item(candidate, reply.caption, {"change": change, "attempts": attempts})
                 return replace(outcome, redrawn=tuple(f"{each.step}: {each.reason}" for each in rejected))
             rejected.append(reply)
         return rejected[-1]
 
-    def _reply(self, candidate: Candidate, attempt: int) -> RewriteReply | Rejected:
+    def _ask_reply(self, candidate: Candidate, attempt: int) -> RewriteReply | Rejected:
         kind, caption = candidate.data["kind"], candidate.data["caption"]
-        # A number of the attempt's own: neither the order of work nor other captions change it.
+        # The attempt's number: neither the order of work nor other captions change it.
         digest = hashlib.sha256(f"{self._seed}:{candidate.id}:{attempt}".encode()).digest()
-        answer = self._chat(conversation(kind, caption), int.from_bytes(digest[:8], "big"))
+        answer = self._opened_chat(conversation(kind, caption), int.from_bytes(digest[:8], "big"))
         if answer.cut:
             return Rejected("parse", "cut off at max_tokens")
         reply = parse(answer.text, kind)
@@ -111,5 +111,5 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
             return reply
         if (wrong := check(kind, caption, reply)) is not None:
             return wrong
-        fault = self._contradiction(candidate, reply.caption)
+        fault = self._find_contradiction(candidate, reply.caption)
         return reply if fault is None else Rejected("other-captions", fault)

@@ -1,7 +1,7 @@
 """Words that rules may exchange without a tagger: each has one reading where it appears, and rivals that exclude it.
 
 Left out on purpose: words with another part of speech in captions ("orange", "glass", "watch", "park" after a verb),
-words that name the same thing (couch and sofa, bicycle and bike), and kinds with their own kind (food and pizza).
+words that name the same thing (couch and sofa, bicycle and bike), and kinds with kinds of them (food and pizza).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -106,27 +106,27 @@ ASYMMETRIC = frozenset(RELATIONS) - {"with", "without"} | {
 POSTURES: tuple[tuple[str, ...], ...] = (("sitting", "standing", "lying"), ("sits", "stands", "lies"))
 """Postures that exclude one another; before a preposition only."""
 
-BEFORE_NOUN = _words(
+BEFORE_NOUN = _split_words(
     "a an the this that these those his her their its my our your one two three four five six several some many both "
     "each another"
 )
 """What a noun phrase begins with."""
 
-PRONOUNS = _words("he she his her hers him himself herself")
+PRONOUNS = _split_words("he she his her hers him himself herself")
 """Words that say which person is meant."""
 
-_PREPOSITIONS = _words(
+_PREPOSITIONS = _split_words(
     "on in at by near next beside behind under underneath beneath above below over inside outside into onto with "
     "without from to of for through across around along against between among toward towards up down off during"
 )
-_AFTER_NOUN = _PREPOSITIONS | _words(
+_AFTER_NOUN = _PREPOSITIONS | _split_words(
     "and or but while as that which who whose where when is are was were has have had can will sits stands lies rides "
     "holds looks walks runs eats plays"
 )
 _FUNCTION = (
-    BEFORE_NOUN | PRONOUNS | _AFTER_NOUN | _words("not no some there here it they them be been being also other")
+    BEFORE_NOUN | PRONOUNS | _AFTER_NOUN | _split_words("not no some there here it they them be been being also other")
 )
-_NO_VERBS = _words("building ceiling wing ring king string evening morning clothing painting railing awning")
+_NO_VERBS = _split_words("building ceiling wing ring king string evening morning clothing painting railing awning")
 _IRREGULAR = {"man": "men", "woman": "women", "knife": "knives", "bookshelf": "bookshelves"}
 
 
@@ -145,7 +145,7 @@ def singular(word: str) -> str:
     >>> [singular(word) for word in ("cats", "buses", "men", "women", "berries", "grass", "dog")]
     ['cat', 'bus', 'man', 'woman', 'berry', 'grass', 'dog']
     """
-    known = _singulars().get(word)
+    known = _map_singulars().get(word)
     if known is not None:
         return known
     if word.endswith("ies") and len(word) > 4:
@@ -156,7 +156,7 @@ def singular(word: str) -> str:
 
 
 @cache
-def _singulars() -> Mapping[str, str]:
+def _map_singulars() -> Mapping[str, str]:
     nouns = [noun for group in OBJECTS.values() for noun in group] + ["child", "person", "foot", "tooth"]
     irregular = {"children": "child", "people": "person", "feet": "foot", "teeth": "tooth", "policemen": "policeman"}
     return {noun: noun for noun in nouns} | {plural(noun): noun for noun in nouns} | irregular

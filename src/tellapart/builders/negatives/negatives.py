@@ -21,7 +21,7 @@ __all__ = ["Negatives"]
 class Negatives(FalseCaptionBuilder[FalseCaptionOptions]):
     """Make false captions by swapping, replacing or adding an object, an attribute or a relation.
 
-    Of all the changes that the rules find and that the image's other captions allow, the item's own random number picks
+    Of all the changes that the rules find and that the image's other captions allow, the item's random number picks
     one.
 
     >>> from pathlib import Path
@@ -52,25 +52,25 @@ class Negatives(FalseCaptionBuilder[FalseCaptionOptions]):
     models: Mapping[str, str] = {}
 
     @cached_property
-    def _british(self) -> bool:
-        """How new words are spelled beside words that do not tell: otherwise the spelling would give them away."""
+    def _spells_british(self) -> bool:
+        """The spelling of new words next to words of either spelling: otherwise the spelling would give them away."""
         return prefers_british(word for caption in self._captions for word in words(caption.text)) or False
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Make one false caption, or say what the kind's rule lacks in the caption, or that other captions forbid all.
+        """Make one false caption, or return the reason: the rule lacks a word, or other captions forbid all changes.
 
         Raises:
             DataError: the image is missing or its path leaves the folder.
         """
         kind = candidate.data["kind"]
-        choices = rewrites(candidate.data["caption"], kind, british=self._british)
+        choices = rewrites(candidate.data["caption"], kind, british=self._spells_british)
         if not choices:
             return Rejected(kind, explain_none(candidate.data["caption"], kind))
-        faults = [self._contradiction(candidate, choice.text) for choice in choices]
+        faults = [self._find_contradiction(candidate, choice.text) for choice in choices]
         choices = [choice for choice, fault in zip(choices, faults, strict=True) if fault is None]
         if not choices:
             return Rejected("other-captions", faults[0] or "")
-        # A number of the item's own: neither the order of work nor other images change it.
+        # The item's number: neither the order of work nor other images change it.
         digest = hashlib.sha256(f"{self._seed}:{candidate.id}".encode()).digest()
         chosen = choices[int(np.random.default_rng(list(digest)).integers(len(choices)))]
-        return self._item(candidate, chosen.text, {"change": chosen.change, "choices": len(choices)})
+        return self._make_item(candidate, chosen.text, {"change": chosen.change, "choices": len(choices)})

@@ -22,7 +22,7 @@ class ScorerSelection(Selection):
 
     Attributes:
         scorers: names of `tellapart.models.text.find.SCORERS`.
-        by: the tag whose values are treated separately; empty for the whole set at once.
+        by: the tag whose values are treated separately; empty for all of the set at once.
     """
 
     scorers: list[str] = Field(min_length=1)
@@ -78,7 +78,7 @@ def balance(gaps: NDArray[np.float64], ids: Sequence[str], bins: int, seed: int)
     """Return which points stay, so that every cell of a grid holds as many as its mirror image.
 
     The edges along an axis are quantiles of the sizes of the gaps, signs aside, so they are symmetric; a gap of zero
-    has a cell of its own, which is its own mirror image. Of too many those with the lowest hashes of seed and id stay.
+    has a separate cell, which is its mirror image. Of too many those with the lowest hashes of seed and id stay.
 
     Args:
         gaps: float64 `(item, scorer)`, finite.

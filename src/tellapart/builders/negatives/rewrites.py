@@ -1,6 +1,6 @@
 """Rules that make a false caption of a true one: swap, replace or add an object, an attribute or a relation.
 
-A rule changes words of the lexicon alone, where their neighbours leave no doubt about their meaning, and corrects the
+A rule changes words of the lexicon alone, if their neighbours leave no doubt about their meaning, and corrects the
 article before them. It reads the caption, not the picture: a replaced or added thing may happen to be there, too.
 """
 
@@ -50,7 +50,7 @@ class Rewrite:
 
 
 class _Unmet(NamedTuple):
-    """What a rule looked for and did not find; of several places, the one at the latest stage came closest."""
+    """The missing part of a caption for a rule; of several places, the one at the latest stage came closest."""
 
     stage: int
     what: str
@@ -99,7 +99,7 @@ class _Caption:
 
 
 @cache
-def _objects() -> dict[str, tuple[str, str, bool]]:
+def _map_objects() -> dict[str, tuple[str, str, bool]]:
     """Return every form of an object: kind, singular, whether it is a plural."""
     nouns = [(kind, noun) for kind, group in OBJECTS.items() for noun in group]
     singulars = {noun: (kind, noun, False) for kind, noun in nouns}
@@ -107,21 +107,21 @@ def _objects() -> dict[str, tuple[str, str, bool]]:
 
 
 @cache
-def _attributes() -> dict[str, tuple[str, ...]]:
+def _map_attributes() -> dict[str, tuple[str, ...]]:
     return {word: group for group in ATTRIBUTES for word in group}
 
 
-def _read(text: str, *, british: bool = False) -> _Caption:
+def _read_caption(text: str, *, british: bool = False) -> _Caption:
     matches = list(_TOKEN.finditer(text))
     written = tuple(match[0].lower() for match in matches)
     words = tuple(map(to_lexical, written))
     nouns, doubtful = [], False
     for index, word in enumerate(words):
-        if word not in _objects():
+        if word not in _map_objects():
             continue
-        kind, singular, many = _objects()[word]
+        kind, singular, many = _map_objects()[word]
         before = words[index - 1] if index else None
-        known = before in BEFORE_NOUN or before in _attributes()
+        known = before in BEFORE_NOUN or before in _map_attributes()
         # Only a plural needs no word before it: "dogs on a bed", "a group of dogs".
         bare = many and (before is None or follows_noun(before, preposition=True))
         if (known or bare) and follows_noun(words[index + 1] if index + 1 < len(words) else None):
@@ -163,7 +163,7 @@ def _attributes_of(caption: _Caption) -> Iterator[tuple[str, _Noun] | _Unmet]:
     yield _no_object(caption)
     for noun in caption.nouns:
         before = caption.word(noun.index - 1)
-        if before not in _attributes():
+        if before not in _map_attributes():
             yield _Unmet(1, "no known attribute stands before its objects")
         elif noun.kind in PEOPLE and before in COLOURS:
             yield _Unmet(2, "its colour is a person's")
@@ -183,7 +183,7 @@ def _replace_att(caption: _Caption) -> Iterator[_Step]:
             continue
         attribute, noun = step
         yield _Unmet(3, "it names every attribute that excludes it, too")
-        for rival in _attributes()[attribute]:
+        for rival in _map_attributes()[attribute]:
             if rival not in caption.words:
                 new, edited = caption.spell(rival), (noun.index - 1, noun.index)
                 yield Rewrite(caption.edit({edited: new}), f"{caption.written[noun.index - 1]} -> {new}")
@@ -191,7 +191,7 @@ def _replace_att(caption: _Caption) -> Iterator[_Step]:
 
 def _replace_rel(caption: _Caption) -> Iterator[_Step]:
     yield _Unmet(0, "it has neither")
-    for first, last, phrase in _phrases(caption, frozenset(RELATIONS)):
+    for first, last, phrase in _find_phrases(caption, frozenset(RELATIONS)):
         # "filled with", "made out of": the word belongs to the verb before it.
         belongs = first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in {"made", "up"})
         if belongs:
@@ -204,7 +204,7 @@ def _replace_rel(caption: _Caption) -> Iterator[_Step]:
         for group in POSTURES:
             if word not in group:
                 continue
-            # "Standing up" and "lying down" say the posture twice.
+            # "Standing up" and "lying down" name the posture twice.
             if not follows_noun(caption.word(index + 1), preposition=True) or caption.word(index + 1) in {"up", "down"}:
                 yield _Unmet(1, "no preposition of place follows its posture")
                 continue
@@ -213,7 +213,7 @@ def _replace_rel(caption: _Caption) -> Iterator[_Step]:
                     yield Rewrite(caption.edit({(index, index + 1): rival}), f"{word} -> {rival}")
 
 
-def _phrases(caption: _Caption, known: frozenset[str]) -> Iterator[tuple[int, int, str]]:
+def _find_phrases(caption: _Caption, known: frozenset[str]) -> Iterator[tuple[int, int, str]]:
     """Yield the known phrases with their ranges of words; the longest at each start, none inside another."""
     start = 0
     while start < len(caption.words):
@@ -235,7 +235,7 @@ def _swap_obj(caption: _Caption) -> Iterator[_Step]:
             yield _Unmet(2, "its objects are the same")
         elif one.many != other.many:
             yield _Unmet(2, "one of its objects is several")
-        elif not any(one.index < first < other.index for first, _, _ in _phrases(caption, ASYMMETRIC)):
+        elif not any(one.index < first < other.index for first, _, _ in _find_phrases(caption, ASYMMETRIC)):
             yield _Unmet(3, "no such relation stands between its objects")
         elif {"and", "or", ",", ";", ".", "while", "but"} & set(between):
             yield _Unmet(4, "a conjunction or a comma parts its objects")
@@ -253,8 +253,8 @@ def _swap_att(caption: _Caption) -> Iterator[_Step]:
         yield _Unmet(3, "it has one attribute only")
     for k, (attribute, noun) in enumerate(pairs):
         for other_attribute, other in pairs[k + 1 :]:
-            # Of two people a colour is no attribute, and of two cups "a red and a blue one" is the same either way.
-            if other_attribute == attribute or other_attribute not in _attributes()[attribute]:
+            # Of two people a colour is not an attribute, and of two cups "a red and a blue one" is the same either way.
+            if other_attribute == attribute or other_attribute not in _map_attributes()[attribute]:
                 yield _Unmet(4, "its attributes do not exclude each other")
             elif noun.singular == other.singular:
                 yield _Unmet(5, "both attributes are of the same object")
@@ -267,7 +267,7 @@ def _swap_att(caption: _Caption) -> Iterator[_Step]:
 
 
 def _add_obj(caption: _Caption) -> Iterator[_Step]:
-    """At the end, where no verb has to agree with the sum."""
+    """At the end, so that no verb has to agree with the sum."""
     yield _no_object(caption)
     end = len(caption.words) - (1 if caption.words and caption.words[-1] == "." else 0)
     for noun in caption.nouns:
@@ -306,7 +306,7 @@ _RULES: Mapping[str, Callable[[_Caption], Iterator[_Step]]] = MappingProxyType(
     dict(zip(KINDS, (_replace_obj, _replace_att, _replace_rel, _swap_obj, _swap_att, _add_obj, _add_att), strict=True))
 )
 
-#: What each rule needs, with an example; known is what the lexicon holds.
+#: The need of each rule, with an example; known are the words of the lexicon.
 _NEEDS: Mapping[str, str] = MappingProxyType(
     {
         "replace_obj": "a known object after an article, number or attribute (a dog)",
@@ -326,23 +326,23 @@ def rewrites(text: str, kind: str, *, british: bool = False) -> list[Rewrite]:
     Args:
         text: the true caption; words are known in British and in American spelling.
         kind: one of `KINDS`.
-        british: how new words are spelled where the caption's own words do not tell.
+        british: how new words are spelled if the caption's words show neither spelling.
 
     >>> [each.text for each in rewrites("A dog sitting on a red couch.", "swap_obj")]
     ['A couch sitting on a red dog.']
     >>> [each.change for each in rewrites("A dog sitting on a red couch.", "replace_rel")]
     ['sitting -> standing', 'sitting -> lying']
     """
-    steps = _RULES[kind](_read(text, british=british))
+    steps = _RULES[kind](_read_caption(text, british=british))
     by_text = {step.text: step for step in steps if isinstance(step, Rewrite) and step.text != text}
     return list(by_text.values())
 
 
 def explain_none(text: str, kind: str) -> str:
-    """Return why `rewrites` is empty for a caption: what came closest, and what the rule of the kind needs.
+    """Return why `rewrites` is empty for a caption: the nearest case, and the need of the kind's rule.
 
     >>> explain_none("A dog on a couch in the centre of a room", "add_obj")
     "it ends in another word; needs a known object after 'a' or 'an' at the end (... on a bed)"
     """
-    unmet = [step for step in _RULES[kind](_read(text)) if isinstance(step, _Unmet)]
+    unmet = [step for step in _RULES[kind](_read_caption(text)) if isinstance(step, _Unmet)]
     return f"{max(unmet).what}; needs {_NEEDS[kind]}"

@@ -23,7 +23,7 @@ _BRITISH = dict(pair.split("/") for pair in _PAIRS.split())
 #: Two spellings of one thing in either country.
 _EITHER = {"doughnut": "donut", "racquet": "racket", "omelette": "omelet"}
 
-#: American forms that are British words, too: a car's tyre, and whoever tires of it. They tell of no country.
+#: American forms that are British words, too: a car's tyre, and whoever tires of it. They point to no country.
 _SHARED = {"meter", "tire", "curb", "license", "story", "check", "mold", "program", "draft"}
 
 
@@ -56,7 +56,7 @@ def to_british(word: str) -> str:
 
 
 def prefers_british(words: Iterable[str]) -> bool | None:
-    """Return whether lower-case words have more British than American spellings; None where they have as many.
+    """Return whether lower-case words have more British than American spellings; None if they have as many.
 
     >>> prefers_british(["a", "grey", "cat"]), prefers_british(["gray"]), prefers_british(["a", "cat"])
     (True, False, None)

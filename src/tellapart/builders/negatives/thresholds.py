@@ -25,13 +25,14 @@ __all__ = ["Quantile", "Similarity"]
 class Quantile(ScorerSelection):
     """Keep the false captions that every scorer puts at or above its quantile: the plausible and the well-formed ones.
 
-    Source: TROHN-Text keeps what reaches the 0.645 quantile of Vera and of a CoLA classifier, in each subtype (BiVLC's
+    Source: TROHN-Text keeps captions that reach the 0.645 quantile of Vera and of a CoLA classifier, in each subtype
+        (BiVLC's
     code, Miranda et al., 2024). All quantiles are of all items that came in.
 
     Attributes:
         scorers: names of `tellapart.models.text.find.SCORERS`.
         q: the quantile.
-        minimum: a score that must be reached besides; only with a single scorer.
+        minimum: a score that must be reached, too; only with a single scorer.
 
     Raises:
         pydantic.ValidationError: a minimum for several scorers.
@@ -47,7 +48,7 @@ class Quantile(ScorerSelection):
     @model_validator(mode="after")
     def _one_minimum(self) -> Self:
         if self.minimum is not None and len(self.scorers) > 1:
-            raise ValueError("a minimum is of one scorer; name each in a [[selections]] of its own")
+            raise ValueError("a minimum is of one scorer; name each in a separate [[selections]]")
         return self
 
     def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
@@ -73,7 +74,8 @@ class Quantile(ScorerSelection):
 class Similarity(Selection):
     """Keep the items whose two captions lie within bounds of cosine for a text encoder.
 
-    Source: TROHN-Text drops what reaches 0.999 for CLIP ViT-B/32 (BiVLC's code): a paraphrase is no false caption.
+    Source: TROHN-Text drops pairs that reach 0.999 for CLIP ViT-B/32 (BiVLC's code): a paraphrase is not a false
+        caption.
 
     Attributes:
         model: a dual encoder as `tellapart run -m` names it.
@@ -90,7 +92,7 @@ class Similarity(Selection):
 
     def models(self, home: Path) -> Mapping[str, str]:
         """Return the encoder with its fingerprint."""
-        encoder = _encoder(self.model, home)
+        encoder = _open_encoder(self.model, home)
         return {encoder.name: encoder.fingerprint}
 
     def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
@@ -103,7 +105,7 @@ class Similarity(Selection):
         for item in items:
             if len(item.texts) != 2:
                 raise DataError(f"item {item.id!r} has {len(item.texts)} texts; the similarity of two is bounded")
-        cosines = _cosines(_encoder(self.model, home), items)
+        cosines = _measure_cosines(_open_encoder(self.model, home), items)
         return {
             item.id: f"captions too {'little' if cosine < self.minimum else 'much'} alike"
             for item, cosine in zip(items, cosines.tolist(), strict=True)
@@ -112,7 +114,7 @@ class Similarity(Selection):
 
 
 @lru_cache(maxsize=1)
-def _encoder(name: str, home: Path) -> DualEncoder:
+def _open_encoder(name: str, home: Path) -> DualEncoder:
     form, colon, path = name.rpartition(":")
     model = find_model(form + colon + (resolve_beside(path, home) if colon or "/" in path else path))
     if not isinstance(model, DualEncoder):
@@ -122,7 +124,7 @@ def _encoder(name: str, home: Path) -> DualEncoder:
     return model
 
 
-def _cosines(encoder: DualEncoder, items: Sequence[Item]) -> NDArray[np.float64]:
+def _measure_cosines(encoder: DualEncoder, items: Sequence[Item]) -> NDArray[np.float64]:
     texts = sorted({text for item in items for text in item.texts})
     rows = {text: row for row, text in enumerate(texts)}
     blocks = [encoder.encode_texts(texts[k : k + 256]) for k in range(0, len(texts), 256)]

@@ -12,7 +12,7 @@ _WORD = re.compile(r"\w+(?:-\w+)*|['’]\w+")
 def words(text: str) -> list[str]:
     """Return a text's words in lower case, without signs; "an" is "a", for the word after it decides between them.
 
-    What follows an apostrophe is a word: the owner in "a man's hat" can then be compared with a man.
+    The letters after an apostrophe are a word: the owner in "a man's hat" can then be compared with a man.
 
     >>> words("An old man's well-worn hat, on a hook.")
     ['a', 'old', 'man', "'s", 'well-worn', 'hat', 'on', 'a', 'hook']

@@ -43,7 +43,7 @@ class Sentence:
     labels: Mapping[str, str]
 
     def holds_for(self, relations: Relations) -> bool:
-        """Tell whether everything it states is annotated of another frame, too.
+        """Return whether everything it states is annotated of another frame, too.
 
         >>> Sentence("", {"spatial": "behind"}).holds_for({"spatial": ("behind", "above")})
         True
@@ -52,10 +52,10 @@ class Sentence:
 
 
 def sentence(thing: str, relations: Relations, verb: Verb = "attention") -> Sentence | None:
-    """Return "The person is <verb> the <object> which is <spatial> him/her.", or None where no label has words.
+    """Return "The person is <verb> the <object> which is <spatial> him/her.", or None if no label has words.
 
     An object may have several labels of a relation: the first one that has words is taken. A class of several names,
-    such as "cup/glass/bottle", is joined by "or": the annotations do not tell which it is.
+    such as "cup/glass/bottle", is joined by "or": the annotations do not distinguish them.
 
     Args:
         thing: the object's class.
@@ -90,7 +90,7 @@ class ActionGenome(VideoPairs):
     Frames `i < j` make a pair if at least `differ` of the three relations differ in their labels. Neighbours look
     alike: when a frame was chosen, the next `skip` ones are passed over. The appendix skips "the immediate next frame",
     the main text "the subsequent 2 frames to I_{j+2}"; both arrive at `I_{j+2}` with `skip = 1`, the default, and
-    `skip = 2` is the main text's number. A pair is rejected if everything that a caption says is annotated of the other
+    `skip = 2` is the main text's number. A pair is rejected if everything in a caption is annotated of the other
     frame, too.
 
     Raises:
@@ -144,10 +144,10 @@ class ActionGenome(VideoPairs):
             for thing, frames in things.items():
                 for two in sparse_pairs(frames, self._options.differ, self._options.skip):
                     name = f"{video}-{thing.replace('/', '+')}-{two[0].number}-{two[1].number}"
-                    pairs[name] = self._pair(video, thing, two, persons)
+                    pairs[name] = self._make_pair(video, thing, two, persons)
         return pairs
 
-    def _pair(
+    def _make_pair(
         self,
         video: str,
         thing: str,
@@ -168,7 +168,7 @@ class ActionGenome(VideoPairs):
             names = [f"{video}/{frame.number:06d}.png" for frame in two]
             provenance["person_boxes"] = [[list(box) for box in persons.get(name, ())] for name in names]
         tags = {"object": thing, "changed": "+".join(changed)}
-        return FramePair(video, (stills[0], stills[1]), _fault(sentences, two), tags, provenance)
+        return FramePair(video, (stills[0], stills[1]), _find_fault(sentences, two), tags, provenance)
 
 
 def sparse_pairs(
@@ -201,7 +201,9 @@ def sparse_pairs(
         i += 1 + skip * chosen
 
 
-def _fault(sentences: Sequence[Sentence | None], two: tuple[ObjectInFrame, ObjectInFrame]) -> tuple[str, str] | None:
+def _find_fault(
+    sentences: Sequence[Sentence | None], two: tuple[ObjectInFrame, ObjectInFrame]
+) -> tuple[str, str] | None:
     first, second = sentences
     if first is None or second is None:
         return "captions", "a relation that cannot be said"

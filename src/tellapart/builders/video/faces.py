@@ -61,7 +61,7 @@ class FaceDetector(ABC):
             f"[options] face_model: {self.path} is no model of the detector {name!r} ({first_line(error)})"
         )
 
-    def _resize(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def _resize_frame(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return BGR pixels whose longer side is `face_side`."""
         side = self.options.face_side
         method = self.cv2.INTER_AREA if side < max(pixels.shape[:2]) else self.cv2.INTER_LINEAR
@@ -90,7 +90,7 @@ class _YuNet(FaceDetector):
             logging.setLogLevel(level)
 
     def find_fault(self, pixels: NDArray[np.uint8]) -> str | None:
-        frame = self._resize(pixels)
+        frame = self._resize_frame(pixels)
         try:
             self._network.setInputSize((frame.shape[1], frame.shape[0]))
             _, faces = self._network.detect(frame)
@@ -113,13 +113,13 @@ class _Haar(FaceDetector):
         super().__init__(options, home / options.face_model if options.face_model else shipped)
         try:
             self._cascade = cv2.CascadeClassifier(str(self.path))
-        except (cv2.error, SystemError) as error:  # the constructor passes its own error on as the second
+        except (cv2.error, SystemError) as error:  # the constructor passes its error on as the second
             raise self._model_error(error) from error
         if self._cascade.empty():
             raise self._model_error(ValueError("it holds no cascade"))
 
     def find_fault(self, pixels: NDArray[np.uint8]) -> str | None:
-        grey = self.cv2.cvtColor(self._resize(pixels), self.cv2.COLOR_BGR2GRAY)
+        grey = self.cv2.cvtColor(self._resize_frame(pixels), self.cv2.COLOR_BGR2GRAY)
         return "shows a face" if len(self._cascade.detectMultiScale(grey, 1.1, 5)) else None
 
 

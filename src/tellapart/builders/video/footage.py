@@ -28,7 +28,7 @@ _SUFFIX = {"png": ".png", "jpeg": ".jpg", "webp": ".webp"}
 #: Stills of one video follow each other in a build, so the last ones are kept: a video's pairs share them.
 _CACHED_STILLS = 64
 
-#: Suffixes of other files beside videos; any other suffix is left to FFmpeg to judge.
+#: Suffixes of other files next to videos; any other suffix is left to FFmpeg to judge.
 _NO_VIDEO = frozenset(
     {*IMAGE_SUFFIXES, ".json", ".jsonl", ".csv", ".tsv", ".txt", ".md", ".srt", ".vtt", ".wav", ".mp3", ".m4a", ".aac"}
     | {".pkl", ".zip", ".tar", ".gz", ".part", ".ytdl", ".toml", ".yaml", ".xml", ".log"}
@@ -102,8 +102,7 @@ def clip_files(folder: Path) -> Mapping[str, Path]:
     """Return a folder's videos, also those of its sub-folders, by name.
 
     A file `ID.mp4`, of any suffix that is not a picture's, a text's or a sound's, has the names `ID` and `ID.mp4`;
-    Kinetics' `ID_000010_000020.mp4` is `ID`, too. A folder that holds pictures is a video's dumped frames, under its
-    own name.
+    Kinetics' `ID_000010_000020.mp4` is `ID`, too. A folder of pictures is a video's dumped frames, under its name.
 
     Raises:
         DataError: on looking up a name that several files have.
@@ -135,10 +134,10 @@ class Footage:
     Args:
         options: their folder and the format of frames.
         home: the folder that the options' paths are relative to.
-        find_fault: returns what is wrong with a frame's pixels, or None.
+        find_fault: returns the fault of a frame's pixels, or None.
 
     Raises:
-        DataError: there is no such folder.
+        DataError: the folder does not exist.
         MissingDependencyError: PyAV is not installed.
     """
 
@@ -152,7 +151,7 @@ class Footage:
         self._find_fault = find_fault
         self._still = lru_cache(maxsize=_CACHED_STILLS)(self._make_still)
         if not self.folder.is_dir():
-            raise DataError(f"{self.folder} is no folder; name the folder of the videos in [options] videos")
+            raise DataError(f"{self.folder} is not a folder; name the folder of the videos in [options] videos")
 
     @cached_property
     def files(self) -> Mapping[str, Path]:
@@ -173,7 +172,7 @@ class Footage:
             )
 
     def sha256(self, video: str) -> str | None:
-        """Return the SHA-256 of a video's file, or None where it is a folder of frames."""
+        """Return the SHA-256 of a video's file, or None if it is a folder of frames."""
         path = self.files[video]
         return _video_sha256(path, path.stat().st_mtime_ns) if path.is_file() else None
 
@@ -198,11 +197,11 @@ class Footage:
             return Rejected("video", str(error).replace(f"{path}: ", f"{path.name} "))
         time = frame.time if path.is_file() else None
         fault = self._find_fault(frame.pixels) if self._find_fault else None
-        pixels = _shrink(frame.pixels, self.options.max_side)
+        pixels = _shrink_picture(frame.pixels, self.options.max_side)
         reference = f"images/{video}/{name}{_SUFFIX[self.options.image_format]}"
-        return StillFile(reference, self._encode(pixels), time, _thumbnail(pixels), fault)
+        return StillFile(reference, self._encode_picture(pixels), time, _make_thumbnail(pixels), fault)
 
-    def _encode(self, pixels: NDArray[np.uint8]) -> bytes:
+    def _encode_picture(self, pixels: NDArray[np.uint8]) -> bytes:
         from PIL import Image
 
         stream = io.BytesIO()
@@ -220,7 +219,7 @@ def _read_dumped(folder: Path, number: int) -> Frame:
     raise EndOfVideoError(f"{folder}: has no frame {number:06d}")
 
 
-def _shrink(pixels: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
+def _shrink_picture(pixels: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
     from PIL import Image
 
     if not max_side or max(pixels.shape[:2]) <= max_side:
@@ -228,7 +227,7 @@ def _shrink(pixels: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
     return np.asarray(Image.fromarray(pixels).resize(scaled_size(pixels, max_side), Image.Resampling.LANCZOS))
 
 
-def _thumbnail(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+def _make_thumbnail(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     from PIL import Image
 
     small = Image.fromarray(pixels).convert("L").resize((32, 32), Image.Resampling.BOX)

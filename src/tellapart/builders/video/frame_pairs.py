@@ -96,7 +96,7 @@ class VideoPairs(ABC):
         return [Candidate(name, pair) for name, pair in pairs.items()]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Decode both frames, or return the reason why there is no pair."""
+        """Decode both frames, or return the reason why the pair is missing."""
         pair: FramePair = candidate.data
         if pair.fault:
             return Rejected(*pair.fault)
@@ -106,7 +106,7 @@ class VideoPairs(ABC):
         if isinstance(second, Rejected):
             return second
         difference = float(np.abs(first.thumbnail - second.thumbnail).mean())
-        if (reason := self._reason(first, second, difference)) is not None:
+        if (reason := self._find_reason(first, second, difference)) is not None:
             return Rejected("frames", reason)
         measured: dict[str, JsonValue] = {
             "video_sha256": self.footage.sha256(pair.video),
@@ -123,7 +123,7 @@ class VideoPairs(ABC):
         )
         return Made(item, {still.reference: still.data for still in (first, second)})
 
-    def _reason(self, first: StillFile, second: StillFile, difference: float) -> str | None:
+    def _find_reason(self, first: StillFile, second: StillFile, difference: float) -> str | None:
         """Return the reason why two stills make no pair, or None."""
         if first.reference == second.reference:
             return "both moments are the same frame"

@@ -48,7 +48,7 @@ def frame_at(path: Path, seconds: float) -> Frame:
     """Return the frame that is on the screen `seconds` after the first frame appeared.
 
     It is found by presentation timestamps, so reordered frames (B-frames), variable frame rates and videos that do not
-    begin at 0 make no difference, nor does where the file has its key frames.
+    begin at 0 make no difference, nor do the places of its key frames.
 
     Raises:
         EndOfVideoError: the last frame is over by then.
@@ -57,8 +57,8 @@ def frame_at(path: Path, seconds: float) -> Frame:
     """
     if not (math.isfinite(seconds) and seconds >= 0):
         raise DataError(f"{path}: there is no frame at {seconds} s; a time is a number of seconds from 0")
-    with _open(path) as (container, stream):
-        first = next(_decode(container, stream, path), None)
+    with _open_video(path) as (container, stream):
+        first = next(_decode_frames(container, stream, path), None)
         if first is None:
             raise EndOfVideoError(f"{path}: holds no frame")
         base = Fraction(stream.time_base)
@@ -83,8 +83,8 @@ def frame_number(path: Path, number: int) -> Frame:
     if number < 1:
         raise DataError(f"{path}: there is no frame number {number}; frames are counted from 1")
     start, count = 0, 0
-    with _open(path) as (container, stream):
-        for count, frame in enumerate(_decode(container, stream, path), start=1):
+    with _open_video(path) as (container, stream):
+        for count, frame in enumerate(_decode_frames(container, stream, path), start=1):
             start = frame.pts if count == 1 else start
             if count == number:
                 return Frame(upright(frame), float((frame.pts - start) * Fraction(stream.time_base)))
@@ -92,11 +92,11 @@ def frame_number(path: Path, number: int) -> Frame:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[tuple[Any, Any]]:
+def _open_video(path: Path) -> Iterator[tuple[Any, Any]]:
     """Open a video file and its best video stream; FFmpeg's errors become DataErrors."""
     av = require("av", extra="video")
     try:
-        with av.open(str(path), metadata_errors="replace") as container:  # a title in an old encoding is no harm
+        with av.open(str(path), metadata_errors="replace") as container:  # a title in an old encoding does no harm
             stream = container.streams.best("video")
             if stream is None:
                 raise DataError(f"{path}: holds no video")
@@ -104,13 +104,13 @@ def _open(path: Path) -> Iterator[tuple[Any, Any]]:
                 raise DataError(
                     f"{path}: is in a format that this FFmpeg does not decode; convert it, for instance to H.264"
                 )
-            stream.codec_context.thread_count = 1  # a build's workers are what runs at once
+            stream.codec_context.thread_count = 1  # a build's workers run at once
             yield container, stream
     except av.FFmpegError as error:
         raise DataError(f"{path}: cannot be decoded ({error.strerror}); is it a complete video?") from error
 
 
-def _decode(container: Any, stream: Any, path: Path) -> Iterator[Any]:
+def _decode_frames(container: Any, stream: Any, path: Path) -> Iterator[Any]:
     """Yield frames in the order in which they are shown, from the container's position on."""
     for frame in container.decode(stream):
         if frame.pts is None:
@@ -126,11 +126,11 @@ def _on_screen(container: Any, stream: Any, target: int, path: Path) -> tuple[An
     """
     for back in _FURTHER_BACK:
         container.seek(target - int(back / stream.time_base), stream=stream)
-        current, followed = _last_until(_decode(container, stream, path), target)
+        current, followed = _last_until(_decode_frames(container, stream, path), target)
         if current is not None and not current.is_corrupt:
             return current, followed
-    with _open(path) as (anew, whole):
-        current, followed = _last_until(_decode(anew, whole, path), target)
+    with _open_video(path) as (anew, whole):
+        current, followed = _last_until(_decode_frames(anew, whole, path), target)
     if current is None or current.is_corrupt:
         raise DataError(f"{path}: its frame at timestamp {target} is damaged; get the video again")
     return current, followed

@@ -28,7 +28,7 @@ class GebPlus(VideoPairs):
     The boundaries of a video cut it into segments, frame `I_i` is of segment `i`. The paper's main text takes the
     frames before and after one boundary (`reading = "adjacent"`: `I_i` with the status before it, `I_{i+1}` with the
     one after); its appendix skips one (`reading = "skip"`, the default): `I_i` with the status before boundary `i`,
-    `I_{i+2}` with the status after boundary `i + 1`. The paper leaves open where in its segment a frame is taken:
+    `I_{i+2}` with the status after boundary `i + 1`. The paper leaves a frame's place in its segment open:
     `frame`.
 
     Raises:
@@ -86,17 +86,17 @@ class GebPlus(VideoPairs):
         pairs: dict[str, FramePair] = {}
         for video, moments in read_moments(self.annotations).videos.items():
             times = [0.0, *sorted({moment.time for moment in moments}), max(moment.next_time for moment in moments)]
-            at = [self._annotations(moments, time) for time in times[1:-1]]
+            at = [self._list_annotations(moments, time) for time in times[1:-1]]
             for boundary in range(len(at) - (self._options.reading == "skip")):
-                pairs.update(self._at(video, at, times, boundary))
+                pairs.update(self._pairs_at(video, at, times, boundary))
         return pairs
 
-    def _annotations(self, moments: Sequence[Moment], time: float) -> list[Moment]:
+    def _list_annotations(self, moments: Sequence[Moment], time: float) -> list[Moment]:
         """Return a boundary's annotations, by annotator; an id ends in the annotator's letter."""
         same = sorted((moment for moment in moments if moment.time == time), key=lambda m: (m.id[-1], m.id))
         return same if self._options.annotators == "all" else same[:1]
 
-    def _at(
+    def _pairs_at(
         self, video: str, at: Sequence[Sequence[Moment]], times: Sequence[float], boundary: int
     ) -> Iterator[tuple[str, FramePair]]:
         """Yield the pairs that begin at a boundary; the segment of the same number lies before it."""
@@ -106,8 +106,8 @@ class GebPlus(VideoPairs):
         before, after = times[boundary : boundary + 2], times[last + 1 : last + 3]
         for first, second in both:
             stills = (
-                Still(first.before_caption, self._time(before, before=True)),
-                Still(second.after_caption, self._time(after, before=False)),
+                Still(first.before_caption, self._frame_time(before, before=True)),
+                Still(second.after_caption, self._frame_time(after, before=False)),
             )
             name = f"{first.id}-{second.id[len(video) + 1 :]}" if skip else first.id
             tags = {"label": first.label if first.label == second.label else "Multiple"}
@@ -116,9 +116,9 @@ class GebPlus(VideoPairs):
                 "reading": self._options.reading,
                 "asked_times": [still.seconds for still in stills],
             }
-            yield name, FramePair(video, stills, self._fault(stills, (before, after)), tags, provenance)
+            yield name, FramePair(video, stills, self._find_fault(stills, (before, after)), tags, provenance)
 
-    def _time(self, segment: Sequence[float], *, before: bool) -> float:
+    def _frame_time(self, segment: Sequence[float], *, before: bool) -> float:
         """Return a segment's frame: the edge is the end of the one before a boundary, the start of the one after."""
         start, end = segment
         time = middle = (start + end) / 2
@@ -126,7 +126,7 @@ class GebPlus(VideoPairs):
             time = max(end - self._options.margin, middle) if before else min(start + self._options.margin, middle)
         return round(time, 6)
 
-    def _fault(self, stills: Sequence[Still], segments: Sequence[Sequence[float]]) -> tuple[str, str] | None:
+    def _find_fault(self, stills: Sequence[Still], segments: Sequence[Sequence[float]]) -> tuple[str, str] | None:
         captions = [still.caption for still in stills]
         if captions[0] == captions[1]:
             return "captions", "both are the same"

@@ -60,7 +60,7 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectIn
     (1.0, 2.0, 11.0, 22.0)
     """
     graphs: dict[str, dict[str, dict[int, ObjectInFrame]]] = defaultdict(lambda: defaultdict(dict))
-    for name, objects in _frames(path).items():
+    for name, objects in _read_frames(path).items():
         where = f"{path}: frame {name!r}"
         parts = _FRAME.fullmatch(str(name))
         if parts is None:
@@ -82,7 +82,7 @@ def person_boxes(path: Path) -> Mapping[str, list[Box]]:
 
     Args:
         path: JSON, `{"50N4E.mp4/000682.png": {"bbox": [[x1, y1, x2, y2], ...], "bbox_mode": "xyxy"}}`; the released
-            `person_bbox.pkl` holds numpy arrays, which take code to read: convert it once, where you trust it.
+            `person_bbox.pkl` holds numpy arrays, which take code to read: convert it once, if you trust it.
 
     Raises:
         DataError: the file is not valid.
@@ -100,11 +100,11 @@ def person_boxes(path: Path) -> Mapping[str, list[Box]]:
             raise DataError(f"{where}: expected an object with a list 'bbox'")
         if entry.get("bbox_mode", "xyxy") != "xyxy":
             raise DataError(f"{where}: field 'bbox_mode': expected 'xyxy', got {quote(entry['bbox_mode'], 40)}")
-        persons[name] = [_box(box, where) for box in boxes]
+        persons[name] = [_read_box(box, where) for box in boxes]
     return persons
 
 
-def _frames(path: Path) -> Mapping[str, Any]:
+def _read_frames(path: Path) -> Mapping[str, Any]:
     if path.suffix not in {".pkl", ".pickle", ".p"}:
         return read_mapping(path)
     frames = read_plain_pickle(path)
@@ -120,18 +120,19 @@ def _read_object(number: int, row: object, where: str) -> ObjectInFrame | None:
     if not isinstance(row.get("visible"), bool):
         raise DataError(f"{where}: field 'visible': expected true or false, got {quote(row.get('visible'), 40)}")
     relations = {
-        kind: _labels(row.get(f"{kind}_relationship"), f"{where}: field '{kind}_relationship'") for kind in RELATIONS
+        kind: _read_labels(row.get(f"{kind}_relationship"), f"{where}: field '{kind}_relationship'")
+        for kind in RELATIONS
     }
     if not row["visible"] or not all(relations.values()):
         return None
     box = None
     if row.get("bbox") is not None:
-        x, y, width, height = _box(row["bbox"], where)
+        x, y, width, height = _read_box(row["bbox"], where)
         box = (x, y, x + width, y + height)
     return ObjectInFrame(number, relations, box)
 
 
-def _labels(value: object, where: str) -> tuple[str, ...]:
+def _read_labels(value: object, where: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list | tuple) or not all(isinstance(label, str) for label in value):
@@ -139,7 +140,7 @@ def _labels(value: object, where: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label.lower().replace("_", "").replace(" ", "") for label in value))
 
 
-def _box(value: object, where: str) -> Box:
+def _read_box(value: object, where: str) -> Box:
     numbers = value if isinstance(value, list | tuple) else ()
     if len(numbers) != 4 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         raise DataError(f"{where}: field 'bbox': expected four numbers, got {quote(value)}")

@@ -89,27 +89,27 @@ class TimestampedCaptions(VideoPairs):
             DataError: a row lacks a column, or holds a wrong time; file, line and column are named.
         """
         groups: dict[tuple[str, str], list[_Caption]] = defaultdict(list)
-        for caption in _captions(self.annotations):
+        for caption in _read_captions(self.annotations):
             groups[caption.video, caption.group].append(caption)
         pairs: dict[str, FramePair] = {}
         for captions in groups.values():
-            for two in combinations(sorted(captions, key=lambda c: (self._time(c), c.id)), 2):
+            for two in combinations(sorted(captions, key=lambda c: (self._frame_time(c), c.id)), 2):
                 name = f"{two[0].id}-{two[1].id}"
                 if name in pairs:
                     raise DataError(
                         f"{self.annotations}: two pairs would have the id {name!r}; give the captions other ids"
                     )
-                pairs[name] = self._pair(*two)
-        return self._draw(pairs)
+                pairs[name] = self._make_pair(*two)
+        return self._draw_pairs(pairs)
 
-    def _pair(self, first: _Caption, second: _Caption) -> FramePair:
-        stills = Still(first.text, self._time(first)), Still(second.text, self._time(second))
+    def _make_pair(self, first: _Caption, second: _Caption) -> FramePair:
+        stills = Still(first.text, self._frame_time(first)), Still(second.text, self._frame_time(second))
         fault = None
         if differing_words(first.text, second.text) < self._options.min_words:
             fault = "captions", f"differ by fewer than {self._options.min_words} words"
         elif first.text == second.text:
             fault = "captions", "both are the same"
-        elif self._time(second) - self._time(first) < self._options.min_gap:
+        elif self._frame_time(second) - self._frame_time(first) < self._options.min_gap:
             fault = "moments", f"less than {self._options.min_gap} s apart"
         tags = {"group": first.group} if first.group else {}
         provenance: dict[str, JsonValue] = {
@@ -118,15 +118,15 @@ class TimestampedCaptions(VideoPairs):
         }
         return FramePair(first.video, stills, fault, tags, provenance)
 
-    def _time(self, caption: _Caption) -> float:
+    def _frame_time(self, caption: _Caption) -> float:
         if self._options.frame == "start":
             return caption.start
         if self._options.frame == "middle":
             return round((caption.start + caption.end) / 2, 6)
-        # A segment ends where the next one begins: its last frame is the one before that.
+        # A segment ends at the next one's start: its last frame is the one before that.
         return max(caption.start, round(caption.end - 0.001, 6))
 
-    def _draw(self, pairs: dict[str, FramePair]) -> Mapping[str, FramePair]:
+    def _draw_pairs(self, pairs: dict[str, FramePair]) -> Mapping[str, FramePair]:
         """Give the pairs beyond `max_pairs` of a video the fault that they were not drawn."""
         if not self._options.max_pairs:
             return pairs
@@ -142,39 +142,41 @@ class TimestampedCaptions(VideoPairs):
         return pairs
 
 
-def _captions(path: Path) -> Iterable[_Caption]:
+def _read_captions(path: Path) -> Iterable[_Caption]:
     """Read the captions."""
     ids: set[str] = set()
     for number, (line, row) in enumerate(read_csv(path) if path.suffix == ".csv" else read_jsonl(path), start=1):
         where = f"{path}:{line}"
-        video, text = (_text(row, column, where) for column in ("video", "caption"))
+        video, text = (_read_text(row, column, where) for column in ("video", "caption"))
         try:
             check_reference(f"{video}.png")
         except DataError as error:
             raise DataError(f"{where}: column 'video': {error}") from error
-        start = _seconds(row, "time" if "time" in row else "start", where)
-        end = start if "time" in row else _seconds(row, "end", where)
+        start = _read_seconds(row, "time" if "time" in row else "start", where)
+        end = start if "time" in row else _read_seconds(row, "end", where)
         if end < start:
             raise DataError(f"{where}: column 'end': {end} lies before the start, {start}")
         name = str(row.get("id", number))
         if name in ids:
-            raise DataError(f"{where}: id {name!r} appears twice; give every caption its own")
+            raise DataError(f"{where}: id {name!r} appears twice; give every caption a different one")
         ids.add(name)
         yield _Caption(name, video, str(row.get("group", "")), text, start, end)
     if not ids:
         raise DataError(f"{path} lists no captions")
 
 
-def _text(row: Mapping[str, Any], column: str, where: str) -> str:
+def _read_text(row: Mapping[str, Any], column: str, where: str) -> str:
     value = row.get(column)
     if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{where}: column {column!r} is missing or empty{_hint(row, column)}")
+        raise DataError(f"{where}: column {column!r} is missing or empty{_hint_column(row, column)}")
     return value
 
 
-def _seconds(row: Mapping[str, Any], column: str, where: str) -> float:
+def _read_seconds(row: Mapping[str, Any], column: str, where: str) -> float:
     if column not in row:
-        raise DataError(f"{where}: column {column!r} is missing; give 'time', or 'start' and 'end'{_hint(row, column)}")
+        raise DataError(
+            f"{where}: column {column!r} is missing; give 'time', or 'start' and 'end'{_hint_column(row, column)}"
+        )
     value = row[column]
     try:
         seconds = float("nan") if isinstance(value, bool) else float(value)
@@ -185,6 +187,6 @@ def _seconds(row: Mapping[str, Any], column: str, where: str) -> float:
     return seconds
 
 
-def _hint(row: Mapping[str, Any], column: str) -> str:
+def _hint_column(row: Mapping[str, Any], column: str) -> str:
     near = next((name for name in row if nearest(name, [column])), None)
     return f"; is it {near!r}?" if near and near not in _COLUMNS else ""

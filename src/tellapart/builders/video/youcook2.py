@@ -33,7 +33,7 @@ class _Step(AnnotationRow):
 class YouCook2(VideoPairs):
     """Pair the steps of each cooking video: the middle frames of two segments with their captions.
 
-    Frames with a face are rejected: they show the cook, not what the caption says. The main text speaks of object
+    Frames with a face are rejected: they show the cook, not the caption's content. The main text speaks of object
     detectors, the appendix of a face detector (`face_recognition`); here it is OpenCV's, see `faces`.
 
     Raises:
@@ -87,14 +87,16 @@ class YouCook2(VideoPairs):
                 raise DataError(f"{where}: expected an object with 'subset' and a list 'annotations'")
             if entry.get("subset") not in self._options.subsets:
                 continue
-            steps = _steps(entry["annotations"], where)
+            steps = _read_steps(entry["annotations"], where)
             for first, second in combinations(sorted(steps, key=lambda step: (step.segment[0], step.id)), 2):
                 recipe = str(entry.get("recipe_type", ""))
-                pairs[f"{video}-{first.id}-{second.id}"] = _pair(video, (first, second), str(entry["subset"]), recipe)
+                pairs[f"{video}-{first.id}-{second.id}"] = _make_pair(
+                    video, (first, second), str(entry["subset"]), recipe
+                )
         return pairs
 
 
-def _steps(rows: Sequence[Any], where: str) -> list[_Step]:
+def _read_steps(rows: Sequence[Any], where: str) -> list[_Step]:
     steps = [check_row(_Step, row, f"{where}: row {number}") for number, row in enumerate(rows)]
     for number, step in enumerate(steps):
         start, end = step.segment
@@ -105,7 +107,7 @@ def _steps(rows: Sequence[Any], where: str) -> list[_Step]:
     return steps
 
 
-def _pair(video: str, steps: tuple[_Step, _Step], subset: str, recipe: str) -> FramePair:
+def _make_pair(video: str, steps: tuple[_Step, _Step], subset: str, recipe: str) -> FramePair:
     first, second = (Still(step.sentence, sum(step.segment) / 2) for step in steps)
     same = first.caption.strip().lower() == second.caption.strip().lower()
     fault = ("captions", "both are the same") if same else None
