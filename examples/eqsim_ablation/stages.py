@@ -80,7 +80,8 @@ class Stage:
     def perform(self, plan: Plan) -> None:
         """Do it, or go on with it, and write its piece."""
         import_torch().set_num_threads(1)
-        plan.write(self.name, facts() | self.work())  # a set that is rendered again keeps its facts
+        piece = self.work()
+        plan.write(self.name, piece | facts() | piece)  # a set that is rendered again keeps its facts
 
 
 def facts() -> dict[str, Any]:
