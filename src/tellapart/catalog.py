@@ -1,9 +1,9 @@
 """Names of benchmarks, models, model prefixes, losses and builders, each with the `"module:attribute"` that it imports.
 
-Adding one is one file and one line here. Another package adds its own through the entry points `tellapart.benchmarks`,
-`tellapart.models`, `tellapart.prefixes`, `tellapart.losses`, `tellapart.builders`, `tellapart.filters` and
-`tellapart.selections`, and the user by naming a plugin or a file of their own; neither can replace one of these.
-`tellapart_render`, which comes with tellapart, has entry points of this kind, too: they are in pyproject.toml.
+Adding one is one file and one line here. Another package adds its entries through the entry points
+`tellapart.benchmarks`, `tellapart.models`, `tellapart.prefixes`, `tellapart.losses`, `tellapart.builders`,
+`tellapart.filters` and `tellapart.selections`, and the user by naming a plugin or a file; neither can replace one of
+these. `tellapart_render`, which comes with tellapart, has entry points of this kind, too: they are in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
 #: The model that a run without a model measures.
 DEFAULT_MODEL = "demo-encoder"
 
-#: Models that bound what a number can mean; a run without a model measures them beside the default.
+#: Models that bound what a number can mean; a run without a model measures them and the default.
 REFERENCES = ("random", "constant", "blind", "bag-of-words", "oracle")
 
 MODELS: Mapping[str, str] = MappingProxyType(
@@ -165,7 +165,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: Models that are named by what they are made of: a prefix, and what follows it.
+#: Models that are named by their parts: a prefix, and a name or a path after it.
 PREFIXES: Mapping[str, str] = MappingProxyType(
     {
         "onnx:": "tellapart.models.onnx.dual_encoder:ONNX",
@@ -214,7 +214,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: What a benchmark may ask of a model; minimal pairs come first.
+#: The tasks of a benchmark; minimal pairs come first.
 TASKS: Mapping[str, str] = MappingProxyType(
     {
         "pairs": "tellapart.tasks.pairs:PAIRS",
@@ -237,7 +237,7 @@ TASKS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: What `tellapart build` makes pair sets with.
+#: The builders of `tellapart build`.
 BUILDERS: Mapping[str, str] = MappingProxyType(
     {
         "negatives": "tellapart.builders.negatives.negatives:Negatives",
@@ -250,7 +250,7 @@ BUILDERS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: What a recipe's `[[filters]]` can name: each looks at one item.
+#: The filters of a recipe's `[[filters]]`: each looks at one item.
 FILTERS: Mapping[str, str] = MappingProxyType(
     {
         "words": "tellapart.builders.item_filters:Words",
@@ -259,7 +259,7 @@ FILTERS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: What a recipe's `[[selections]]` can name: each looks at the whole set.
+#: The selections of a recipe's `[[selections]]`: each looks at the full set.
 SELECTIONS: Mapping[str, str] = MappingProxyType(
     {
         "distinct": "tellapart.builders.selections:Distinct",
@@ -283,8 +283,8 @@ _BUILT_IN = {
 }
 
 
-#: What the user has added in this process, by kind: a plugin, a file of their own, an object. A recipe, a configuration
-#: or a run folder can name what is here, and cannot put anything here.
+#: The entries that the user has added in this process, by kind: a plugin, a file, an object. A recipe, a configuration
+#: or a run folder can name an entry, and cannot add one.
 _ADDED: dict[str, dict[str, Any]] = {kind: {} for kind in _BUILT_IN}
 
 
@@ -292,7 +292,7 @@ def add(kind: str, name: str, thing: Any) -> None:
     """Add an object under a name for the rest of this process, in place of one that was added under it before.
 
     Raises:
-        UnknownNameError: no such kind, or the name is one of the catalogue's own.
+        UnknownNameError: no such kind, or the name is built in.
 
     >>> add("model", "mine", lambda options: "a model")
     >>> load("model", "mine")(None)
@@ -303,7 +303,7 @@ def add(kind: str, name: str, thing: Any) -> None:
             f"no kind {kind!r} to add {name!r} to{nearest(kind, _BUILT_IN) or ';'} use one of {', '.join(_BUILT_IN)}"
         )
     if name in _shipped(kind):
-        raise UnknownNameError(f"{kind} {name!r} is one of the catalogue's own; give yours another name")
+        raise UnknownNameError(f"{kind} {name!r} is built in; choose another name")
     _ADDED[kind][name] = thing
 
 
@@ -332,7 +332,7 @@ def names(kind: str) -> list[str]:
 
 
 def has(kind: str, name: str) -> bool:
-    """Say whether the catalogue has a name of a kind; for a built-in one the installed packages are not searched.
+    """Return whether the catalogue has a name of a kind; for a built-in one the installed packages are not searched.
 
     >>> has("benchmark", "demo"), has("benchmark", "dmeo")
     (True, False)
@@ -359,7 +359,7 @@ def load(kind: str, name: str) -> Any:
 
     Raises:
         UnknownNameError: no such name (the message names the nearest one), or two packages give it.
-        Exception: whatever another package raises when it is imported, with a note that says which package that is.
+        Exception: any error of another package when it is imported, with a note that names the package.
 
     >>> load("prefix", "onnx:").forms
     {'onnx:PATH': 'a folder with config.json, image.onnx, text.onnx and tokenizer.json'}

@@ -1,7 +1,7 @@
 """The exception tree, one-line forms of libraries' errors, and the import of optional dependencies.
 
-Every error that tellapart raises on purpose is a `TellapartError`; its message restates the call, the problem and what
-to do next. The command line prints the message alone and exits with 2.
+Every error that tellapart raises on purpose is a `TellapartError`; its message restates the call, the problem and the
+remedy. The command line prints the message alone and exits with 2.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d+)|: .*)?", re.DOTALL)
 _OPERATORS = ("nms", "qnms")
 _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
-#: How often a thread of OpenMP looks again before it sleeps; its own number is 300,000. A run of a ViT-S/32 on two
+#: How often a thread of OpenMP looks again before it sleeps; its number is 300,000. A run of a ViT-S/32 on two
 #: cores, one of them busy: 25 processor seconds with it, 37 without; on two idle cores 23 with both. With no wait awake
 #: at all a training of small matrices takes 1.7 times as long.
 _SPINS = "10000"
@@ -93,9 +93,9 @@ class TellapartWarning(UserWarning):
 
 
 class DataError(TellapartError):
-    """A pair set, an annotation file or an image is not what its format says.
+    """A pair set, an annotation file or an image is malformed.
 
-    The message names the file and, where there is one, the line, the field or the item id.
+    The message names the file and, if there is one, the line, the field or the item id.
     """
 
 
@@ -108,7 +108,7 @@ class MetricError(TellapartError):
 
 
 class ModelError(TellapartError):
-    """A model's files are missing, inconsistent, or its output is not what its protocol says."""
+    """A model's files are missing, inconsistent, or its output does not follow its protocol."""
 
 
 class StoreError(TellapartError):
@@ -160,7 +160,7 @@ def shorten(text: str, limit: int = 80) -> str:
 
 
 def quote(value: Any, limit: int = 60) -> str:
-    """Return the beginning of a value's `repr`, without building the whole: lists that share lists may have no end.
+    """Return the beginning of a value's `repr`, without building all of it: lists that share lists may have no end.
 
     >>> quote({"label": ["a", 7]}), quote("a" * 300_000, 12), quote([[1] * 10**6] * 10**6, 12)
     ("{'label': ['a', 7]}", "'aaaaaaaaaaa", '[[1, 1, 1, 1')
@@ -198,7 +198,7 @@ def _pieces(value: Any, limit: int) -> Iterator[str]:
 
 
 def _without_middle(message: str) -> str:
-    """Cut a message down; its end, which says what to do, stays."""
+    """Cut a message down; its end, which names the remedy, stays."""
     if len(message) <= _LONGEST:
         return message
     head, mark = _LONGEST // 2, " [...] "
@@ -230,13 +230,13 @@ def require(module: str, *, extra: str) -> ModuleType:
 
 
 def import_torch() -> ModuleType:
-    """Import torch, and make the torchvision beside it importable; call it before transformers or open_clip.
+    """Import torch, and make the torchvision installed with it importable; call it before transformers or open_clip.
 
-    torchvision registers operators of its C++ library at import. Beside a torch of another kind (a CUDA build of
+    torchvision registers operators of its C++ library at import. With a torch of another kind (a CUDA build of
     the one, a CPU build of the other) that library does not load, `import torchvision` fails, and transformers and
     open_clip with it, though neither needs those operators. Declaring their two schemas is enough.
 
-    Where torch computes with GNU's OpenMP, as its wheels for Linux do, its threads wait for each other awake for some
+    If torch computes with GNU's OpenMP, as its wheels for Linux do, its threads wait for each other awake for some
     30 microseconds instead of a millisecond, unless `GOMP_SPINCOUNT` or `OMP_WAIT_POLICY` is set: on a machine with
     other work, and beside threads that decode, a core is not burnt in waiting.
 

@@ -133,12 +133,12 @@ def test_many_mutated_pickles_are_one_line_each(files: tuple[Path, Path]) -> Non
     ("data", "what"),
     [
         (doubling(60), "parts"),
-        (pickle.dumps([Hostile()]), "no plain data"),
+        (pickle.dumps([Hostile()]), "not plain data"),
         (b"\x80\x02]q\x00h\x00a.", "holds itself"),
         (b"\x80\x02" + b"]" * 3_000 + b"a" * 2_999 + b".", "levels"),
-        (b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f.", "no complete pickle"),  # a text of 2**63 bytes
+        (b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f.", "not a complete pickle"),  # a text of 2**63 bytes
         (b"\x80\x02]r\xff\xff\xff\xff.", "place 4294967295"),
-        (b"I" + b"9" * 100_000 + b"\n.", "no complete pickle"),
+        (b"I" + b"9" * 100_000 + b"\n.", "not a complete pickle"),
     ],
 )
 def test_crafted_pickles_are_refused_at_once(files: tuple[Path, Path], data: bytes, what: str) -> None:

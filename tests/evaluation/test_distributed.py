@@ -20,11 +20,11 @@ from facts import check_facts, raises
 from tellapart.errors import DataError, RunError, StoreError
 from tellapart.evaluation.distributed import (
     Rank,
-    _compute,
-    _folder,
+    _compute_part,
     _Group,
-    _lock,
+    _lock_shards,
     _OtherRank,
+    _shard_folder,
     merge_shards,
     run_in_ranks,
 )
@@ -91,7 +91,7 @@ def test_the_parts_of_all_ranks_are_all_there_is_to_compute(
         sizes = []
         for number in range(ranks):
             with Shard(tmp_path / "shards" / f"{number}.sqlite", store) as shard:
-                _compute(settings, Rank(number, ranks, number, 0), shard, None)
+                _compute_part(settings, Rank(number, ranks, number, 0), shard, None)
                 sizes.append(shard.counts())
         assert store.counts().vectors == store.counts().pairs == 0, "ranks write their own shard alone"
         assert all(size.pairs for size in sizes)
@@ -110,7 +110,7 @@ def test_a_task_that_scores_pairs_is_shared_too(made_set: Make, installed: Path,
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         for number in range(9):  # more ranks than records
             with Shard(tmp_path / "shards" / f"{number}.sqlite", store) as shard:
-                _compute(settings, Rank(number, 9, number, 0), shard, None)
+                _compute_part(settings, Rank(number, 9, number, 0), shard, None)
         merge_shards(tmp_path / "shards", store)
         before = store.counts()
         run(settings, tmp_path / "ranks", store=store)
@@ -129,7 +129,7 @@ def test_an_image_that_cannot_be_read_is_named_as_one_process_names_it(
     for number in range(2):
         try:
             with EmbeddingStore(None) as held, Shard(None, held) as shard:
-                _compute(settings, Rank(number, 2, number, 0), shard, None)
+                _compute_part(settings, Rank(number, 2, number, 0), shard, None)
         except DataError as error:
             said.append(str(error))
     with raises(DataError, "7_1.png") as alone:
@@ -169,17 +169,17 @@ def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed:
     settings = Settings(models=("random",), limit="4")
     path = tmp_path / "store.sqlite"
     with EmbeddingStore(path) as store:
-        with Shard(_folder(path) / "rank-1-of-2.sqlite", store) as shard:
+        with Shard(_shard_folder(path) / "rank-1-of-2.sqlite", store) as shard:
             shard.put_vectors("model-a", {"00" * 32: np.ones(2, np.float32)})
-        (_folder(path) / "from-1-rank-1-of-2.part").write_bytes(b"half of a shard")
-        with _lock(_folder(path)):
+        (_shard_folder(path) / "from-1-rank-1-of-2.part").write_bytes(b"half of a shard")
+        with _lock_shards(_shard_folder(path)):
             with raises(RunError, "run", "ranks"):
-                _lock(_folder(path))
+                _lock_shards(_shard_folder(path))
             run_in_ranks(settings, tmp_path / "a", store=store)
             assert store.counts().vectors == 0
         run_in_ranks(settings, tmp_path / "b", store=store)
         assert store.counts().vectors == 1
-        assert [left.name for left in _folder(path).iterdir()] == ["lock"]
+        assert [left.name for left in _shard_folder(path).iterdir()] == ["lock"]
 
 
 def test_a_rank_is_what_torchrun_says_and_the_only_process_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,11 +70,11 @@ def check_row(row: type[R], content: object, where: str) -> R:
 
     Args:
         row: the fields that are expected.
-        content: what the file holds there.
+        content: the parsed row.
         where: file and row, for the message.
 
     Raises:
-        DataError: it is no object, or a field is missing, unknown or of the wrong type.
+        DataError: it is not an object, or a field is missing, unknown or of the wrong type.
 
     >>> class Caption(AnnotationRow):
     ...     image: str

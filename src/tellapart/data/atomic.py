@@ -1,6 +1,7 @@
-"""Write files and folders atomically: under another name beside their place, which they take when they are complete.
+"""Write files and folders atomically: under another name in the same folder, until they are complete.
 
-Complete is what is on the disk: a system may write a new name before the content, and after a power cut the file has
+A file is complete when it is on the disk: a system may write a new name before the content, and after a power cut the
+    file has
 its name and is empty. So the content is synced before it gets the name, and then the folder that holds the name.
 """
 
@@ -57,7 +58,7 @@ def atomic_file(path: Path, *, synced: bool = True) -> Iterator[Path]:
 
     Args:
         path: of the file.
-        synced: whether it is on the disk when it has its name; not for thousands of files that are made anew at need.
+        synced: whether it is on the disk when it has its name; not for thousands of files that are made again at need.
 
     Raises:
         OSError: the folder is missing, or the file cannot take the name.

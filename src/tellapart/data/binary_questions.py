@@ -1,4 +1,4 @@
-"""Questions with two possible answers, yes or no, or A or B, and what they are asked together with."""
+"""Questions with two possible answers, yes or no, or A or B, and the groups in which they are asked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BinaryQuestion:
         answer: `yes` or `no`, `a` or `b`, `first` or `second`.
         question_id: questions of one group with one id are one question in different words; by the words, if empty.
         group: records of one group are a minimal pair or a quadruple, which is right if all of them are.
-        cluster: what is resampled together: the group, or the first image, if it is empty.
+        cluster: the unit of resampling; if it is empty, the group, or the first image.
 
     >>> BinaryQuestion("0", ("a.png",), "Is the cup red? Please answer Yes or No.", "yes").cluster
     'a.png'
@@ -67,7 +67,7 @@ class BinaryQuestionSet:
     """Questions with two possible answers.
 
     Attributes:
-        reader: how its authors read an answer, where they do it otherwise (`tellapart.metrics.yes_no.READERS`).
+        reader: how its authors read an answer, if they do it otherwise (`tellapart.metrics.yes_no.READERS`).
 
     Raises:
         DataError: no question, an id that repeats, or an answer that is none of the six.
@@ -89,9 +89,9 @@ class BinaryQuestionSet:
     def groups_by(self, what: str) -> tuple[tuple[int, ...], ...]:
         """Return the rows of each group, or of the same `images` or the same `question` of a group.
 
-        A question is known by its id, where it has one, else by its words.
-        Questions of one image and questions of two are looked at apart. Where each of them stands alone there are no
-        such groups: a pair that asks one question of each image has no two questions of one image. Where some have
+        A question is known by its id, if it has one, else by its words.
+        Questions of one image and questions of two are looked at apart. If each of them stands alone, such groups do
+            not exist: a pair that asks one question of each image has no two questions of one image. Where some have
         several rows, those of one row count, too, as HallusionBench counts them.
         """
         rows: dict[tuple[str, object, int], list[int]] = {}

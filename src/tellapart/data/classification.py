@@ -25,7 +25,7 @@ class ClassifiedImage:
 
 
 def check_templates(templates: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """Return the templates, each of which must hold `{}` once, where the class's name goes.
+    """Return the templates, each of which must hold `{}` once, the place of the class's name.
 
     Raises:
         DataError: there is none, one does not hold `{}` once, or one is repeated.
@@ -48,7 +48,7 @@ class ClassificationSet:
     """Images of known classes.
 
     Attributes:
-        name: what results are filed under.
+        name: the name of the set in results.
         classes: their names, as captions use them.
         templates: sentences with `{}` for the name; several are averaged.
         pictures: the images to classify; not every class needs one.
@@ -75,7 +75,7 @@ class ClassificationSet:
         if len(set(self.classes)) < len(self.classes):
             twice = next(name for index, name in enumerate(self.classes) if name in self.classes[:index])
             raise DataError(
-                f"{self.name}: two classes are called {twice!r}, so no model can tell them apart; name them in "
+                f"{self.name}: two classes are called {twice!r}, so no model can distinguish them; name them in "
                 "classes.txt"
             )
         check_templates(self.templates, self.name)

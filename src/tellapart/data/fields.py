@@ -31,7 +31,8 @@ _CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
     }
 )
 
-#: What follows a field that is Python's writing of a list of texts, as pandas saves a column of lists in a CSV file.
+#: The suffix of a field that holds Python's writing of a list of texts, as pandas saves a column of lists in a CSV
+#: file.
 LIST = "list"
 _LISTED = re.compile(r"\{(?P<path>[^{}|:]+)\|list\}")
 #: The escapes that Python itself writes.
@@ -48,8 +49,8 @@ def check_template(template: str, *, lists: bool = False) -> str:
         lists: whether it may be a list, `{field|list}`, which stands for several.
 
     Raises:
-        ValueError: it is empty; a brace that belongs to no field; a change that does not exist; a list where one text
-            is wanted, or among other text.
+        ValueError: it is empty; a brace that belongs to no field; a change that does not exist; a list in place of one
+            text, or among other text.
 
     >>> check_template("{image|name}")
     '{image|name}'
@@ -60,7 +61,7 @@ def check_template(template: str, *, lists: bool = False) -> str:
         if field["change"] == LIST and not lists:
             raise ValueError(f"{field[0]}: this is one text; only images, texts, captions and options may be a list")
         if field["change"] == LIST and not _LISTED.fullmatch(template):
-            raise ValueError(f"{field[0]}: a list stands alone, as a template of its own")
+            raise ValueError(f"{field[0]}: a list stands alone, as a separate template")
         if field["change"] and field["change"] not in (*_CHANGES, LIST):
             raise ValueError(f"{field[0]}: after | comes one of {', '.join((*_CHANGES, LIST))}")
     if set(_FIELD.sub("", template)) & {"{", "}"}:
@@ -87,16 +88,17 @@ def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> 
 
     `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
     last part of a path (also `folder`, the first, `stem`, the last without its suffix, `lower`, and of a text with
-    underscores `series`, what is before the last one, and `end`, what follows it).
+    underscores `series`, the part before the last one, and `end`, the part after it).
 
     Args:
         template: with `{fields}`.
         row: an object or a list.
         where: file and row, for the message.
-        kinds: what earlier rows held; filled in.
+        kinds: the types in earlier rows; filled in.
 
     Raises:
-        DataError: the row lacks a field, or holds something else there than text, a whole number, or earlier rows.
+        DataError: the row lacks a field, or its value is neither text nor an integer, or of another type than in
+            earlier rows.
 
     >>> fill("a photo of {objects.0}", {"objects": ["a cup", "a cat"]}, "a.json: row 0")
     'a photo of a cup'
@@ -107,9 +109,9 @@ def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> 
 
 
 def fill_all(templates: str | list[str], row: object, where: str, kinds: Kinds | None = None) -> tuple[str, ...]:
-    """Return one text for each template; a template that is a field alone may stand for a whole list.
+    """Return one text for each template; a template that is a field alone may stand for a list.
 
-    Alone, `{keys}` is a list where the row has one; `{negatives|list}`, alone or among others, is a list that a table
+    Alone, `{keys}` is a list if the row has one; `{negatives|list}`, alone or among others, is a list that a table
     holds as a text, in Python's writing. It is read, never run.
 
     Raises:

@@ -38,10 +38,10 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     Images are in `file_names` (a list), in `image_0`, `image_1`, ... (or `image_0_file_name`), or in `file_name`; texts
     in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`, `negative_caption`, `foil`. Numbers begin at
     0 or 1. `id`, `cluster` and `tags` keep their meaning; every other column becomes provenance. An image without a
-    suffix is searched under `images/` and beside the file, as COCO-Counterfactuals names them.
+    suffix is searched under `images/` and in the file's folder, as COCO-Counterfactuals names them.
 
     Args:
-        find: takes an image's reference, and raises `DataError` where there is no such file.
+        find: takes an image's reference, and raises `DataError` if the file is missing.
         row: the values of one row by column.
 
     Returns:
@@ -54,9 +54,9 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     >>> fields_of(print, row)[0]
     {'images': ['a.png'], 'texts': ['two clocks', 'three clocks'], 'provenance': {'split': 'val'}}
     """
-    images, texts = _cells(row, "image"), _cells(row, "text")
+    images, texts = _read_cells(row, "image"), _read_cells(row, "text")
     fields: dict[str, Any] = {key: row[key] for key in ("id", "cluster", "tags") if key in row}
-    if type(fields.get("id")) is int:  # many a set numbers its items; True is no number
+    if type(fields.get("id")) is int:  # many a set numbers its items; True is not a number
         fields["id"] = str(fields["id"])
     used = {*fields, *(source.partition("[")[0] for source, _ in (*images, *texts))}
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]
@@ -66,7 +66,7 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     return fields, sources | {f"texts[{k}]": source for k, (source, _) in enumerate(texts)}
 
 
-def _cells(row: Mapping[str, Any], noun: str) -> list[tuple[str, Any]]:
+def _read_cells(row: Mapping[str, Any], noun: str) -> list[tuple[str, Any]]:
     """Return the values of a row's columns of images or of texts, in order, each with its source."""
     listed = _LISTED[noun]
     if listed not in row:
@@ -119,16 +119,16 @@ _FIELDS = tuple(Item.model_fields)
 def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[str], Path] | None = None) -> PairSet:
     """Read a pair set's folder; every image must be there, none is decoded yet.
 
-    `pairs.jsonl` is tellapart's own format: one object a line with the fields of `Item`, images relative to the folder.
+    `pairs.jsonl` is tellapart's format: one object a line with the fields of `Item`, images relative to the folder.
     Else `metadata.jsonl` or `metadata.csv` is read, a Hugging Face `imagefolder`; see `imagefolder.fields_of`.
 
     Args:
         folder: the folder.
-        name: what results are filed under; the folder's own name otherwise.
-        find: takes an image's reference to its file, where that may lie elsewhere.
+        name: the name of the set in results; the folder's name otherwise.
+        find: takes an image's reference to its file, if that may lie elsewhere.
 
     Raises:
-        DataError: the folder or a file is missing, or a line is not what the format says; the message names the
+        DataError: the folder or a file is missing, or a line is malformed; the message names the
             file, the line and the field.
 
     >>> pairs = read_pair_set(Path("examples/eqsim_ablation/smoke_scenes"))
@@ -162,7 +162,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     card = read_object(path) if path.exists() else {}
     frames = card.get("frames", DEFAULT_FRAMES)
     if not isinstance(frames, int) or isinstance(frames, bool) or frames < 1:
-        raise DataError(f"{path}: field 'frames': {quote(frames)} is no number of frames of a video; write 1 or more")
+        raise DataError(f"{path}: field 'frames': {quote(frames)} is not a number of frames; write 1 or more")
     return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames)
 
 
@@ -214,7 +214,7 @@ def write_pair_set(
 
 
 def _item_row(item: Item) -> dict[str, Any]:
-    """Return an item's fields as they are written: `true` where it says more than the item's shape."""
+    """Return an item's fields as they are written: `true` if it adds to the item's shape."""
     return item.model_dump(exclude=None if item.true else {"true"})
 
 

@@ -48,10 +48,10 @@ _TURNS = {
 
 
 def orientation(exif: bytes) -> int:
-    """Return the orientation, 1 to 8, that an EXIF block gives; 1, upright, where it gives none.
+    """Return the orientation, 1 to 8, that an EXIF block gives; 1, upright, if it gives none.
 
     A damaged block counts as none: many a photograph of the benchmarks carries one around an intact picture. Pillow's
-    own reader warns of such blocks, and a warning can only be silenced for the whole process with all its threads.
+        reader warns of such blocks, and a warning can only be silenced for the process with all its threads.
 
     Args:
         exif: a TIFF header and its first directory, with or without `Exif\\0\\0` before it.
@@ -105,12 +105,12 @@ _ANIMATED = "is animated; an item's image is one picture: save the frame that is
 
 
 def leaves(reference: str) -> bool:
-    """Say whether a reference leaves the folder that it is relative to: by an absolute path, a drive or `..`.
+    """Return whether a reference leaves the folder that it is relative to: by an absolute path, a drive or `..`.
 
     >>> leaves("../cat.png"), leaves("/photos/cat.png"), leaves("images/../cat.png")
     (True, True, False)
     """
-    first = posixpath.normpath(reference).partition("/")[0]  # empty where the path is absolute
+    first = posixpath.normpath(reference).partition("/")[0]  # empty if the path is absolute
     return first in {"", ".."} or bool(PureWindowsPath(reference).drive)
 
 
@@ -183,7 +183,7 @@ def decode(data: bytes, where: str) -> NDArray[np.uint8]:
 
     A PNG, JPEG or WebP is turned upright by its EXIF orientation; transparency is laid on white; grey, palette and
     CMYK pictures are converted as Pillow does; of 16 bits the upper 8 are kept; colour profiles are not applied. An
-    animated picture is refused, for no rule says which of its frames is meant. A `.npy` file is an EqBen frame: uint8
+    animated picture is refused, for no rule selects one of its frames. A `.npy` file is an EqBen frame: uint8
     `(height, width, 3)` in BGR order (its loader reads `np.load(path)[:, :, [2, 1, 0]]`); pickled arrays are refused.
 
     Raises:
@@ -216,10 +216,10 @@ def _decode_picture(data: bytes, where: str) -> NDArray[np.uint8]:
             f"{where}: is not decoded, because PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set: it would fill the missing "
             "part of a truncated image with grey; set it to False"
         )
-    # A PNG says that it is animated before its first pixels; Pillow warns of some that say so wrongly.
+    # A PNG is marked as animated before its first pixels; Pillow warns of some that are marked so wrongly.
     if data.startswith(b"\x89PNG") and b"acTL" in data.partition(b"IDAT")[0]:
         raise DataError(f"{where}: {_ANIMATED}")
-    # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is no image.
+    # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is not an image.
     try:
         picture = _open_picture(data)
         _check_size(picture.width, picture.height, where)
@@ -252,7 +252,7 @@ def _known_formats() -> dict[bytes, type[ImageFile.ImageFile]]:
 
 
 def _open_picture(data: bytes) -> ImageFile.ImageFile:
-    """Open the three formats of a pair set by their own classes.
+    """Open the three formats of a pair set by their classes.
 
     `Image.open` would depend on limits that other code sets, warn of sizes below ours, and reach plug-ins that run
     other programs (EPS).
@@ -267,7 +267,7 @@ def _rgb_pixels(picture: Image.Image) -> NDArray[np.uint8]:
     from PIL import Image
 
     transparent = picture.info.get("transparency")
-    if picture.mode.startswith("I"):  # Pillow's own conversion would clip the 16 bits at 255
+    if picture.mode.startswith("I"):  # Pillow's conversion would clip the 16 bits at 255
         grey = np.array(picture).astype(np.uint16)
         if transparent is not None:
             grey[grey == transparent] = 0xFFFF
@@ -284,7 +284,7 @@ def _decode_npy(data: bytes, where: str) -> NDArray[np.uint8]:
         version = np.lib.format.read_magic(stream)
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = header(stream)
-    except Exception as error:  # as for pictures: numpy parses the header as Python, and raises what that raises
+    except Exception as error:  # as for pictures: numpy parses the header as Python, with that parser's errors
         raise DataError(f"{where}: cannot be read as a numpy array ({error}); is it complete?") from error
     if dtype != np.uint8 or len(shape) != 3 or shape[2] != 3:
         raise DataError(f"{where}: expected a uint8 BGR array (height, width, 3); got {dtype} {shape}")

@@ -29,8 +29,8 @@ class Item(BaseModel):
     """One item of a pair set: 1..n images by 1..m texts.
 
     Which pairs are true is a matter of shape: with as many images as texts, image `k` belongs to text `k` (2x2);
-    with one image, text 0 is the true one (1xm); with one text, image 0 is the true one (nx1). Beside a single image
-    or text, `true` names another place, and several texts of one image may be true.
+    with one image, text 0 is the true one (1xm); with one text, image 0 is the true one (nx1). With a single image or
+    text, `true` may name another place, and several texts of one image may be true.
 
     Attributes:
         id: unique in its set.
@@ -38,7 +38,7 @@ class Item(BaseModel):
         texts: captions, compared exactly as written; none is empty.
         true: which texts of one image, or which image of one text, are true; the first if it is empty.
         tags: subset, type, subtype, instrument: scores are reported by each tag's values.
-        cluster: names what is resampled together (the source image, video or scene); the item's id if independent.
+        cluster: the unit of resampling (the source image, video or scene); the item's id if independent.
         provenance: where it came from; never read by a metric.
 
     Raises:
@@ -62,7 +62,7 @@ class Item(BaseModel):
     provenance: dict[_Text, JsonValue] = Field(default_factory=dict)
 
     def model_post_init(self, _context: object, /) -> None:
-        """Give an item without a cluster its own."""
+        """Set the cluster of an item without one to its id."""
         if not self.cluster:
             object.__setattr__(self, "cluster", self.id)
 
@@ -82,11 +82,11 @@ class Item(BaseModel):
 
     @property
     def truths(self) -> tuple[int, ...]:
-        """Places of the true texts of one image, or of the true image of one text; `(0,)` where `true` is empty."""
+        """Places of the true texts of one image, or of the true image of one text; `(0,)` if `true` is empty."""
         return self.true or (0,)
 
     def truth_first(self) -> Item:
-        """Return the item with what is true in the first places, and everything else in its order.
+        """Return the item with its true texts or image in the first places, and everything else in its order.
 
         >>> item = Item(id="b", images=("0.png",), texts=("no clock", "two clocks"), true=(1,))
         >>> item.truth_first().texts, item.truth_first().true

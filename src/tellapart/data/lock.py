@@ -32,7 +32,7 @@ def take_lock(path: Path) -> IO[bytes] | None:
         with suppress(FileNotFoundError):
             # Else its holder deleted it between the opening and the locking: this lock would be of no file.
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                with suppress(OSError):  # a full disk: the lock holds, and only does not say whose it is
+                with suppress(OSError):  # a full disk: the lock holds, without the process id
                     file.truncate(0)
                     os.write(file.fileno(), str(os.getpid()).encode())
                 return file
@@ -53,7 +53,7 @@ def drop_lock(path: Path, lock: IO[bytes]) -> None:
 
 
 def holder_of(path: Path) -> str:
-    """Return the id of the process that wrote itself into a lock file; `?` where that cannot be read.
+    """Return the id of the process that wrote itself into a lock file; `?` if that cannot be read.
 
     >>> path = getfixture("tmp_path") / "lock"
     >>> with take_lock(path):

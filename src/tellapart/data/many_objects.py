@@ -15,7 +15,7 @@ __all__ = ["collector_paused"]
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the collector in a block, or in a function that this decorates; what it finds on is on again afterwards.
+    """Pause the collector in a block, or in a function that this decorates; if it was on, it is on again afterwards.
 
     >>> with collector_paused():
     ...     paused = gc.isenabled()

@@ -1,4 +1,4 @@
-"""Safe reading of `.npz` and `.npy` files: no pickle, and no array larger than its header says or than is sensible."""
+"""Safe reading of `.npz` and `.npy` files: no pickle, and no array larger than its header states or is sensible."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def read_array(path: Path) -> NDArray[Any]:
     """Return the array of a `.npy` file.
 
     Raises:
-        ScoreError: the file cannot be read, is no plain array (a pickle, cut off), or holds more than 1 GiB.
+        ScoreError: the file cannot be read, is not a plain array (a pickle, cut off), or holds more than 1 GiB.
 
     >>> path = getfixture("tmp_path") / "scores.npy"
     >>> np.save(path, [0.9, 0.1])

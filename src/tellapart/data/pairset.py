@@ -32,7 +32,7 @@ def describe(shape: tuple[int, int]) -> str:
 class Outline:
     """The parts of a pair set that measuring needs: no caption, no image. One entry an item, in the same order.
 
-    `truths` are the places of what is true in each item; empty where it is in the first place of all.
+    `truths` are the places of the true texts or images in each item; empty if they are the first of all.
 
     >>> Outline(("a", "b"), (2, 2), ("scene-1", "scene-1"), ({}, {})).shape
     (2, 2)
@@ -46,7 +46,7 @@ class Outline:
 
     @property
     def true(self) -> int:
-        """How many entries of an item are true, where it has one image or one text."""
+        """How many entries of an item are true, if it has one image or one text."""
         return len(self.truths[0]) if self.truths else 1
 
     def select(self, keep: Sequence[int]) -> Outline:
@@ -65,15 +65,15 @@ class PairSet:
     """Items with the same number of images and of texts, and the folder of their images.
 
     Attributes:
-        name: what results are filed under.
+        name: the name of the set in results.
         items: in file order; ids are distinct.
         root: the folder that image references are relative to, or that holds the file of `read`.
         card: title, licence, citation, recipe...
         lines: item id -> "file:line", for messages.
-        read: returns an image file's bytes, where images are no files below `root` (an archive, a table).
+        read: returns an image file's bytes, if images are not files below `root` (an archive, a table).
         frames: of each video in an image's place.
-        rows: row of the annotation file of every pair, int `(item, image, text)`, where that file lists pairs in an
-            order of its own; None where it lists items.
+        rows: row of the annotation file of every pair, int `(item, image, text)`, if that file lists pairs in another
+            order; None if it lists items.
 
     Raises:
         DataError: no items, ids that repeat, or an item whose shape differs from the first one's.
@@ -128,12 +128,12 @@ class PairSet:
 
     @property
     def true(self) -> int:
-        """How many texts of an item are true, where it has one image; 1 otherwise."""
+        """How many texts of an item are true, if it has one image; 1 otherwise."""
         return len(self.items[0].truths)
 
     @property
     def outline(self) -> Outline:
-        """Ids, clusters, tags and places of what is true, which measuring needs."""
+        """Ids, clusters, tags and true places, which measuring needs."""
         return Outline(
             tuple(item.id for item in self.items),
             self.shape,
@@ -147,7 +147,8 @@ class PairSet:
         return replace(self, items=tuple(self.items[k] for k in keep), rows=None)
 
     def one_truth(self) -> PairSet:
-        """Return the set with what is true in the first place of each item, and with its first true text alone.
+        """Return the set with the true text or image of each item in the first place, and without its further true
+        texts.
 
         >>> from tellapart.data.item import Item
         >>> item = Item(id="a", images=("0.png",), texts=("no clock", "two clocks", "a pair of clocks"), true=(1, 2))
@@ -220,7 +221,7 @@ class PairSet:
         """Return the SHA-256 over ids, texts and decoded pixels, whatever the order of the items.
 
         Args:
-            hash_of: the pixel hash of an image reference, where it is known already; decoded otherwise.
+            hash_of: the pixel hash of an image reference, if it is known already; decoded otherwise.
 
         >>> from tellapart.data.item import Item
         >>> one = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path("."))

@@ -14,9 +14,9 @@ def as_path(value: object, what: str, error: type[TellapartError] = DataError) -
     """Return a text or a path as a path, with `~` expanded.
 
     Args:
-        value: what was given.
+        value: the argument.
         what: the argument's name, for the message.
-        error: what is raised.
+        error: the type of the error.
 
     Raises:
         TellapartError: it is neither, or empty; of the kind `error`.
@@ -26,4 +26,4 @@ def as_path(value: object, what: str, error: type[TellapartError] = DataError) -
     """
     if isinstance(value, str | os.PathLike) and str(value):
         return Path(value).expanduser()
-    raise error(f"{what}={quote(value)} ({type(value).__name__}) is no path; give a text or a pathlib.Path")
+    raise error(f"{what}={quote(value)} ({type(value).__name__}) is not a path; give a text or a pathlib.Path")

@@ -26,7 +26,7 @@ _SIDE, _LOW, _THUMB = 32, 8, 8
 #: Hashes that are compared at once.
 _BLOCK = 1 << 20
 
-#: Where the 64 bits are cut: two hashes that differ in at most 4 bits agree in one of 5 parts.
+#: The places at which the 64 bits are cut: two hashes that differ in at most 4 bits agree in one of 5 parts.
 _CUTS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 

@@ -39,7 +39,7 @@ class _PlainUnpickler(pickle.Unpickler):
     """A second guard behind the list of instructions: two readers of one format may differ."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"{module}.{name} is no plain data")
+        raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
 
 
 def read_plain_pickle(path: Path) -> Any:
@@ -49,7 +49,7 @@ def read_plain_pickle(path: Path) -> Any:
     the way in for foreign code, is refused at that name.
 
     Raises:
-        DataError: the file cannot be read, is no pickle, or holds something else than plain data.
+        DataError: the file cannot be read, is not a pickle, or holds something else than plain data.
 
     >>> path = getfixture("tmp_path") / "refs.p"
     >>> path.write_bytes(pickle.dumps([{"ref_id": 1}])) and read_plain_pickle(path)
@@ -59,10 +59,10 @@ def read_plain_pickle(path: Path) -> Any:
 
 
 def parse_plain_pickle(data: bytes, source: str) -> Any:
-    """Return what a pickle holds, as `read_plain_pickle`; `source` says in errors where it was.
+    """Return the content of a pickle, as `read_plain_pickle`; `source` names the place in errors.
 
     Raises:
-        DataError: it is no pickle, or holds something else than plain data.
+        DataError: it is not a pickle, or holds something else than plain data.
 
     >>> parse_plain_pickle(pickle.dumps({"boxes": [1, 2]}), "row 3")
     {'boxes': [1, 2]}
@@ -74,18 +74,18 @@ def parse_plain_pickle(data: bytes, source: str) -> Any:
     except DataError:
         raise
     except Exception as error:  # damaged pickles fail anywhere, with any exception
-        raise DataError(f"{source}: is no complete pickle of plain data ({first_line(error)})") from error
+        raise DataError(f"{source}: is not a complete pickle of plain data ({first_line(error)})") from error
     return content
 
 
 def _check_instructions(source: str, data: bytes) -> None:
-    """Go through the instructions, following none; of what they would build only how deep tuples nest is kept."""
+    """Go through the instructions, following none; of the value only how deep tuples nest is kept."""
     depths: list[int | None] = []  # of each value on the reader's stack; None is a mark
     places: dict[Any, int] = {}
     for operation, argument, _ in pickletools.genops(data):
         name = operation.name
         if name not in _PLAIN:
-            raise DataError(f"{source}: holds {name}, which is no plain data; a file that runs code is not read")
+            raise DataError(f"{source}: holds {name}, which is not plain data; a file that runs code is not read")
         # The standard reader reserves memory up to the highest place that is named.
         if name in ("PUT", "LONG_BINPUT") and int(argument or 0) > len(data):
             raise ValueError(f"place {argument} in a file of {len(data)} bytes")
@@ -100,7 +100,7 @@ def _check_instructions(source: str, data: bytes) -> None:
             places[len(places) if name == "MEMOIZE" else argument] = depths[-1] or 0
         elif name not in ("PROTO", "FRAME", "STOP"):
             depths.append(places.get(argument, 0) if name in ("GET", "BINGET", "LONG_BINGET") else 0)
-        # A tuple in a tuple and so on ends the program where it becomes a key: Python hashes it without a limit.
+        # A tuple in a tuple and so on ends the program when it becomes a key: Python hashes it without a limit.
         if depths and (depths[-1] or 0) > _MOST_LEVELS:
             raise ValueError(f"it nests more than {_MOST_LEVELS} tuples")
 

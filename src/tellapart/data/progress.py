@@ -12,7 +12,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class NotedProgress(Protocol):
-    """A `Progress` that takes a note beside the numbers, too: the loss of a training step, say.
+    """A `Progress` that also takes a note: the loss of a training step, for example.
 
     >>> def tell(stage: str, done: int, total: int, note: str = "", /) -> None:
     ...     print(f"{stage}: {done} of {total}{note and ', ' + note}")

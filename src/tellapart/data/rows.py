@@ -45,7 +45,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds.
+    """Return the content of a JSON file.
 
     Raises:
         DataError: as `read_jsonl`.
@@ -95,13 +95,13 @@ def read_csv(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows of a CSV file under its header, each with the number of its first line.
 
-    Fields are parted by commas; by semicolons or tabs where the header has these and no comma, as spreadsheets write
-    where the comma is the decimal sign.
+    Fields are parted by commas; by semicolons or tabs if the header has these and no comma, as spreadsheets write in
+    countries of the decimal comma.
 
     Args:
         path: the file.
         unnamed: the columns of a file without a header; none may lack it if empty.
-        names: what a header may hold: a first row as long as `unnamed` that holds none of them is no header.
+        names: the names of a header: a first row as long as `unnamed` that holds none of them is not a header.
 
     Raises:
         DataError: the file cannot be read or is not UTF-8; a column's name repeats; a row has not as many fields as the
@@ -134,7 +134,7 @@ def read_csv(
             elif row:
                 if len(row) != len(header):
                     raise DataError(
-                        f"{path}:{line}: has {len(row)} fields where the header has {len(header)}", path=path, line=line
+                        f"{path}:{line}: has {len(row)} fields; the header has {len(header)}", path=path, line=line
                     )
                 yield line, dict(zip(header, row, strict=True))
             line = reader.line_num + 1
@@ -160,7 +160,7 @@ def _parse_object(text: str, where: str) -> dict[str, Any]:
 
 
 def _check_toml(text: str) -> None:
-    """Refuse what the reader of TOML takes minutes for: its time grows with the square of tables and parts of a key."""
+    """Refuse a text that would take TOML's reader minutes: they grow with the square of tables and parts of a key."""
     if len(_TABLE.findall(text)) > _MOST_TABLES:
         raise ValueError(f"it has more than {_MOST_TABLES:,} tables")
     if _LONG_KEY.search(text):

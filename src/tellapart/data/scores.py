@@ -36,7 +36,7 @@ class Scores:
 
     Raises:
         ScoreError: not an array of real numbers; not three-dimensional; of another length than the ids; a value is not
-            finite (or, for probabilities, outside [0, 1]); an id is no string, or repeats; the kind is unknown.
+            finite (or, for probabilities, outside [0, 1]); an id is not a string, or repeats; the kind is unknown.
 
     >>> scores = Scores(("a",), [[[0.9, 0.1], [0.2, 0.8]]], "similarity")
     >>> scores.shape, scores.values.dtype

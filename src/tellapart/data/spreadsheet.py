@@ -6,7 +6,7 @@ import re
 
 __all__ = ["spreadsheet_cell"]
 
-#: Where a program that splits the file at semicolons, tabs or line ends begins a cell whose text it would run.
+#: The start of a cell that a program would run, if it splits the file at semicolons, tabs or line ends.
 #: Full-width signs count as plain ones in East Asian versions.
 _FORMULA = re.compile(r"""(?:^|(?<=[;\t\r\n]))(?=[\s"]*[=+\-@＝＋－＠]|[\t\r\n\0])""")
 

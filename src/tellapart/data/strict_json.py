@@ -1,4 +1,4 @@
-"""The door for JSON and text: what a file holds, or one line that names it; nothing else is raised."""
+"""The door for JSON and text: the content of a file, or an error of one line that names it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 #: Annotation files are tens of megabytes, the largest of a published benchmark 800.
 _MOST_BYTES = 1 << 30
 
-#: Real files nest a handful of levels; what works through them calls itself once a level.
+#: Real files nest a handful of levels; the functions that walk them call themselves once a level.
 _MOST_LEVELS = 100
 
 #: A double holds any integer of so many digits.
@@ -38,7 +38,7 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
     """
     try:
         with path.open("rb") as file:
-            # No more at once than the file says it has: memory for all that may be read would be taken at once.
+            # No more at once than the size of the file: Python reserves memory for all that may be read.
             block = min(os.fstat(file.fileno()).st_size, most) + 1
             data = file.read(block)
             while 0 < len(data) <= most and (more := file.read(block)):
@@ -77,7 +77,7 @@ def decode_text(data: bytes, where: object, *, error: type[TellapartError] = Dat
 
 
 def parse_json(text: str, where: object, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
-    """Return what a JSON text holds, where it can be read in one way only.
+    """Return the content of a JSON text, if it can be read in one way only.
 
     With `nan`, NaN and the infinities are numbers: other tools write them.
 
@@ -111,7 +111,7 @@ def parse_json(text: str, where: object, *, error: type[TellapartError] = DataEr
 
 
 def load_json(path: Path, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
-    """Return what a JSON file holds; `error` and `nan` as of `parse_json`.
+    """Return the content of a JSON file; `error` and `nan` as of `parse_json`.
 
     Raises:
         TellapartError: `error`: it cannot be read, is not UTF-8, or is not JSON as `parse_json` reads it.

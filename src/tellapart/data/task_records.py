@@ -70,7 +70,7 @@ class RetrievalSet:
     Equal images and equal captions may occur several times; each is a gallery entry.
 
     Attributes:
-        name: what results are filed under.
+        name: the name of the set in results.
         images: a reference for each gallery image; equal ones are resampled together.
         captions: each gallery caption.
         pairs: the true pairs, image and caption, from 0.

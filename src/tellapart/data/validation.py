@@ -15,7 +15,7 @@ __all__ = ["Problem", "first_problem", "validate_table"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
-#: Where pydantic's own words are Python's and not the file's.
+#: Words for problems that pydantic describes in terms of Python and not of the file.
 _WORDS: Mapping[str, str] = MappingProxyType(
     {
         "missing": "is missing",
@@ -32,10 +32,10 @@ class Problem(NamedTuple):
     """The first problem of a validation.
 
     Attributes:
-        field: its place, such as `captions[1]` or `box.left`; empty for the whole.
-        kind: what pydantic calls the problem.
-        message: what is wrong, as a clause.
-        value: ", got ..." with the value; empty where there is none.
+        field: its place, such as `captions[1]` or `box.left`; empty for the table or object itself.
+        kind: pydantic's name of the problem.
+        message: the problem, as a clause.
+        value: ", got ..." with the value; empty if there is none.
 
     >>> from pydantic import BaseModel
     >>> class Row(BaseModel):
@@ -69,7 +69,7 @@ class Problem(NamedTuple):
 
 
 def first_problem(error: Exception) -> str:
-    """Return what is wrong in one line: a validation's first problem, or another error's first line.
+    """Return the problem in one line: a validation's first problem, or another error's first line.
 
     >>> first_problem(KeyError("items"))
     "'items'"
@@ -103,6 +103,6 @@ def validate_table(model: type[Model], values: object, where: str) -> Model:
         return model.model_validate(values)
     except ValidationError as error:
         key, _, message, value = Problem.first(error)
-        # A problem without a key is one of the whole table.
+        # A problem without a key is one of the table itself.
         problem = f"key {key!r}: {message}{value}" if key else message
         raise DataError(f"{where}: {problem}", path=where, field=key or None) from error

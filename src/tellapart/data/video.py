@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_FRAMES", "as_picture", "decode_slot", "is_video", "sample_frames", "upright"]
 
-#: Frames of a video, where a set does not say how many.
+#: Frames of a video, if a set does not give a number.
 DEFAULT_FRAMES = 8
 
 #: Frames that a picture of a video shows, side by side.
@@ -26,7 +26,7 @@ _SHOWN = 4
 
 
 def is_video(reference: str) -> bool:
-    """Say whether a reference names a video, by its suffix.
+    """Return whether a reference names a video, by its suffix.
 
     >>> is_video("clips/a.MP4"), is_video("a.png")
     (True, False)
@@ -35,7 +35,7 @@ def is_video(reference: str) -> bool:
 
 
 def decode_slot(data: bytes, reference: str, frames: int = DEFAULT_FRAMES) -> NDArray[np.uint8]:
-    """Decode what an item has in an image's place.
+    """Decode the picture or video in an image's place.
 
     Returns:
         RGB, uint8: `(height, width, 3)` of an image, `(frames, height, width, 3)` of a video.
@@ -63,7 +63,7 @@ def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
         count: of frames.
 
     Raises:
-        DataError: the bytes are no video, its frames are too large or differ in size, or the count is below 1.
+        DataError: the bytes are not a video, its frames are too large or differ in size, or the count is below 1.
         MissingDependencyError: PyAV is not installed.
 
     >>> av = require("av", extra="video")
@@ -109,13 +109,13 @@ def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _decoded_frames(av: ModuleType, data: bytes, where: str) -> Any:
-    with av.open(io.BytesIO(data), metadata_errors="replace") as container:  # a title in an old encoding is no harm
+    with av.open(io.BytesIO(data), metadata_errors="replace") as container:  # a title in an old encoding does no harm
         stream = container.streams.best("video")
         if stream is None or stream.codec_context is None:
             raise DataError(f"{where}: holds no video that this FFmpeg decodes; convert it, for instance to H.264")
         if stream.width * stream.height > MAX_PIXELS:
             raise DataError(f"{where}: refused, its frames have {stream.width} by {stream.height} pixels")
-        stream.codec_context.thread_count = 1  # files are what is read at once
+        stream.codec_context.thread_count = 1  # several files are read at once
         yield from container.decode(stream)
 
 

@@ -1,1 +1,1 @@
-"""Models measured on benchmarks: plan, score, measure, record; and what compares records."""
+"""Models measured on benchmarks: plan, score, measure, record; and comparisons of records."""

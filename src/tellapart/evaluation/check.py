@@ -51,7 +51,7 @@ class Gate:
 
 
 def check_references(progress: Progress | None = None) -> list[Gate]:
-    """Run every reference model on every shape, and say whether each got what it must.
+    """Run every reference model on every shape, and return whether each got its expected value.
 
     Args:
         progress: gets the stage ("shapes"), how much of it is done, and the total.
@@ -65,9 +65,9 @@ def check_references(progress: Progress | None = None) -> list[Gate]:
         for done, shape in enumerate(SHAPES):
             if progress:
                 progress("shapes", done, len(SHAPES))
-            gates += _gates_on(_pairs(Path(scratch), shape), f"{shape[0]}x{shape[1]}")
-        gates += _gates_on(_pairs(Path(scratch), (1, 3), true=2), "1x3, two true")
-        same_words = _pairs(Path(scratch), (2, 2), same_words=True)
+            gates += _gates_on(_make_pairs(Path(scratch), shape), f"{shape[0]}x{shape[1]}")
+        gates += _gates_on(_make_pairs(Path(scratch), (1, 3), true=2), "1x3, two true")
+        same_words = _make_pairs(Path(scratch), (2, 2), same_words=True)
         gates += _expect_chance(BagOfWords(), same_words, "2x2, same words")
         gates += _expect_refusal(same_words)
         if progress:
@@ -89,16 +89,17 @@ def check_model(model: Model, pairs: PairSet, progress: Progress | None = None) 
     ['reads the images', 'reads the texts']
     """
     on = f"{len(pairs)} items"
-    base = _scores(model, pairs, 32, progress)
+    base = _score_fresh(model, pairs, 32, progress)
     backwards = pairs.select(range(len(pairs))[::-1])
     again = {
-        "same scores when run again": _scores(model, pairs, 32, progress),
-        "same scores one by one (batch size 1)": _scores(model, pairs, 1, progress),
-        "same scores in odd batches (batch size 7)": _scores(model, pairs, 7, progress),
-        "same scores in reversed order": _scores(model, backwards, 32, progress)[::-1],
+        "same scores when run again": _score_fresh(model, pairs, 32, progress),
+        "same scores one by one (batch size 1)": _score_fresh(model, pairs, 1, progress),
+        "same scores in odd batches (batch size 7)": _score_fresh(model, pairs, 7, progress),
+        "same scores in reversed order": _score_fresh(model, backwards, 32, progress)[::-1],
     }
     gates = [
-        Gate(model.name, on, what, "equal to the last bit", *_equality(base, values)) for what, values in again.items()
+        Gate(model.name, on, what, "equal to the last bit", *_compare_scores(base, values))
+        for what, values in again.items()
     ]
     for axis, side in ((1, "images"), (2, "texts")):
         moved = int((np.ptp(base, axis=axis) > 0).any(axis=1).sum())
@@ -107,54 +108,56 @@ def check_model(model: Model, pairs: PairSet, progress: Progress | None = None) 
     return gates
 
 
-def _equality(base: NDArray[np.float32], other: NDArray[np.float32]) -> tuple[str, bool]:
+def _compare_scores(base: NDArray[np.float32], other: NDArray[np.float32]) -> tuple[str, bool]:
     if np.array_equal(base, other):
         return "equal", True
     return f"differ by up to {float(np.abs(base - other).max()):.3g}", False
 
 
-def _scores(model: Model, pairs: PairSet, batch_size: int, progress: Progress | None = None) -> NDArray[np.float32]:
-    # A store of its own for every call: what one pass kept must not serve the next.
+def _score_fresh(
+    model: Model, pairs: PairSet, batch_size: int, progress: Progress | None = None
+) -> NDArray[np.float32]:
+    # A separate store for every call: the scores of one pass must not serve the next.
     with EmbeddingStore(None) as store:
         return score(model, pairs, store=store, batch_size=batch_size, progress=progress).scores.values
 
 
 def _gates_on(pairs: PairSet, name: str) -> Iterator[Gate]:
     yield from _expect_chance(Constant(), pairs, name)
-    for metric, value in _accuracies(Oracle(), pairs).items():
-        yield _gate("oracle", name, metric, "100 %", value, value.value == 1)
-    for metric, value in _accuracies(Random(seed=0), pairs).items():
+    for metric, value in _measure_accuracies(Oracle(), pairs).items():
+        yield _make_gate("oracle", name, metric, "100 %", value, value.value == 1)
+    for metric, value in _measure_accuracies(Random(seed=0), pairs).items():
         inside = _consistent_with_chance(value)
-        yield _gate("random", name, metric, f"{_percent(value.chance)}, within chance", value, inside)
+        yield _make_gate("random", name, metric, f"{_format_percent(value.chance)}, within chance", value, inside)
     if pairs.shape[1] == 1:
         yield from _expect_chance(Blind(), pairs, name)
     elif pairs.shape == (2, 2):
-        for metric, value in _accuracies(Blind(), pairs).items():
+        for metric, value in _measure_accuracies(Blind(), pairs).items():
             if metric in {"text_score", "image_score", "group_score"}:
-                yield _gate("blind", name, metric, "0 %", value, value.value == 0)
+                yield _make_gate("blind", name, metric, "0 %", value, value.value == 0)
     if pairs.shape[1] > 1:
-        for metric, value in _accuracies(BagOfWords(), pairs).items():
-            yield _gate("bag-of-words", name, metric, "100 % (other words)", value, value.value == 1)
+        for metric, value in _measure_accuracies(BagOfWords(), pairs).items():
+            yield _make_gate("bag-of-words", name, metric, "100 % (other words)", value, value.value == 1)
 
 
 def _expect_chance(model: Model, pairs: PairSet, name: str) -> Iterator[Gate]:
     """Expect a model that ties everywhere to get nothing strictly, and exactly chance in expectation."""
-    for metric, value in _accuracies(model, pairs).items():
-        must = f"0 %, tie-neutral {_percent(value.chance)}"
-        passed = value.value == 0 and _same(value.tie_neutral, value.chance) and value.ties == value.n
-        yield _gate(model.name, name, metric, must, value, passed)
+    for metric, value in _measure_accuracies(model, pairs).items():
+        must = f"0 %, tie-neutral {_format_percent(value.chance)}"
+        passed = value.value == 0 and _is_chance(value.tie_neutral, value.chance) and value.ties == value.n
+        yield _make_gate(model.name, name, metric, must, value, passed)
 
 
-def _same(neutral: float | None, chance: float | None) -> bool:
+def _is_chance(neutral: float | None, chance: float | None) -> bool:
     """Compare a mean of equal numbers with that number: the division may cost the last bit."""
     return neutral is not None and chance is not None and math.isclose(neutral, chance, rel_tol=1e-15)
 
 
 def _expect_refusal(pairs: PairSet) -> Iterator[Gate]:
-    """Expect a score that is no number to be refused, from a model and from a file."""
+    """Expect a score that is not a number to be refused, from a model and from a file."""
     ids = [item.id for item in pairs.items]
     attempts: dict[str, Any] = {
-        "a model that returns NaN": lambda: _scores(_NotANumber(), pairs, 32),
+        "a model that returns NaN": lambda: _score_fresh(_NotANumber(), pairs, 32),
         "scores with NaN": lambda: Scores(ids, np.full((len(ids), *pairs.shape), np.nan), "similarity"),
     }
     for what, attempt in attempts.items():
@@ -175,10 +178,10 @@ class _NotANumber:
         return np.full(min(len(images), len(texts)), np.nan, np.float32)
 
 
-def _accuracies(model: Model, pairs: PairSet) -> dict[str, Value]:
-    # Of other models 0.5 would be no threshold.
+def _measure_accuracies(model: Model, pairs: PairSet) -> dict[str, Value]:
+    # For other models 0.5 would not be a threshold.
     kind = model.kind if isinstance(model, (Constant, Random, Oracle)) else "similarity"
-    scores = Scores([item.id for item in pairs.items], _scores(model, pairs, 32), kind)
+    scores = Scores([item.id for item in pairs.items], _score_fresh(model, pairs, 32), kind)
     measured = measure(scores, pairs.outline)
     return {metric: value for metric, value in measured.metrics.items() if value.chance is not None}
 
@@ -192,12 +195,12 @@ def _consistent_with_chance(value: Value) -> bool:
     return bool(abs(value.value - value.chance) <= norm.ppf(1 - 0.5e-4) * error)
 
 
-def _gate(subject: str, on: str, metric: str, must: str, value: Value, passed: bool) -> Gate:
-    neutral = f", tie-neutral {_percent(value.tie_neutral)}" if value.ties else ""
-    return Gate(subject, on, metric, must, _percent(value.value) + neutral, passed)
+def _make_gate(subject: str, on: str, metric: str, must: str, value: Value, passed: bool) -> Gate:
+    neutral = f", tie-neutral {_format_percent(value.tie_neutral)}" if value.ties else ""
+    return Gate(subject, on, metric, must, _format_percent(value.value) + neutral, passed)
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.2f} %".replace(".00 %", " %")
 
 
@@ -210,7 +213,7 @@ def _draw_images(folder: Path) -> None:
         Image.fromarray(rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)).save(folder / f"{number}.png")
 
 
-def _pairs(folder: Path, shape: tuple[int, int], *, true: int = 1, same_words: bool = False) -> PairSet:
+def _make_pairs(folder: Path, shape: tuple[int, int], *, true: int = 1, same_words: bool = False) -> PairSet:
     """Make items of a shape; the captions of one differ in length, or hold the same words."""
     rng = np.random.default_rng(0)
     words = ("a", "red", "striped", "wooden", "shiny")

@@ -41,16 +41,16 @@ class MetricComparison(BaseModel, frozen=True):
     """One metric of one benchmark in both runs.
 
     Attributes:
-        subset: the value of the tag whose items these are; None where they are all.
+        subset: the value of the tag whose items these are; None if they are all.
         a, b: the values, strict rule.
         difference, low, high, method: a minus b, and its paired interval.
         only_a, only_b: items that one run alone got right; both and neither make up the rest.
         p: of the test; two-sided.
         p_holm: p, adjusted for all rows of the comparison (Holm).
-        test: `exact McNemar` where items are independent, else `cluster sign flips`.
-        flips: how many sign vectors such a test draws where it cannot make them all; None of the exact test.
+        test: `exact McNemar` if items are independent, else `cluster sign flips`.
+        flips: how many sign vectors such a test draws if it cannot make them all; None of the exact test.
         detectable: the smallest difference that this many items show in four cases out of five, given how often the
-            two runs disagree; None where none is.
+            two runs disagree; None if none is.
     """
 
     benchmark: str
@@ -83,12 +83,12 @@ class MetricComparison(BaseModel, frozen=True):
 
     @property
     def p_holm_text(self) -> str:
-        """The adjusted p as it is printed; what is adjusted from a bound is a bound."""
+        """The adjusted p as it is printed; adjusted from a bound it is a bound."""
         return write_p(self.p_holm, at_most=self.at_floor)
 
 
 class Comparison(BaseModel, frozen=True):
-    """Two runs beside each other.
+    """The comparison of two runs.
 
     Attributes:
         a, b: the models.
@@ -110,9 +110,9 @@ class Comparison(BaseModel, frozen=True):
 
 
 def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
-    """Match what runs measured: benchmark, as the comparison calls it -> number of the run -> its name in that run.
+    """Match the benchmarks of runs: benchmark, as the comparison calls it -> number of the run -> its name in that run.
 
-    A set is its content and its name: `folder:pairs#1f0c9a2e`, told apart in a run that has two sets of that name, is
+    A set is its content and its name: `folder:pairs#1f0c9a2e`, the name in a run that has two sets `pairs`, is
     the `folder:pairs` of another run if their contents agree.
     """
     matched: dict[str, dict[int, str]] = {}
@@ -134,7 +134,7 @@ def compare(first: Path, second: Path, *, by: str | None = None, seed: int = 0) 
         seed: of the bootstrap and of the sign flips.
 
     Raises:
-        RunError: a folder is no run, the runs share no benchmark, another tool measured one of them, a benchmark's
+        RunError: a folder is not a run, the runs share no benchmark, another tool measured one of them, a benchmark's
             items or clusters differ between them, or no item has that tag.
     """
     runs = [System.of(folder) for folder in (first, second)]
@@ -154,7 +154,7 @@ def compare_pairs(
 
     Args:
         runs: all of them.
-        shared: what they measured together.
+        shared: the benchmarks that both measured.
         pairs: numbers of runs; a pair that shares no benchmark is left out.
         by: a tag: compare on the items of each of its values, too.
         seed: of the bootstrap and of the sign flips.
@@ -162,7 +162,7 @@ def compare_pairs(
     Raises:
         RunError: there is nothing to test, no item has the tag, or it has too many values.
     """
-    parts = _parts(shared, by)
+    parts = _choose_parts(shared, by)
     tests = [
         _Test(pair, benchmark, metric, subset, items)
         for pair in pairs
@@ -175,7 +175,7 @@ def compare_pairs(
     if not tests:
         names = ", ".join(benchmark.name for benchmark in shared)
         raise RunError(f"{' and '.join(run.place for run in runs)} share no metric of right and wrong on {names}")
-    rows = correct([_row(test, enough_flips(len(tests)), seed) for test in tests])
+    rows = correct([_test_row(test, enough_flips(len(tests)), seed) for test in tests])
     matched = match_benchmarks([run.result for run in runs])
     compared = dict.fromkeys(test.pair for test in tests)
     return [
@@ -185,8 +185,8 @@ def compare_pairs(
             by=by,
             rows=tuple(row for row, test in zip(rows, tests, strict=True) if test.pair == pair),
             unshared=tuple(sorted(name for name, held in matched.items() if len({*pair} & held.keys()) == 1)),
-            untagged=tuple(one.name for one in _of(pair, shared) if one.name not in parts),
-            on_trust=tuple(one.name for one in _of(pair, shared) if _on_trust(pair, one)),
+            untagged=tuple(one.name for one in _benchmarks_of(pair, shared) if one.name not in parts),
+            on_trust=tuple(one.name for one in _benchmarks_of(pair, shared) if _on_trust(pair, one)),
         )
         for pair in compared
     ]
@@ -198,7 +198,7 @@ def correct(tests: Sequence[_Tested]) -> list[_Tested]:
     return [test.model_copy(update={"p_holm": float(p)}) for test, p in zip(tests, adjusted, strict=True)]
 
 
-def _of(pair: tuple[int, int], shared: Sequence[SharedBenchmark]) -> Iterator[SharedBenchmark]:
+def _benchmarks_of(pair: tuple[int, int], shared: Sequence[SharedBenchmark]) -> Iterator[SharedBenchmark]:
     return (benchmark for benchmark in shared if {*pair} <= benchmark.records.keys())
 
 
@@ -209,7 +209,7 @@ def _on_trust(pair: tuple[int, int], benchmark: SharedBenchmark) -> bool:
 _Part = tuple[str | None, NDArray[np.bool_] | None]
 
 
-def _parts(shared: Sequence[SharedBenchmark], by: str | None) -> dict[str, list[_Part]]:
+def _choose_parts(shared: Sequence[SharedBenchmark], by: str | None) -> dict[str, list[_Part]]:
     """Choose the parts of each benchmark that are compared: all its items, then the items of each of a tag's values."""
     if by is None:
         return {benchmark.name: [(None, None)] for benchmark in shared}
@@ -246,8 +246,8 @@ class _Test:
         return self.benchmark.values(self.metric, self.pair, self.items)
 
 
-def _row(test: _Test, flips: int, seed: int) -> MetricComparison:
-    """Test one row; of graded values (soft accuracy, CIDEr) `only_a` and `only_b` count where one is higher."""
+def _test_row(test: _Test, flips: int, seed: int) -> MetricComparison:
+    """Test one row; of graded values (soft accuracy, CIDEr) `only_a` and `only_b` count items where one is higher."""
     values, clusters = test.values()
     a, b = values.T
     binary = bool(np.isin(values, (0, 1)).all())

@@ -27,14 +27,14 @@ class MetricTiers(BaseModel, frozen=True):
 
 
 class ModelsComparison(BaseModel, frozen=True):
-    """Models beside each other.
+    """The comparison of several models.
 
     Attributes:
         models: all of them, in the order given.
-        baseline: the model that each other one is compared with; None where each is compared with each.
+        baseline: the model that each other one is compared with; None if each is compared with each.
         pairs: two models that share a benchmark; with a baseline, that is `b` of each. p is corrected over all rows of
             all pairs (Holm).
-        tiers: rankings, where each is compared with each.
+        tiers: rankings, if each is compared with each.
     """
 
     models: tuple[str, ...]
@@ -55,7 +55,7 @@ def compare_models(
         seed: of the bootstrap and of the sign flips.
 
     Raises:
-        RunError: fewer than two models, no such baseline, or what `compare` refuses of two of them.
+        RunError: fewer than two models, an unknown baseline, or two of them that `compare` refuses.
 
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> settings = Settings(models=("random", "constant", "oracle"), limit="12")
@@ -81,11 +81,11 @@ def compare_models(
         models=tuple(labels),
         baseline=baseline,
         pairs=tuple(compare_pairs(runs, shared, pairs, by=by, seed=seed)),
-        tiers=tuple(_rank(runs, shared, seed)) if baseline is None else (),
+        tiers=tuple(_rank_models(runs, shared, seed)) if baseline is None else (),
     )
 
 
-def _rank(runs: Sequence[System], shared: Sequence[SharedBenchmark], seed: int) -> list[MetricTiers]:
+def _rank_models(runs: Sequence[System], shared: Sequence[SharedBenchmark], seed: int) -> list[MetricTiers]:
     rankings = []
     for benchmark in shared:
         for metric in benchmark.outcomes:

@@ -1,9 +1,9 @@
 """One run in several processes, on one machine or on several: `torchrun --nproc-per-node 4 -m tellapart run ...`.
 
-Each rank computes its own part of the images, texts and pairs into a file of its own beside the store (a shard). Rank 0
+Each rank computes its part of the images, texts and pairs into a separate file in the store's folder (a shard). Rank 0
 merges the shards into the store, and then measures exactly as one process does, with everything found there. A rank
-that is lost takes its batch at hand with it: the same command, with as many ranks or another number, takes up what the
-shards hold. Nothing but torchrun starts the processes, and they talk by torch.distributed's gloo, on the CPU.
+that is lost loses its current batch: the same command, with as many ranks or another number, goes on from the shards.
+    Nothing but torchrun starts the processes, and they talk by torch.distributed's gloo, on the CPU.
 
 Tasks whose models answer in words have nothing that a store keeps: rank 0 runs those alone.
 """
@@ -44,7 +44,7 @@ _CHUNK = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """This process, as torchrun's environment names it: a number of so many, over all machines and on its own.
+    """This process, as torchrun's environment names it: a number of so many, over all machines and on this machine.
 
     `local`, the number on this machine, chooses the GPU; each `machine` has one torchrun. All count from 0.
     """
@@ -56,7 +56,7 @@ class Rank:
 
     @classmethod
     def here(cls) -> Rank:
-        """Read the environment; where torchrun did not make it, this is the only process."""
+        """Read the environment; if torchrun did not make it, this is the only process."""
         if not all(name in os.environ for name in (*_VARIABLES, "MASTER_ADDR", "MASTER_PORT")):
             return cls(0, 1, 0, 0)
         return cls(*(int(os.environ[name]) for name in _VARIABLES))
@@ -78,11 +78,11 @@ def run_in_ranks(
     """Measure as `run` does, with the work shared by all ranks if there are several: the numbers are the same.
 
     Args:
-        settings: what to measure; the same in every rank.
+        settings: models, benchmarks and options; the same in every rank.
         out: the run folder; rank 0's counts.
         store: of embeddings, in a file.
         command: the command line, for the record.
-        progress: as of `run`; rank 0 reports its own part, which is as large as any other.
+        progress: as of `run`; rank 0 reports its part, which is as large as any other.
 
     Returns:
         In rank 0 the run folders; in every other one nothing, once its part is merged.
@@ -99,15 +99,15 @@ def run_in_ranks(
 
 
 def _take_up(store: EmbeddingStore) -> None:
-    """Merge what ranks left that were interrupted, unless they are at work."""
-    if store.path is None or not any(_folder(store.path).glob("*.sqlite")):
+    """Merge the shards of interrupted ranks, unless they are at work."""
+    if store.path is None or not any(_shard_folder(store.path).glob("*.sqlite")):
         return
     try:
-        lock = _lock(_folder(store.path))
+        lock = _lock_shards(_shard_folder(store.path))
     except RunError:
         return
     with lock:
-        merge_shards(_folder(store.path), store)
+        merge_shards(_shard_folder(store.path), store)
 
 
 def _compute_together(
@@ -117,18 +117,18 @@ def _compute_together(
     torch = import_torch()
     first = rank.number == 0
     try:
-        with _joined(rank) as group:
+        with _join_ranks(rank) as group:
             if settings.device == "cuda" and torch.cuda.is_available():
                 torch.cuda.set_device(rank.local % torch.cuda.device_count())
             with group.together():
                 folder = _make_folder(store)
-            with _hold(group, folder):
-                _deliver(group, torch, folder, store)  # what an interrupted run left
+            with _hold_shards(group, folder):
+                _deliver_shards(group, torch, folder, store)  # of an interrupted run
                 with group.together():
                     path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
                     with Shard(path, store) as shard:
-                        _compute(settings, rank, shard, progress if first else None)
-                _deliver(group, torch, folder, store)
+                        _compute_part(settings, rank, shard, progress if first else None)
+                _deliver_shards(group, torch, folder, store)
     except _OtherRank:
         return False
     except KeyboardInterrupt:
@@ -139,7 +139,7 @@ def _compute_together(
 
 
 class _OtherRank(Exception):  # noqa: N818  (no error of this rank)
-    """Rank 0 says what happened; this rank has nothing to add."""
+    """Rank 0 reports the error; this rank has nothing to add."""
 
 
 class _Group:
@@ -180,7 +180,7 @@ class _Group:
         raise kind(f"rank {number}: {message}" if number else message)
 
 
-def _folder(store: Path) -> Path:
+def _shard_folder(store: Path) -> Path:
     return store.parent / f"{store.stem}-shards"
 
 
@@ -190,16 +190,16 @@ def _make_folder(store: EmbeddingStore) -> Path:
             "cache=False keeps embeddings in one process's memory, and several ranks must merge theirs; leave it out, "
             "or start one process"
         )
-    folder = _folder(store.path)
+    folder = _shard_folder(store.path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 @contextmanager
-def _joined(rank: Rank) -> Iterator[_Group]:
+def _join_ranks(rank: Rank) -> Iterator[_Group]:
     """Join the other ranks until the block is left.
 
-    They talk in a group of their own. The default one may outlive `destroy_process_group`: a module that is imported
+    They talk in a separate group. The default one may outlive `destroy_process_group`: a module that is imported
     while it is there (`torch.distributed.nn`, by transformers) keeps it as the default of an argument. Its threads may
     then free a tensor while Python ends, which aborts the process ("terminate called without an active exception").
 
@@ -223,53 +223,53 @@ def _joined(rank: Rank) -> Iterator[_Group]:
 
 
 @contextmanager
-def _hold(group: _Group, folder: Path) -> Iterator[None]:
+def _hold_shards(group: _Group, folder: Path) -> Iterator[None]:
     """Keep the shards of this machine for this run; the lock goes with the process, however that ends."""
     lock: IO[bytes] | None = None
     try:
         with group.together():
             if group.rank.leads:
-                lock = _lock(folder)
+                lock = _lock_shards(folder)
         yield
     finally:
         if lock is not None:
             lock.close()
 
 
-def _lock(folder: Path) -> IO[bytes]:
+def _lock_shards(folder: Path) -> IO[bytes]:
     lock = take_lock(folder / "lock")
     if lock is None:
         raise RunError(f"another run in several ranks fills {folder}; wait until it has ended, or name another cache=")
     return lock
 
 
-def _compute(settings: Settings, rank: Rank, shard: Shard, progress: Callable[[str], Progress] | None) -> None:
-    """Run every model on this rank's part of every benchmark, for what that leaves in the shard."""
+def _compute_part(settings: Settings, rank: Rank, shard: Shard, progress: Callable[[str], Progress] | None) -> None:
+    """Run every model on this rank's part of every benchmark, which fills the shard."""
     benchmarks, models = resolve(settings, shard)
     for benchmark in benchmarks:
         ready = prepare(benchmark, store=shard, limit=settings.limit, strict=settings.strict, frames=settings.frames)
         for model in models:
             loaded = model.load() if isinstance(model, Deferred) else model
             part = ready.task.part_of(loaded, ready.records, rank.number, rank.of)
-            if part is not None and is_stored(loaded):  # else rank 0 computes it anew
+            if part is not None and is_stored(loaded):  # else rank 0 computes it again
                 report = progress(f"{model.name} on {benchmark.name}") if progress else None
                 _, run_task = plan(loaded, benchmark)
                 run_task(loaded, part, replace(ready.session, batch_size=settings.batch_size, progress=report))
 
 
-def _deliver(group: _Group, torch: ModuleType, folder: Path, store: EmbeddingStore) -> None:
+def _deliver_shards(group: _Group, torch: ModuleType, folder: Path, store: EmbeddingStore) -> None:
     """Bring every shard into the store of its machine, and into rank 0's; then the shards are gone."""
     rank = group.rank
     files: list[tuple[str, int]] = []
     with group.together():
         if rank.leads and rank.machine != 0:
-            files = [(path.name, path.stat().st_size) for path in _shards(folder)]
+            files = [(path.name, path.stat().st_size) for path in _list_shards(folder)]
     for sender, sizes in enumerate(group.gather(files)):
         for name, size in sizes:
             if rank.number == sender:
-                _send(group, torch, folder / name)
+                _send_file(group, torch, folder / name)
             elif rank.number == 0:
-                _receive(group, torch, sender, folder / f"from-{sender}-{name}", size)
+                _receive_file(group, torch, sender, folder / f"from-{sender}-{name}", size)
     with group.together():
         if rank.leads:
             merge_shards(folder, store)
@@ -279,33 +279,33 @@ def merge_shards(folder: Path, store: EmbeddingStore) -> int:
     """Merge every shard of a folder into a store, each in one transaction, and delete it then; return how many.
 
     Raises:
-        StoreError: a shard is no store or is damaged, or the store cannot be written.
+        StoreError: a shard is not a store or is damaged, or the store cannot be written.
     """
     for cut_off in folder.glob("*.part"):
         cut_off.unlink()
-    shards = _shards(folder)
+    shards = _list_shards(folder)
     for path in shards:
         store.merge(path)
         path.unlink()
     return len(shards)
 
 
-def _shards(folder: Path) -> Sequence[Path]:
-    """List the shards of a folder, each whole in its one file: a killed process leaves the last batches beside it."""
+def _list_shards(folder: Path) -> Sequence[Path]:
+    """List the shards of a folder, each complete in one file: a killed process leaves its last batches in a second."""
     shards = sorted(folder.glob("*.sqlite"))
     for path in shards:
         EmbeddingStore(path).close()
     return shards
 
 
-def _send(group: _Group, torch: ModuleType, path: Path) -> None:
+def _send_file(group: _Group, torch: ModuleType, path: Path) -> None:
     with path.open("rb") as file:
         while data := file.read(_CHUNK):
             group.dist.send(torch.frombuffer(bytearray(data), dtype=torch.uint8), 0, group=group.members)
 
 
-def _receive(group: _Group, torch: ModuleType, sender: int, path: Path, size: int) -> None:
-    # Under a name that no shard has until it is whole.
+def _receive_file(group: _Group, torch: ModuleType, sender: int, path: Path, size: int) -> None:
+    # Under a name that no shard has until it is complete.
     draft = path.with_suffix(".part")
     with draft.open("wb") as file:
         for start in range(0, size, _CHUNK):

@@ -64,7 +64,8 @@ def chosen(items: int, limit: str | None) -> Sequence[int]:
 
 
 def plan(model: Model | Deferred, benchmark: Benchmark) -> tuple[Model, Runner]:
-    """Return the model, loaded if the task needs that, and its runner; refuse before computing what means nothing.
+    """Return the model, loaded if the task needs that, and its runner; refuse a meaningless combination before
+    computing.
 
     Raises:
         DataError: neither the user's folders nor the hub have the benchmark's files.
@@ -90,7 +91,7 @@ class Prepared:
 
     Attributes:
         available: the number of records before the limit.
-        unlike: what sets the records apart from the published ones, in words; empty if nothing is known to.
+        unlike: how the records differ from the published ones, in words; empty if no difference is known.
     """
 
     benchmark: Benchmark
@@ -122,15 +123,15 @@ def prepare(
 
     Args:
         benchmark: by name, as `find_benchmark` returns it.
-        store: keeps what models compute.
+        store: keeps the embeddings and scores of models.
         limit: a number or a share of the records; None for all.
         strict: refuse other records than the benchmark's as published.
-        frames: of each video in an image's place; as the set says if None.
+        frames: of each video in an image's place; the set's number if None.
 
     Raises:
-        DataError: they are missing or not what their format says, or the task is unknown; with `strict`, they are not
+        DataError: they are missing or malformed, or the task is unknown; with `strict`, they are not
             those of the benchmark as published.
-        RunError: the limit is no number or share of records.
+        RunError: the limit is not a number or share of records.
 
     >>> from tellapart.benchmarks.find import find_benchmark
     >>> ready = prepare(find_benchmark("demo"), store=EmbeddingStore(None), limit="3")
@@ -152,7 +153,7 @@ def prepare(
 
 @collector_paused()
 def prepare_listed(benchmark: Benchmark, *, strict: bool = False) -> Prepared:
-    """Load what must be known of a benchmark to measure predictions made elsewhere; of pairs no image is needed.
+    """Load the part of a benchmark that is needed to measure predictions made elsewhere; of pairs no image is needed.
 
     Raises:
         DataError: as `prepare`.
@@ -176,13 +177,13 @@ def evaluate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Run a model on a benchmark's records, and measure what it puts out.
+    """Run a model on a benchmark's records, and measure its output.
 
-    What the store holds is not computed again; each batch is stored as it is done. Neither the batch size nor the
+    Scores in the store are not computed again; each batch is stored as it is done. Neither the batch size nor the
     store changes a number.
 
     Raises:
-        TellapartError: an image cannot be read, the model's output is not what its protocol says, or no metric is
+        TellapartError: an image cannot be read, the model's output does not follow its protocol, or no metric is
             defined.
 
     >>> from tellapart.benchmarks.find import find_benchmark
@@ -217,7 +218,7 @@ def evaluate(
 def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed: int = 0) -> Evaluation:
     """Measure predictions.
 
-    Predictions are what the task's `read` or its runner returns; `origin` is their file, or the folder of images.
+    Predictions are as the task's `read` or its runner returns them; `origin` is their file, or the folder of images.
 
     Raises:
         MetricError: no metric is defined for them.
@@ -226,7 +227,7 @@ def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed
     started = time.monotonic()
     task, benchmark = ready.task, ready.benchmark
     measured = task.measure(ready.records, predictions)
-    # The authors' own units are made of these again: their samples are not written.
+    # The authors' units are made of these again: their samples are not written.
     table = tabulate_units(add_authors_numbers(benchmark, measured, task.kind_of(predictions)), seed=seed)
     tied = [one.ties for units in measured for one in units.values]
     fields: dict[str, Any] = {
@@ -250,7 +251,7 @@ def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed
         notes=(*_warn_unlike(ready.unlike), *task.notes(ready.records, predictions)),
         **fields,
     )
-    samples = tuple(sample for units in measured for sample in _samples(units))
+    samples = tuple(sample for units in measured for sample in _yield_samples(units))
     return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), samples)
 
 
@@ -264,19 +265,19 @@ def _warn_unlike(unlike: str) -> tuple[str, ...]:
 
 
 def _compare_with_published(benchmark: Benchmark, task: Task, records: Any, strict: bool) -> str:
-    """Say what sets the user's records apart from the published ones: the number, or else the content."""
+    """Describe how the user's records differ from the published ones: in number, or else in content."""
     size, unlike = task.size(records), ""
     if benchmark.items and size != benchmark.items:
         unlike = f"these files hold {size:,} records; {benchmark.name} as published holds {benchmark.items:,}"
-    # What is known of pairs without any file has no texts to compare.
+    # An outline of pairs, known without any file, has no texts to compare.
     elif benchmark.rows and getattr(records, "items", ()) is not None and task.digest(records) != benchmark.rows:
         unlike = f"these files hold {size:,} records, as many as {benchmark.name} as published, but other ones"
     if strict and unlike:
-        raise DataError(f"{unlike}; fetch them anew, or leave out strict=True")
+        raise DataError(f"{unlike}; fetch them again, or leave out strict=True")
     return unlike
 
 
-def _samples(units: Units) -> Iterator[Sample]:
+def _yield_samples(units: Units) -> Iterator[Sample]:
     outcomes = {one.name: one.strict.tolist() for one in units.values if one.reduce is None}
     rows = zip(*outcomes.values(), strict=True) if outcomes else repeat(())
     tied: dict[int, list[str]] = {}

@@ -27,8 +27,8 @@ class Exported:
     Attributes:
         noun: of its rows, plural.
         rows: how many.
-        todo: what to do with it, in words.
-        scores: the file that `tellapart score` then reads: the same, filled in, or another where it cannot be.
+        todo: the next step, in words.
+        scores: the file that `tellapart score` then reads: the same, filled in, or another if it cannot be.
     """
 
     noun: str
@@ -54,7 +54,7 @@ def export(benchmark: Benchmark, to: Path) -> Exported:
     records = benchmark.records()
     template = task.templates.get(to.suffix, task.template)
     rows = _write_lines(to, writers[to.suffix](lambda: template(records)))
-    # Where a record needs more than one value, the file cannot be filled in: a gallery's scores are a matrix.
+    # If a record needs more than one value, the file cannot be filled in: a gallery's scores are a matrix.
     fillable = to.suffix in task.suffixes
     return Exported(f"{task.noun}s", rows, task.todo, str(to) if fillable else f"FILE{task.suffixes[0]}")
 

@@ -1,4 +1,4 @@
-"""The generalisation gap: what a model scores in the domain it was trained on, less what it scores outside it."""
+"""The generalisation gap: a model's score in the domain it was trained on, less its score outside it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Gap(BaseModel, frozen=True):
     Attributes:
         task: `IN-DOMAIN BENCHMARK: metric`.
         in_domain, out_of_domain: the values.
-        gap: the first less the second; positive where the model loses.
-        low, high: its interval, the two benchmarks being independent of each other; None where one has none.
+        gap: the first less the second; positive if the model loses.
+        low, high: its interval, the two benchmarks being independent of each other; None if one has none.
     """
 
     model: str
@@ -54,8 +54,8 @@ class Gaps(BaseModel, frozen=True):
 
     Attributes:
         rows: one a model and task.
-        correlation: task -> Pearson's correlation over models of the in-domain and the out-of-domain score; None where
-            one of the two does not vary. Absent where fewer than two models measured both.
+        correlation: task -> Pearson's correlation over models of the in-domain and the out-of-domain score; None if
+            one of the two does not vary. Absent if fewer than two models measured both.
     """
 
     rows: tuple[Gap, ...]
@@ -66,15 +66,15 @@ def gaps(folders: Sequence[Path]) -> Gaps:
     """Set every benchmark that runs measured against its rival of the other domain; runs of one model are put together.
 
     Raises:
-        RunError: a folder is no run, two runs of a model measured the same benchmark, or no model measured both sides
-            of any task.
+        RunError: a folder is not a run, two runs of a model measured the same benchmark, or no model measured both
+            sides of any task.
 
     Source: VLUE section 5.2 (Table 2 and the correlation over models).
     """
     models: dict[str, dict[str, dict[str, Value]]] = {}
     for result in (read_result(each) for folder in folders for each in find_runs(folder)):
-        _add(models, result)
-    rows = [row for model, benchmarks in models.items() for row in _rows(model, benchmarks)]
+        _add_results(models, result)
+    rows = [row for model, benchmarks in models.items() for row in _make_rows(model, benchmarks)]
     if not rows:
         pairs = "; ".join(f"{one.name} and {one.rival}" for one in _in_domain())
         raise RunError(f"no model measured a task in domain and out of it; the pairs are {pairs}")
@@ -86,7 +86,7 @@ def gaps(folders: Sequence[Path]) -> Gaps:
     return Gaps(rows=tuple(rows), correlation=correlation)
 
 
-def _add(models: dict[str, dict[str, dict[str, Value]]], result: Result) -> None:
+def _add_results(models: dict[str, dict[str, dict[str, Value]]], result: Result) -> None:
     own = models.setdefault(result.model.name, {})
     for name, record in result.benchmarks.items():
         if name in own:
@@ -106,17 +106,17 @@ def _in_domain() -> list[Benchmark]:
     return benchmarks
 
 
-def _rows(model: str, benchmarks: dict[str, dict[str, Value]]) -> list[Gap]:
+def _make_rows(model: str, benchmarks: dict[str, dict[str, Value]]) -> list[Gap]:
     rows = []
     for benchmark in _in_domain():
         inside, outside = benchmarks.get(benchmark.name, {}), benchmarks.get(benchmark.rival, {})
         for own, other in _PAIRED:
             if own in inside and other in outside:
-                rows.append(_gap(model, f"{benchmark.name}: {own}", inside[own], outside[other]))
+                rows.append(_measure_gap(model, f"{benchmark.name}: {own}", inside[own], outside[other]))
     return rows
 
 
-def _gap(model: str, task: str, inside: Value, outside: Value) -> Gap:
+def _measure_gap(model: str, task: str, inside: Value, outside: Value) -> Gap:
     value = generalisation_gap({task: inside.value}, {task: outside.value})[task]
     low = high = None
     bounds = (inside.low, inside.high, outside.low, outside.high)

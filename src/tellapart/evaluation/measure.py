@@ -44,7 +44,7 @@ def remeasure(folder: Path, benchmark: str) -> Tabulated:
     """Measure a run's benchmark again, from its raw scores alone: the numbers are those of the record.
 
     Raises:
-        RunError: the folder is no run, or did not measure that benchmark.
+        RunError: the folder is not a run, or did not measure that benchmark.
     """
     result, benchmark = read_result(folder), set_name(benchmark)
     if benchmark not in result.benchmarks:
@@ -59,7 +59,7 @@ def remeasure(folder: Path, benchmark: str) -> Tabulated:
     ids = tuple(sample.id for sample in samples)
     clusters, tags = tuple(sample.cluster for sample in samples), tuple(sample.tags for sample in samples)
     scores = Scores(ids, [sample.scores for sample in samples], record.kind)
-    # Samples hold what is true in the first places.
+    # Samples hold the true texts or image in the first places.
     truths = (tuple(range(record.true)),) * len(ids) if record.true > 1 else ()
     listed = ListedPairs(Outline(ids, record.shape, clusters, tags, truths))
     measured = TASKS[record.task].measure(listed, Scored(scores))

@@ -31,7 +31,7 @@ __all__ = ["ALPHA", "GateResult", "GateRow", "judge", "regression_gate"]
 #: The family-wise error over all headlines of the gate.
 ALPHA = 0.05
 
-#: Headlines of which neither more nor less is better: what an answer owes to the order of its options.
+#: Headlines of which neither more nor less is better: the effect of the order of the options on an answer.
 _SIGNED = frozenset({"order_bias", "pairing_bias"})
 
 Verdict = Literal[
@@ -43,16 +43,16 @@ class GateRow(BaseModel, frozen=True):
     """One headline of one benchmark, or a benchmark that cannot be judged.
 
     Attributes:
-        metric: None where the row is about the whole benchmark.
-        verdict: `too few items` where even a fall to 0 would not be significant; `not tested` of a metric that has no
+        metric: None if the row is about the benchmark itself.
+        verdict: `too few items` if even a fall to 0 would not be significant; `not tested` of a metric that has no
             value of each item, which the limit alone can judge.
         fails: whether the gate stops for this row.
-        reason: why it stops, or what cannot be said; empty where the numbers say all.
+        reason: why it stops, or why it cannot judge; empty if the numbers are enough.
         base, new: the values, strict rule.
         change, low, high: new minus base, and its paired interval.
         p_holm: p, adjusted for all headlines of the gate (Holm).
         test: which test p is of.
-        could_see: the smallest true fall that would be significant here in four cases out of five; None where none
+        could_see: the smallest true fall that would be significant here in four cases out of five; None if none
             would.
     """
 
@@ -75,7 +75,7 @@ class GateRow(BaseModel, frozen=True):
 
     @property
     def says(self) -> str:
-        """The verdict in words, with how small a fall could have been seen where none was."""
+        """The verdict in words, with how small a fall could have been seen if none was."""
         if self.reason:
             return f"{self.verdict}: {self.reason}"
         if self.verdict == "no difference seen" and self.could_see is not None:
@@ -88,7 +88,7 @@ class GateResult(BaseModel, frozen=True):
 
     Attributes:
         base, new: the models.
-        max_drop: the limit, in points; None where there is none.
+        max_drop: the limit, in points; None if there is none.
         by_chance: with a limit, at most how often it alone stops a model as good as the base, over all headlines.
         rows: every headline, in the base's order; then the benchmarks that cannot be judged.
         added: benchmarks that only the new run measured.
@@ -113,12 +113,12 @@ def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, see
     """Judge a new run against a base run by the headline metrics of every benchmark of the base.
 
     Args:
-        base, new: run folders, each of one model; those measured beside it do not count.
+        base, new: run folders, each of one model; further models of the run do not count.
         max_drop: points by which no headline may fall, whether significantly or not; None for no limit.
         seed: of the bootstrap and of the sign flips.
 
     Raises:
-        RunError: a folder is no run or holds several models, or a limit that is none.
+        RunError: a folder is not a run or holds several models, or a limit that is none.
 
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> out = getfixture("tmp_path")
@@ -156,11 +156,11 @@ def judge(
     unjudged: Sequence[GateRow] = (),
     added: Sequence[str] = (),
 ) -> GateResult:
-    """Judge the second of two systems by what both measured.
+    """Judge the second of two systems by the benchmarks that both measured.
 
     Args:
         systems: the base and the new one.
-        shared: what both measured, item by item.
+        shared: the benchmarks that both measured, item by item.
         max_drop: points by which no headline may fall.
         seed: of the bootstrap and of the sign flips.
         unjudged: rows of benchmarks that are not shared.
@@ -178,7 +178,7 @@ def judge(
     blind = [one.name for one in testable if all(row.could_see is None for row in rows if row.benchmark == one.name)]
     rows = [row.model_copy(update={"fails": True}) if row.benchmark in blind else row for row in rows]
     for one in shared:
-        rows += _untested(one, max_drop)
+        rows += _judge_untested(one, max_drop)
     errors = [_standard_error(row, by_name[row.benchmark]) for row in tests]
     return GateResult(
         base=systems[0].label,
@@ -192,7 +192,7 @@ def judge(
 
 
 def _only_model(folder: Path) -> System:
-    """Read the model of a run folder, without those beside it, or the only one of a folder of its runs."""
+    """Read the subject of a run folder, without its further models, or the only model of a folder of runs."""
     if (folder / RESULTS).is_file():
         return System.of(folder)
     systems = gather([folder])
@@ -214,7 +214,7 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
     elif could_see is None:
         verdict = "too few items"
         reason = f"the base is right on so few ({int((values[:, 0] > 0).sum())} of {row.n}) that no fall could be seen"
-    if verdict != "regression" and _beyond(row.difference, max_drop):
+    if verdict != "regression" and _exceeds_drop(row.difference, max_drop):
         verdict, reason = "regression", f"not significant, but beyond --max-drop {max_drop:g}"
     return GateRow(
         benchmark=row.benchmark,
@@ -225,7 +225,7 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
         n=row.n,
         base=row.a,
         new=row.b,
-        change=0.0 - row.difference,  # not -0.0 where there is none
+        change=0.0 - row.difference,  # not -0.0 if there is none
         low=None if row.high is None else -row.high,
         high=None if row.low is None else -row.low,
         p=row.p,
@@ -236,7 +236,7 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
     )
 
 
-def _untested(benchmark: SharedBenchmark, max_drop: float | None) -> list[GateRow]:
+def _judge_untested(benchmark: SharedBenchmark, max_drop: float | None) -> list[GateRow]:
     """Judge the headline metrics that have no value of each item (BLEU, the smaller of two shares) by the limit."""
     base, new = (benchmark.records[run] for run in (0, 1))
     rows = []
@@ -255,7 +255,7 @@ def _by_limit(
     benchmark: str, metric: str, base: BenchmarkResult, new: BenchmarkResult, max_drop: float | None
 ) -> GateRow:
     one, other = base.metrics[metric], new.metrics[metric]
-    beyond = metric not in _SIGNED and _beyond(one.value - other.value, max_drop)
+    beyond = metric not in _SIGNED and _exceeds_drop(one.value - other.value, max_drop)
     why = "0 is best, and neither more nor less is better" if metric in _SIGNED else "it has no value of each item"
     reason = f"beyond --max-drop {max_drop:g}" if beyond else why
     return GateRow(
@@ -271,7 +271,7 @@ def _by_limit(
     )
 
 
-def _beyond(fall: float, max_drop: float | None) -> bool:
+def _exceeds_drop(fall: float, max_drop: float | None) -> bool:
     # Values are quotients: a fall of exactly the limit must not exceed it by a rounding.
     return max_drop is not None and 100 * fall > max_drop + 1e-9
 

@@ -1,4 +1,4 @@
-"""The record of a run folder, taken up where it stands: one model, each benchmark written as soon as it is measured.
+"""The record of a run folder, continued: one model, each benchmark written as soon as it is measured.
 
 One process at a time has the folder: two that read its record and then wrote theirs would each lose the other's.
 """
@@ -41,7 +41,7 @@ def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result
     except OSError as error:
         raise RunError(f"cannot write to {folder}: {error.strerror}; name another out=") from error
     try:
-        with _hold(folder):
+        with _hold_folder(folder):
             yield _read_or_begin(folder, model, run)
     finally:
         with suppress(OSError):  # it holds something
@@ -50,11 +50,11 @@ def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result
 
 
 @contextmanager
-def _hold(folder: Path) -> Iterator[None]:
+def _hold_folder(folder: Path) -> Iterator[None]:
     path = folder / _LOCK
     try:
         lock = take_lock(path)
-    except OSError:  # nothing can be written here, which the first result says, if there is one to write
+    except OSError:  # nothing can be written here, which the first result reports, if there is one to write
         yield
         return
     if lock is None:
@@ -71,7 +71,7 @@ def _read_or_begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
     if not (folder / RESULTS).exists():
         return Result(run=run, model=model, benchmarks={})
     old = read_result(folder)
-    now, then = _identity(model, run), _identity(old.model, old.run)
+    now, then = _describe_identity(model, run), _describe_identity(old.model, old.run)
     if differing := [f"{key} was {then[key]}, now {now[key]}" for key in now if now[key] != then[key]]:
         hint = "name another out=, or delete it"
         if not model.fingerprint and not old.model.fingerprint and len(differing) == 1:
@@ -103,13 +103,13 @@ def _expect_writable(folder: Path) -> None:
         return
     nearest = next(each for each in (folder, *folder.parents) if each.exists())
     if not nearest.is_dir():
-        raise RunError(f"cannot write to {folder}: {nearest} is no folder; name another out=")
+        raise RunError(f"cannot write to {folder}: {nearest} is not a folder; name another out=")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise RunError(f"cannot write to {folder}: {nearest} may not be written; name another out=")
 
 
-def _identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:
-    """Return what must agree for two runs to be one: everything that may move a number."""
+def _describe_identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:
+    """Return the settings that must agree for two runs to be one: everything that may move a number."""
     return {
         "model": model.name,
         "weights": model.fingerprint or "computed elsewhere",

@@ -1,7 +1,7 @@
 """A run: models by benchmarks, into a run folder that an interruption leaves complete up to its last benchmark.
 
-The first model is the run's subject and its record lies in the folder itself; further models are measured beside it,
-each in its own run folder under `beside/`.
+The first model is the run's subject and its record lies in the folder itself; further models are measured, too, each in
+a run folder under `beside/`.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ class Settings:
     Attributes:
         models: names, objects of a protocol, or functions of an image and a text, as `as_model` takes them.
         benchmarks: names, declarations or pair sets.
-        names: what results call the models, in their order; each as it names itself if none is given.
+        names: of the models in results, in their order; each as it names itself if none is given.
         limit: a number or a share of items; None for all.
-        batch_size: images, texts or pairs encoded together, what suits the model and its device if None; changes no
+        batch_size: images, texts or pairs encoded together; one that suits the model and its device if None; changes no
             number.
         device: `cpu`, `cuda` or `mps`.
-        dtype: what torch models compute in; their scores are float32 always.
-        reading: which of a model's readings is scored; the family's own if None.
+        dtype: the number type in which torch models compute; their scores are float32 always.
+        reading: which of a model's readings is scored; the family's default if None.
         regions: a file of regions that a detector found, for models that read those.
         texts: as `ModelOptions.texts`.
-        image_size: side of their images in pixels; the file's own if None.
-        tokenizer: folder of their tokenizer; beside the file, or the hub's, if None.
+        image_size: side of their images in pixels; as in the file if None.
+        tokenizer: folder of their tokenizer; the file's folder, or the hub's, if None.
         calls: requests in flight at once, to a model on a server (`api:`).
         insecure: ask a server of another machine over plain http, too.
-        frames: of each video in an image's place; as the set says if None.
+        frames: of each video in an image's place; the set's number if None.
         seed: of the bootstrap and of models that draw.
         strict: refuse files that do not hold the records of the benchmark as published.
-        place: where the benchmarks' files are.
+        place: the folders of the benchmarks' files.
 
     >>> Settings().benchmarks
     ('demo',)
@@ -102,7 +102,7 @@ def run(
     not measured again.
 
     Args:
-        settings: what to measure.
+        settings: models, benchmarks and options.
         out: the run folder.
         store: of embeddings.
         command: the command line, for the record.
@@ -112,7 +112,7 @@ def run(
         The run folders, the subject's first.
 
     Raises:
-        TellapartError: a name is unknown, a file is not what it must be, the folder holds another run, or another
+        TellapartError: a name is unknown, a file is malformed, the folder holds another run, or another
             process is writing into it. Nothing is computed before every name is resolved and every combination is known
             to be defined.
 
@@ -125,8 +125,8 @@ def run(
     1.0
     """
     benchmarks, models = resolve(settings, store)
-    records = _records(models, settings, out)
-    folders = _folders(out, [record.name for record in records])
+    records = _open_records(models, settings, out)
+    folders = _name_folders(out, [record.name for record in records])
     with ExitStack() as held:
         results = []
         for folder, record in zip(folders, records, strict=True):
@@ -138,12 +138,12 @@ def run(
             )
             for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
                 report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
-                results[row] = _advance(results[row], model, ready, folder, report)
+                results[row] = _measure_once(results[row], model, ready, folder, report)
     return folders
 
 
 def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark], list[Model | Deferred]]:
-    """Find every benchmark and every model by name, and refuse what is not defined before anything is computed.
+    """Find every benchmark and every model by name, and refuse undefined combinations before anything is computed.
 
     Raises:
         TellapartError: a name is unknown or repeated, there are more or fewer names than models, a benchmark's files
@@ -183,18 +183,18 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
 
 
 def distinct_names(own: Sequence[str], typed: Sequence[object]) -> list[str]:
-    """Name each model as it names itself, or as the user did where two would share a name (two checkpoints of one)."""
+    """Name each model as it names itself, or as the user did if two would share a name (two checkpoints of one)."""
     return [
         typed_name if own.count(name) > 1 and isinstance(typed_name, str) else name
         for name, typed_name in zip(own, typed, strict=True)
     ]
 
 
-def _records(models: Sequence[Model], settings: Settings, out: Path) -> list[ModelRecord]:
+def _open_records(models: Sequence[Model], settings: Settings, out: Path) -> list[ModelRecord]:
     names = settings.names or distinct_names([model.name for model in models], settings.models)
     if alike := {name for name in names if names.count(name) > 1}:
-        raise RunError(f"{names.count(min(alike))} models call themselves {min(alike)!r}; tell them apart: names=(...)")
-    folders = _folders(out, names)
+        raise RunError(f"{names.count(min(alike))} models call themselves {min(alike)!r}; name each: names=(...)")
+    folders = _name_folders(out, names)
     return [
         ModelRecord(
             name=name,
@@ -210,11 +210,11 @@ def _records(models: Sequence[Model], settings: Settings, out: Path) -> list[Mod
     ]
 
 
-def _folders(out: Path, names: Sequence[str]) -> list[Path]:
+def _name_folders(out: Path, names: Sequence[str]) -> list[Path]:
     return [out, *(beside(out, name) for name in names[1:])]
 
 
-#: What the model families compute with, where it is installed.
+#: The packages that model families compute with, if they are installed.
 _OPTIONAL = ("torch", "torchvision", "transformers", "open_clip_torch", "tokenizers")
 _ABSENT = "not installed"
 
@@ -229,8 +229,8 @@ def run_record(
         command=command,
         versions={
             "python": platform.python_version(),
-            **{name: _version(name) for name in ("tellapart", "numpy", "scipy", "pillow", "onnxruntime")},
-            **{name: installed for name in _OPTIONAL if (installed := _version(name)) != _ABSENT},
+            **{name: _find_version(name) for name in ("tellapart", "numpy", "scipy", "pillow", "onnxruntime")},
+            **{name: installed for name in _OPTIONAL if (installed := _find_version(name)) != _ABSENT},
         },
         batch_size=settings.batch_size if settings else None,
         device=settings.device if settings else None,
@@ -240,7 +240,7 @@ def run_record(
     )
 
 
-def _version(distribution: str) -> str:
+def _find_version(distribution: str) -> str:
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -248,7 +248,7 @@ def _version(distribution: str) -> str:
 
 
 def expect_distinct(names: Sequence[T], parameter: str) -> Sequence[T]:
-    """Return the names that a parameter (`models=`) was given; objects among them are distinct by what they are called.
+    """Return the names that a parameter (`models=`) was given; objects among them are distinct by their names.
 
     Raises:
         RunError: one of them is repeated.
@@ -259,8 +259,8 @@ def expect_distinct(names: Sequence[T], parameter: str) -> Sequence[T]:
     return names
 
 
-def _advance(result: Result, model: Model, ready: Prepared, folder: Path, progress: Progress | None) -> Result:
-    """Measure one benchmark and keep it, unless the record holds it already, of a model that says what it is."""
+def _measure_once(result: Result, model: Model, ready: Prepared, folder: Path, progress: Progress | None) -> Result:
+    """Measure one benchmark and keep it, unless the record holds it already, of a model with a fingerprint."""
     finished = result.benchmarks.get(ready.benchmark.name)
     if finished is None or not is_stored(model):
         run = result.run

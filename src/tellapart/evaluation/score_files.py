@@ -49,9 +49,9 @@ def run_scores(
     not measured again.
 
     Args:
-        files: benchmark -> its file: `.npz`, `.csv` or `.jsonl`; for tasks what `tellapart export` writes, filled in.
+        files: benchmark -> its file: `.npz`, `.csv` or `.jsonl`; for tasks the file of `tellapart export`, filled in.
         out: the run folder, which is returned.
-        kind: of the scores; by default each file's own, or else a similarity.
+        kind: of the scores; by default as in each file, or else a similarity.
         name: the model's; a single file's name by default.
         seed: of the bootstrap.
         command: the command line, for the record.
@@ -59,13 +59,13 @@ def run_scores(
         place: the folders of the benchmarks' files: ids and tags, and the report's captions and images.
 
     Raises:
-        TellapartError: a file is not what its format says or does not fit its benchmark, several files name no
+        TellapartError: a file is malformed or does not fit its benchmark, several files name no
             model, or the folder holds another run.
     """
     if name is None and len(files) != 1:
-        raise RunError(f"scores= of {', '.join(files) or 'no benchmark'}: say whose they are with name=")
+        raise RunError(f"scores= of {', '.join(files) or 'no benchmark'}: name their model with name=")
     model = ModelRecord(name=name or next(iter(files.values())).stem)
-    read = [_read(find_benchmark(benchmark, place), path, out, kind, strict) for benchmark, path in files.items()]
+    read = [_read_file(find_benchmark(benchmark, place), path, out, kind, strict) for benchmark, path in files.items()]
     with take_up(out, model, run_record(out, seed=seed, command=command, place=place)) as held:
         result = held
         for each in read:
@@ -79,7 +79,7 @@ def run_scores(
     return out
 
 
-def _read(benchmark: Benchmark, path: Path, out: Path, kind: ScoreKind | None, strict: bool) -> _ScoreFile:
+def _read_file(benchmark: Benchmark, path: Path, out: Path, kind: ScoreKind | None, strict: bool) -> _ScoreFile:
     ready = prepare_listed(benchmark, strict=strict)
     read = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
     return _ScoreFile(ready, read(path, ready.records), path, locate(path, out, hashed=True))

@@ -28,7 +28,7 @@ class SharedBenchmark:
     Attributes:
         records: number of the run -> its record; those that measured it.
         clusters, tags: of each item.
-        outcomes: metric of a first look -> float64 `(item, run)`, runs as in `records`; NaN where an item has no value
+        outcomes: metric of a first look -> float64 `(item, run)`, runs as in `records`; NaN if an item has no value
             by it.
     """
 
@@ -100,9 +100,9 @@ def is_testable(metric: str) -> bool:
 
 
 def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Lay out runs' values of the same items: metric -> float64 `(item, run)`, NaN where an item has no value.
+    """Lay out runs' values of the same items: metric -> float64 `(item, run)`, NaN if an item has no value.
 
-    A metric of the whole corpus (BLEU) has no value of any item, and is left out.
+    A metric of all the corpus (BLEU) has no value of any item, and is left out.
 
     >>> right = Sample(id="a", cluster="a", outcomes={"accuracy": 1.0})
     >>> lay_out_outcomes([[right], [right]], ["accuracy", "bleu_4"])
@@ -121,8 +121,8 @@ def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Ben
     for folder, record in ((first, a), (second, b)):
         if record.fingerprint.startswith(IMPORTED):
             raise RunError(
-                f"{folder} holds numbers of {name} that another tool measured ({record.origin}): there are no outcomes "
-                "of items to pair, and its ties count otherwise; measure that model with `tellapart run`"
+                f"{folder} holds numbers of {name} that another tool measured ({record.origin}): the outcomes "
+                "of items are unknown, and its ties count otherwise; measure that model with `tellapart run`"
             )
     elsewhere = [run.fingerprint.startswith(IDS_ONLY) for run in (a, b)]
     if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:

@@ -1,4 +1,4 @@
-"""The metrics of a task's units to numbers: each noun (questions, images, ...) over its own units."""
+"""The metrics of a task's units to numbers: each noun (questions, images, ...) over its units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["tabulate_units"]
 
 
 def tabulate_units(measured: Sequence[Units], *, seed: int = 0) -> Tabulated:
-    """Average the metrics of all units of a task, each noun over its own units.
+    """Average the metrics of all units of a task, each noun over its units.
 
     >>> from tellapart.metrics.per_item import PerItem
     >>> from tellapart.tasks.task import Unit
@@ -41,10 +41,10 @@ def tabulate_units(measured: Sequence[Units], *, seed: int = 0) -> Tabulated:
         metrics={name: value for table in tables for name, value in table.metrics.items()},
         by={tag: {value: Metrics(metrics=metrics) for value, metrics in groups.items()} for tag, groups in by.items()},
         macro={tag: Metrics(metrics=metrics) for tag, metrics in macro.items()},
-        curves={one.name: _curve(one.strict) for units in measured for one in units.values if one.deviation},
+        curves={one.name: _count_curve(one.strict) for units in measured for one in units.values if one.deviation},
     )
 
 
-def _curve(values: NDArray[np.float64]) -> Curve:
+def _count_curve(values: NDArray[np.float64]) -> Curve:
     counts = histogram(values)
     return Curve(edges=tuple(counts.edges.tolist()), counts=tuple(counts.counts.tolist()))

@@ -1,7 +1,7 @@
 """The cost of a model on this machine: the latency of one pair, throughput, parameters, FLOPs, memory.
 
 Measured are wall times of a run's work for a pair that is new: no store, no half that was computed already, no sample
-repeated to fill a batch up. Every model is measured in a process of its own.
+repeated to fill a batch up. Every model is measured in a separate process.
 
 Source: VLUE (Zhou et al. 2022), section 3.3 and Appendix A: inference time at batch size 1, on fixed hardware.
 """
@@ -86,7 +86,7 @@ class TimingSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Stages:
-    """The functions by which a model computes a pair, of images, of texts and of both; None where it has none."""
+    """The functions by which a model computes a pair, of images, of texts and of both; None if it has none."""
 
     image: Callable[[list[Any]], Any] | None = None
     text: Callable[[list[str]], Any] | None = None
@@ -163,7 +163,7 @@ class _Bench:
         return clock.parts
 
     def flops(self, number: int) -> int | None:
-        """Count the FLOPs of one pair; None where nothing was counted."""
+        """Count the FLOPs of one pair; None if nothing was counted."""
         clock = _Clock(self.wait)
         ((reference, text),) = self.turn(number, 1)
         image = self.read(reference, clock)
@@ -178,14 +178,15 @@ def time_models(
     progress: Progress | None = None,
     prepare: Callable[[], object] | None = None,
 ) -> Timings:
-    """Time models, each in a process of its own: none finds another's memory, threads or caches.
+    """Time models, each in a separate process: none finds another's memory, threads or caches.
 
     Args:
         names: as `find_model` takes them.
         settings: how; the defaults if not given.
         command: the command line, for the record.
         progress: gets "models", how many are done, and the total.
-        prepare: called first in each process: it loads again what the user has added to this one.
+        prepare: called first in each process: it loads again the plugins and objects that the user has added to this
+            one.
 
     Raises:
         TellapartError: a name is unknown, a model's process dies, or as `time_model`.
@@ -242,15 +243,15 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
     before = resident_memory()
     forget_device_peak()
     model = find_model(name, ModelOptions(device=settings.device, dtype=settings.dtype, reading=settings.reading))
-    stages = _stages(model)
-    pairs = _pairs(pairset, max(settings.repeats, settings.batch_size), stages.reads_images)
+    stages = _list_stages(model)
+    pairs = _pick_pairs(pairset, max(settings.repeats, settings.batch_size), stages.reads_images)
     if settings.batch_size > len(pairs):
         raise DataError(f"{pairset.name} has {len(pairs)} different images; give batch_size={len(pairs)} or less")
-    bench = _Bench(stages, pairset, pairs, _waiter(settings.device))
+    bench = _Bench(stages, pairset, pairs, _make_waiter(settings.device))
     with exact_batches(1):
         laps = [bench.one(number) for number in range(settings.warm_up + settings.repeats)][settings.warm_up :]
         flops = bench.flops(settings.warm_up + settings.repeats)
-    throughput = _throughput(bench, settings.batch_size)
+    throughput = _measure_throughput(bench, settings.batch_size)
     after = resident_memory(peak=True)
     return Timing(
         model=ModelRecord(name=model.name, fingerprint=model.fingerprint, kind=model.kind),
@@ -264,10 +265,10 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
         repeats=settings.repeats,
         warm_up=settings.warm_up,
         batches=BATCHES,
-        latency=_duration([sum(each.values()) for each in laps]),
-        parts={part: _duration([each[part] for each in laps]) for part in PARTS if part in laps[0]},
+        latency=_summarise_duration([sum(each.values()) for each in laps]),
+        parts={part: _summarise_duration([each[part] for each in laps]) for part in PARTS if part in laps[0]},
         throughput=throughput,
-        parameters=_parameters(model),
+        parameters=_count_parameters(model),
         flops=flops,
         peak_memory=None if before is None or after is None else max(0, after - before),
         peak_device_memory=device_peak(settings.device),
@@ -275,7 +276,7 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
     )
 
 
-def _stages(model: Model) -> _Stages:
+def _list_stages(model: Model) -> _Stages:
     prepare = model.prepare_image if isinstance(model, ImagePreparer) else None
     apart = () if prepare else ("what it does to an image first (resizing, scaling) is in the part that reads it",)
     match model:
@@ -304,7 +305,7 @@ def _score_text(model: KeyReader, text: str) -> Any:
     return model.score_item(Item(id="pair", images=("image.png",), texts=(text,)))
 
 
-def _pairs(pairset: PairSet, count: int, reads_images: bool) -> list[tuple[str, str]]:
+def _pick_pairs(pairset: PairSet, count: int, reads_images: bool) -> list[tuple[str, str]]:
     """Return true pairs, spread evenly over the set, of as many different images."""
     true: dict[str, str] = {}
     for item in pairset.items:
@@ -321,7 +322,7 @@ def _pairs(pairset: PairSet, count: int, reads_images: bool) -> list[tuple[str, 
     return list(different.values())
 
 
-def _throughput(bench: _Bench, size: int) -> Throughput:
+def _measure_throughput(bench: _Bench, size: int) -> Throughput:
     try:
         with exact_batches(size):
             laps = [bench.batch(batch * size, size) for batch in range(1 + BATCHES)][1:]
@@ -341,7 +342,7 @@ def _throughput(bench: _Bench, size: int) -> Throughput:
     return Throughput(batch_size=size, images=rate("image"), texts=rate("text"), pairs=pairs)
 
 
-def _parameters(model: Model) -> int | None:
+def _count_parameters(model: Model) -> int | None:
     computes = model.encoder if isinstance(model, FusionScorer) else model
     return computes.parameters if isinstance(computes, Weighed) else None
 
@@ -364,13 +365,13 @@ def _input_shape(bench: _Bench) -> tuple[int, ...] | None:
     return tuple(map(int, prepared.shape))
 
 
-def _duration(seconds: Sequence[float]) -> Duration:
+def _summarise_duration(seconds: Sequence[float]) -> Duration:
     low, median, high = np.percentile(seconds, [5, 50, 95]).tolist()
     return Duration(median=median, low=low, high=high)
 
 
-def _waiter(device: str) -> Callable[[], None]:
-    """Return what waits for the device: its work is queued, and a clock would not see it."""
+def _make_waiter(device: str) -> Callable[[], None]:
+    """Return the function that waits for the device: its work is queued, and a clock would not see it."""
     torch = sys.modules.get("torch")
     if device == "cpu" or torch is None:
         return lambda: None
