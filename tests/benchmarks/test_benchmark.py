@@ -39,7 +39,7 @@ def test_what_is_known_without_files_agrees_with_the_declaration(name: str) -> N
 
 
 def test_winoground_carries_no_pairs_and_says_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tellapart.benchmarks.hub._token", lambda: None)
+    monkeypatch.setattr("tellapart.benchmarks.hub._find_token", lambda: None)
     with raises(DataError, "https://huggingface.co/datasets/facebook/winoground", "--scores", "FILE"):
         load_pairs("winoground")
 

@@ -37,9 +37,9 @@ def declared(name: str) -> SetFile:
 def records_of(one: SetFile, groups: list[Any], place: Locations) -> Records | str:
     """What is made of the rows: items, questions, or images with their captions; or what is wrong."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(set_file, "_grouped", lambda *_: iter(groups))
+        patched.setattr(set_file, "_group_rows", lambda *_: iter(groups))
         try:
-            loaded: Any = set_file._load(one, place)
+            loaded: Any = set_file._load_records(one, place)
         except DataError as error:
             return str(error)
     if one.gallery:
@@ -56,7 +56,7 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, SetFile, 
     name, place = request.param, Locations(tmp_path)
     made(name, tmp_path)
     one = declared(name)
-    return name, one, list(islice(set_file._grouped(one, place), 14))[-2:], place
+    return name, one, list(islice(set_file._group_rows(one, place), 14))[-2:], place
 
 
 @pytest.mark.few(10)

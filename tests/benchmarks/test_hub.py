@@ -102,7 +102,7 @@ def test_winoground_is_read_from_the_hubs_cache_at_its_revision(
 
 
 def test_a_gated_set_that_is_cached_needs_no_token(winoground: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tellapart.benchmarks.hub._token", lambda: None)
+    monkeypatch.setattr("tellapart.benchmarks.hub._find_token", lambda: None)
     winoground.expect()
 
 
@@ -216,7 +216,7 @@ def test_a_token_without_access_is_an_error_with_the_page(monkeypatch: pytest.Mo
     def refuse(*_args: object, local_files_only: bool, **_options: object) -> str:
         raise errors.LocalEntryNotFoundError("not here") if local_files_only else Gated()
 
-    monkeypatch.setattr("tellapart.benchmarks.hub._token", lambda: "hf_token")
+    monkeypatch.setattr("tellapart.benchmarks.hub._find_token", lambda: "hf_token")
     monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
     with raises(DataError, "https://", "/facebook/winoground", "token"):
         load_pairs("winoground")

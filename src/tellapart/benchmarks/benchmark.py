@@ -1,4 +1,4 @@
-"""The declaration of a benchmark: who made it, which files it needs, where they are, and how they are read."""
+"""The declaration of a benchmark: its authors, its files, their places, and their readers."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ class Benchmark:
     """A named source of one task's records: minimal pairs, a gallery, statements, questions, boxes, captions, moments.
 
     Attributes:
-        items: how many records it holds; 0 where nobody said.
-        rows: digest of them as published (`Task.digest`), where its real files were at hand; pixels are not part of it.
+        items: how many records it holds; 0 if unknown.
+        rows: digest of them as published (`Task.digest`), if its real files were read; pixels are not part of it.
         task: the name of its task.
         shape: of pairs: images and texts of an item.
         true: of pairs: how many texts of one image are true.
-        official: the metrics that its authors report, the most important first, where these are not the usual ones.
+        official: the metrics that its authors report, the most important first, if these are not the usual ones.
         load: reads the records from a place that has the files. No image is opened.
         files: names of the files that it needs: `a*b` patterns, `a|b` alternatives.
-        images, cluster: the images that it needs, and what is resampled together, in words.
-        hub: where its files are fetched from if no folder of the user's has them.
-        place: where this user keeps files.
-        own: the user's own folder or file, where the benchmark is one; its name has the last part of it alone.
-        usual: names of folders beside the annotations in which its images usually lie; pairs know where theirs are.
-        pictures: reads the images where they are not files below one folder.
-        domain: `in-domain` or `out-of-domain`, where the paper tells the two apart.
+        images, cluster: the images that it needs, and the unit of resampling, in words.
+        hub: the source of its files if no folder of the user's has them.
+        place: the folders of this user's files.
+        own: the user's folder or file, if the benchmark is one; its name has only the last part of the path.
+        usual: names of folders next to the annotations in which its images usually lie; pairs know their places.
+        pictures: reads the images if they are not files below one folder.
+        domain: `in-domain` or `out-of-domain`, if the paper distinguishes the two.
         rival: the benchmark of the other domain, whose difference to this one is the generalisation gap.
-        ties: what the benchmark's own code makes of a tie; here a tie is never right.
-        tie_rule: how its own code breaks a tie; where that is not always wrong, tables show its number, too.
+        ties: how the benchmark's code counts a tie; here a tie is never right.
+        tie_rule: how its code breaks a tie; if that is not always wrong, tables show its number, too.
         authors: the numbers of its authors that no metric of an item is, by a name of `tellapart.tasks.authors`.
-        mined_by: patterns of the names of models that chose its items where they failed; its authors leave them out.
-        known: of pairs: what is known of the items without any file, for scores that were made elsewhere.
+        mined_by: patterns of the names of models whose failures chose its items; its authors leave them out.
+        known: of pairs: the outline of the items, known without any file, for scores that were made elsewhere.
         paper: tag, and function of its values' metrics, that give the row of the paper's table: column -> percent.
 
     >>> from tellapart.benchmarks.find import find_benchmark
@@ -106,7 +106,7 @@ class Benchmark:
         """Check, without reading them, that the files are available: in the user's folders or on the hub.
 
         Raises:
-            DataError: neither has them, or the hub gates them and there is no token.
+            DataError: neither has them, or the hub gates them and the token is missing.
             MissingDependencyError: the hub's package is needed and not installed.
         """
         if not self.missing():
@@ -122,10 +122,10 @@ class Benchmark:
             raise DataError(f"{error}; {elsewhere}") from error
 
     def records(self) -> Any:
-        """Load the records; what no folder of the user's has is fetched from the hub.
+        """Load the records; files that no folder of the user's has are fetched from the hub.
 
         Raises:
-            DataError: the files are missing or gated, or they are not what their format says.
+            DataError: the files are missing, gated or malformed.
             MissingDependencyError: the hub's package is needed and not installed.
         """
         self.expect()
@@ -134,7 +134,7 @@ class Benchmark:
         return self.load(replace(self.place, data=self.hub.fetch()))
 
     def here(self) -> Locations | None:
-        """Return the place that has the files without using the network; None where there is none."""
+        """Return the place that has the files without using the network; None if there is none."""
         if not self.missing():
             return self.place
         folder = None if self.hub is None else self.hub.cached_folder()
@@ -144,7 +144,7 @@ class Benchmark:
         """Load the records if the user's folders or the hub's cache have them, without using the network; else None.
 
         Raises:
-            DataError: the files are there, and not what their format says.
+            DataError: the files are there, and malformed.
         """
         place = self.here()
         return None if place is None else self.load(place)
@@ -153,7 +153,7 @@ class Benchmark:
         """Return ids, clusters and tags of pairs: from the files if they are here, else as far as they are known.
 
         Raises:
-            DataError: nothing is known without the files, and they are missing or not what their format says.
+            DataError: nothing is known without the files, and they are missing or malformed.
 
         >>> from tellapart.benchmarks.find import find_benchmark
         >>> find_benchmark("winoground").outline().ids[:3]
@@ -172,7 +172,7 @@ class Benchmark:
         return self.place.pictures(self.name, *self.usual)
 
     def read_image(self, records: Any = None) -> Callable[[str], bytes] | None:
-        """Return what takes an image's reference to its file's bytes; None where the files are not here.
+        """Return the function from an image's reference to its file's bytes; None if the files are not here.
 
         Args:
             records: the benchmark's, if they are loaded already.
@@ -186,7 +186,7 @@ class Benchmark:
         return reader
 
     def needs(self) -> str:
-        """Say which files are missing, where they were looked for, and where to get them."""
+        """Name the missing files, the folders that were searched, and the source to get them from."""
         missing, folder = self.missing(), self.place.folder(self.name)
         where = "no data= was given" if folder is None else f"{folder} lacks {'them' if len(missing) > 1 else 'it'}"
         hub = "" if self.hub is None else f"; or fetch it once: tellapart run -b {self.name} (from {self.hub.page})"

@@ -2,12 +2,12 @@
 
 From the hub, or from a folder with the hub's `test-*.parquet` (columns `image, caption, negative_image,
 negative_caption, type, subtype`), or, for scores made elsewhere, from one of the result tables that its authors publish
-(`BiVLC_*.csv`: the captions and the categories, no images). Items are numbered in the published order, which is also
-what score files use; a table in another order is refused, because ids would move.
+(`BiVLC_*.csv`: the captions and the categories, no images). Items are numbered in the published order, as in score
+files; a table in another order is refused, because ids would move.
 
 No file names the COCO image that an item starts from, yet 1,161 images give all 2,933 items (found by looking the
-captions up in SugarCrepe). With the images at hand, those with the same bytes are one cluster; without, those with the
-same positive caption (2,390 captions); without any file each item is a cluster of its own, and intervals come out too
+captions up in SugarCrepe). With the images, those with the same bytes are one cluster; without, those with the
+same positive caption (2,390 captions); without any file each item is a separate cluster, and intervals come out too
 narrow.
 """
 
@@ -45,10 +45,10 @@ BLOCKS = (
 _PARQUET, _TABLE = "test-*.parquet", "BiVLC_*.csv"
 
 
-def _load(place: Locations) -> PairSet:
+def _load_pairs(place: Locations) -> PairSet:
     folder = place.folder("bivlc") or Path()
     files = find_files(folder, _PARQUET)
-    items, read = _with_images(files) if files else _captions(files := find_files(folder, _TABLE))
+    items, read = _with_images(files) if files else _read_captions(files := find_files(folder, _TABLE))
     expect_count(files[0], len(items), BIVLC.items)
     _expect_order(items, files[0])
     return PairSet("bivlc", tuple(items), folder, read=read)
@@ -59,28 +59,28 @@ def _with_images(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]
     items = []
     for number, (where, row) in enumerate(table.rows()):
         images = (f"{number}/image", f"{number}/negative_image")
-        items.append(_item(row, where, number, images, hashlib.sha256(table(images[0])).hexdigest()[:16]))
+        items.append(_make_bivlc_item(row, where, number, images, hashlib.sha256(table(images[0])).hexdigest()[:16]))
     return items, table
 
 
-def _captions(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]:
+def _read_captions(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]:
     def refuse(reference: str) -> bytes:
         raise DataError(f"no image {reference!r}: {files[0]} is a table of captions; the images are in {_PARQUET}")
 
     items = []
     for number, (line, row) in enumerate(read_csv(files[0])):
         where, images = f"{files[0]}:{line}", (f"{number}_0.png", f"{number}_1.png")
-        items.append(_item(row, where, number, images, string(row, "caption", where)))
+        items.append(_make_bivlc_item(row, where, number, images, string(row, "caption", where)))
     return items, refuse
 
 
-def _item(row: Mapping[str, Any], where: str, number: int, images: tuple[str, str], cluster: str) -> Item:
+def _make_bivlc_item(row: Mapping[str, Any], where: str, number: int, images: tuple[str, str], cluster: str) -> Item:
     texts = (string(row, "caption", where), string(row, "negative_caption", where))
-    tags = _tags(string(row, "type", where), string(row, "subtype", where))
+    tags = _make_tags(string(row, "type", where), string(row, "subtype", where))
     return make_item(where, id=str(number), images=images, texts=texts, tags=tags, cluster=cluster)
 
 
-def _tags(kind: str, subtype: str) -> dict[str, str]:
+def _make_tags(kind: str, subtype: str) -> dict[str, str]:
     return {"type": kind, "subtype": f"{kind} {subtype}"}
 
 
@@ -93,9 +93,9 @@ def _expect_order(items: list[Item], where: Path) -> None:
         )
 
 
-def _known() -> Outline:
+def _outline_known() -> Outline:
     ids = tuple(str(number) for number in range(BIVLC.items))
-    tags = tuple(_tags(kind, subtype) for kind, subtype, count in BLOCKS for _ in range(count))
+    tags = tuple(_make_tags(kind, subtype) for kind, subtype, count in BLOCKS for _ in range(count))
     return Outline(ids, (2, 2), ids, tags)
 
 
@@ -119,7 +119,7 @@ BIVLC = Benchmark(
     images="its own 5,866, in the parquet files",
     cluster="the COCO image (same bytes); without images the positive caption; without files the item",
     hub=Hub("imirandam/BiVLC", "6c99042f10a8793cc2c76af16b98ab1e38705d03", (_PARQUET,)),
-    load=_load,
-    known=_known,
+    load=_load_pairs,
+    known=_outline_known,
     paper=("type", _paper_table),
 )

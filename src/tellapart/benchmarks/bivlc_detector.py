@@ -1,7 +1,7 @@
 """BiVLC's control: a detector of generated images and captions plays the retrieval game without matching anything.
 
-A model that tells natural from synthetic can pick the right caption for an image by origin alone. The rules, with the
-probability that an entry is synthetic (0 natural, 1 synthetic):
+A model that distinguishes natural from synthetic can pick the right caption for an image by origin alone. The rules,
+with the probability that an entry is synthetic (0 natural, 1 synthetic):
 
     ipos_2t = the positive image is called natural,   and the positive caption looks less synthetic than the negative
     ineg_2t = the negative image is called synthetic, and the same
@@ -26,7 +26,7 @@ __all__ = ["detector_outcomes"]
 
 
 def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """Return what a detector gets on each item: metric -> float64 `(item,)` of 0 and 1.
+    """Return the accuracies of a detector on each item: metric -> float64 `(item,)` of 0 and 1.
 
     Args:
         text: probability that a caption is synthetic, `(item, 2)`: positive, negative.
@@ -35,7 +35,7 @@ def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np
     Raises:
         ScoreError: not `(item, 2)` both, or not probabilities.
     """
-    texts, images = _probabilities(text, "text"), _probabilities(image, "image")
+    texts, images = _check_probabilities(text, "text"), _check_probabilities(image, "image")
     if len(texts) != len(images):
         raise ScoreError(f"{len(texts)} items of captions and {len(images)} of images; give both of the same items")
     texts_in_order, images_in_order = texts[:, 0] < texts[:, 1], images[:, 0] < images[:, 1]
@@ -51,7 +51,7 @@ def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np
     return {name: column.astype(np.float64) for name, column in outcomes.items()}
 
 
-def _probabilities(values: ArrayLike, what: str) -> NDArray[np.float64]:
+def _check_probabilities(values: ArrayLike, what: str) -> NDArray[np.float64]:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

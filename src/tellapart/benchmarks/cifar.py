@@ -4,8 +4,8 @@ A record of the binary version is one byte of label (CIFAR-100: two, the coarse 
 green, blue, each row by row. The "python version" holds pickles, which can run code when they are read: they are not
 read here.
 
-Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009; the page of the data says what the
-bytes are.
+Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009; the page of the data describes the
+    bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CifarFile:
         label_bytes: bytes of label before the pixels; the last one is the class.
 
     Raises:
-        DataError: the file cannot be read, or is no whole number of records.
+        DataError: the file cannot be read, or does not end with a complete record.
     """
 
     def __init__(self, path: Path, label_bytes: int = 1) -> None:
@@ -59,7 +59,7 @@ class CifarFile:
         self._labels = label_bytes
 
     @cached_property
-    def _records(self) -> NDArray[np.uint8]:
+    def _record_bytes(self) -> NDArray[np.uint8]:
         try:
             data = np.frombuffer(self._path.read_bytes(), np.uint8)
         except OSError as error:
@@ -67,7 +67,7 @@ class CifarFile:
         size = self._labels + _PIXELS
         if not len(data) or len(data) % size:
             raise DataError(
-                f"{self._path}: {len(data):,} bytes are no whole number of records of {size:,}; it is cut off, or not "
+                f"{self._path}: {len(data):,} bytes are not complete records of {size:,}; it is cut off, or not "
                 "the binary version"
             )
         return data.reshape(-1, size)
@@ -75,7 +75,7 @@ class CifarFile:
     @property
     def labels(self) -> NDArray[np.uint8]:
         """The number of each picture's class, uint8 `(picture,)`."""
-        return self._records[:, self._labels - 1]
+        return self._record_bytes[:, self._labels - 1]
 
     def reference(self, number: int) -> str:
         """Name a picture, counted from 0."""
@@ -85,14 +85,14 @@ class CifarFile:
         """Return a picture as a PNG file.
 
         Raises:
-            DataError: there is no such picture.
+            DataError: the file holds no such picture.
         """
         from PIL import Image
 
         file, _, number = reference.rpartition("#")
-        if file != self._path.name or not number.isdecimal() or int(number) >= len(self._records):
+        if file != self._path.name or not number.isdecimal() or int(number) >= len(self._record_bytes):
             raise DataError(f"no image {reference!r} in {self._path}")
-        planes = self._records[int(number), self._labels :].reshape(3, _SIDE, _SIDE)
+        planes = self._record_bytes[int(number), self._labels :].reshape(3, _SIDE, _SIDE)
         stream = io.BytesIO()
         Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0))).save(stream, "PNG", compress_level=1)
         return stream.getvalue()
@@ -108,7 +108,7 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
         label_bytes: as of `CifarFile`.
 
     Raises:
-        DataError: the file, or `classes.txt` or `templates.txt` beside it, is damaged.
+        DataError: the file, or `classes.txt` or `templates.txt` in its folder, is damaged.
     """
     file = CifarFile(path, label_bytes)
     labels = file.labels
@@ -126,7 +126,7 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
     )
 
 
-def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> Benchmark:
+def _declare_benchmark(name: str, title: str, names: str, file: str, folder: str) -> Benchmark:
     classes = tuple(names.split())
     label_bytes = 1 if len(classes) == 10 else 2
     trees = "|".join(f"{split}{classes[0]}/*{suffix}" for split in ("test/", "") for suffix in (".png", ".jpg"))
@@ -159,5 +159,9 @@ def _benchmark(name: str, title: str, names: str, file: str, folder: str) -> Ben
     )
 
 
-CIFAR10 = _benchmark("cifar10", "CIFAR-10's test photos, 10 classes", _TEN, "test_batch.bin", "cifar-10-batches-bin")
-CIFAR100 = _benchmark("cifar100", "CIFAR-100's test photos, 100 classes", _HUNDRED, "test.bin", "cifar-100-binary")
+CIFAR10 = _declare_benchmark(
+    "cifar10", "CIFAR-10's test photos, 10 classes", _TEN, "test_batch.bin", "cifar-10-batches-bin"
+)
+CIFAR100 = _declare_benchmark(
+    "cifar100", "CIFAR-100's test photos, 100 classes", _HUNDRED, "test.bin", "cifar-100-binary"
+)

@@ -1,6 +1,6 @@
 """Folders of classes: a folder for each class and its images below it, as torchvision's `ImageFolder` reads them.
 
-Two files beside them may say what a folder's name does not. `classes.txt`: a line a class, the folder's name, a tab
+Two files next to them may add to the folders' names. `classes.txt`: a line a class, the folder's name, a tab
 (after a name without spaces, a space will do), and how the class is called. `templates.txt`: a line a prompt, with `{}`
 for the class.
 """
@@ -30,18 +30,18 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
     Args:
         root: the folder of the classes' folders.
         name: the set's.
-        names: folder -> how the class is called; every other folder by its own name, `_` as a space.
+        names: folder -> how the class is called; every other folder by its name, `_` as a space.
         templates: prompts, unless `templates.txt` gives others.
 
     Raises:
         DataError: fewer than two folders, one without an image, or `classes.txt` or `templates.txt` is damaged.
     """
     folders = sorted(path for path in root.glob("*/") if path.is_dir() and not path.name.startswith("."))
-    folders = [path for path in folders if names.get(path.name, path.name)]  # "" means a folder that is no class
+    folders = [path for path in folders if names.get(path.name, path.name)]  # "" means a folder that is not a class
     if len(folders) < 2:
         raise DataError(f"{root} holds {len(folders)} folders; two or more are needed, one a class")
     called = dict(names) | own_names(root, [path.name for path in folders])
-    images = {path.name: list(_images(root, path)) for path in folders}
+    images = {path.name: list(_list_images(root, path)) for path in folders}
     if empty := [folder for folder, inside in images.items() if not inside]:
         raise DataError(f"{root}: no image ({', '.join(sorted(IMAGE_SUFFIXES))}) in {join_names(empty)}")
     return ClassificationSet(
@@ -52,14 +52,14 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
     )
 
 
-def _images(root: Path, folder: Path) -> Iterator[str]:
+def _list_images(root: Path, folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file():
             yield path.relative_to(root).as_posix()
 
 
 def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> dict[str, str]:
-    """Return what `classes.txt` calls the classes: none if there is no such file, else every one of them.
+    """Return the names of the classes in `classes.txt`: none without that file, else every one of them.
 
     Args:
         folder: the folder of `classes.txt`.
@@ -71,12 +71,12 @@ def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> 
     """
     path = folder / file
     own: dict[str, str] = {}
-    for number, line in _lines(path):
+    for number, line in _read_lines(path):
         key, _, called = line.partition("\t" if "\t" in line else " ")
         if not called.strip():
             raise DataError(f"{path}:{number}: expected a folder's name, a tab and the class's name; got {quote(line)}")
         if key in own or key not in known:
-            raise DataError(f"{path}:{number}: {key!r} {'is repeated' if key in own else 'is no class here'}")
+            raise DataError(f"{path}:{number}: {key!r} {'is repeated' if key in own else 'is not a class here'}")
         own[key] = called.strip()
     if own and (missing := [key for key in known if key not in own]):
         raise DataError(f"{path} leaves out {len(missing)} of {len(known)} classes: {join_names(missing)}")
@@ -84,7 +84,7 @@ def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> 
 
 
 def own_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:
-    """Return the prompts of `templates.txt`, or those given if there is no such file.
+    """Return the prompts of `templates.txt`, or those given without that file.
 
     Raises:
         DataError: it cannot be read, holds none, or a line does not hold `{}` once.
@@ -92,10 +92,10 @@ def own_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:
     path = folder / "templates.txt"
     if not path.is_file():
         return tuple(templates)
-    return check_templates(tuple(line for _, line in _lines(path)), str(path))
+    return check_templates(tuple(line for _, line in _read_lines(path)), str(path))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
     if not path.is_file():
         return
     try:
@@ -108,10 +108,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def class_folder_benchmark(name: str, place: Locations | None = None) -> Benchmark:
-    """Return the benchmark `classes:DIR`, the user's own folders of classes.
+    """Return the benchmark `classes:DIR`, the user's folders of classes.
 
     Raises:
-        DataError: no folder is named, or it is not what `read_class_folders` reads.
+        DataError: no folder is named, or `read_class_folders` cannot read it.
     """
     if name == PREFIX:
         raise DataError("classes: names no folder; write classes:DIR, a folder with a folder for each class")

@@ -1,4 +1,4 @@
-"""Classification by name, where the user has the files: Caltech-101, Food-101, ImageNet; and one that is embedded.
+"""Classification by name, if the user has the files: Caltech-101, Food-101, ImageNet; and one that is embedded.
 
 The classes of the embedded one are the things in the pictures of the demo's counting pairs: several things of one
 kind, alone on a platform. Both pictures of a pair are of one class and are resampled together.
@@ -24,7 +24,7 @@ _PHOTO = ("a photo of a {}.", "a close-up photo of a {}.", "a picture of the {}.
 _FOOD = ("a photo of {}.", "a plate of {}.", "{}, a dish that is served in a restaurant.")
 _SCENE = ("a photo of a {}.", "a rendering of a {}.", "a scene with a {} on the platform.")
 
-#: Folders whose name is no singular noun, or is shared; "" is no class (photos of anything).
+#: Folders whose name is not a singular noun, or is shared; "" is not a class (photos of anything).
 _CALTECH_NAMES = {
     "BACKGROUND_Google": "",
     "Faces": "face in front of a background",
@@ -38,7 +38,7 @@ _CALTECH_NAMES = {
     "yin_yang": "yin and yang symbol",
 }
 
-#: CLIP's list calls two pairs of classes by one name each; WordNet tells them apart.
+#: CLIP's list calls two pairs of classes by one name each; WordNet distinguishes them.
 _IMAGENET_NAMES = {"n04008634": "projectile", "n04355933": "burning glass"}
 
 
@@ -47,13 +47,13 @@ _IMAGENET = "|".join(f"{folder}n01440764/*.JPEG" for folder in ("val/", ""))
 _FOOD101 = "meta/test.txt|food-101/meta/test.txt"
 
 
-def _tree(place: Locations, name: str, pattern: str) -> Path:
+def _find_tree(place: Locations, name: str, pattern: str) -> Path:
     """Return the folder of the classes' folders, two levels above the first file of the pattern."""
     return first_file(place, name, pattern).parent.parent
 
 
-def _images(name: str, pattern: str) -> Callable[[Locations], FolderImages]:
-    return lambda place: FolderImages(_tree(place, name, pattern), outside=place.outside)
+def _open_images(name: str, pattern: str) -> Callable[[Locations], FolderImages]:
+    return lambda place: FolderImages(_find_tree(place, name, pattern), outside=place.outside)
 
 
 def read_food101(folder: Path) -> ClassificationSet:
@@ -80,19 +80,19 @@ def read_food101(folder: Path) -> ClassificationSet:
 
 
 def _read_imagenet(place: Locations) -> ClassificationSet:
-    tree = _tree(place, "imagenet", _IMAGENET)
+    tree = _find_tree(place, "imagenet", _IMAGENET)
     folders = sorted(path.name for path in tree.glob("n*/"))
     return read_class_folders(tree, "imagenet", _imagenet_names(tree, folders), _PHOTO)
 
 
 def _imagenet_names(tree: Path, folders: list[str]) -> dict[str, str]:
-    """Return names from `classes.txt`, the competition's own list, or CLIP's, which open_clip has in the same order."""
+    """Return names from `classes.txt`, the competition's list, or CLIP's, which open_clip has in the same order."""
     if (tree / "classes.txt").is_file():
         return {}  # read with the folders
     for home in (tree, tree.parent):
         if own := own_names(home, folders, "LOC_synset_mapping.txt"):
             first = {folder: called.partition(",")[0].strip() for folder, called in own.items()}
-            # Synonyms tell the classes apart that share their first name.
+            # Synonyms distinguish the classes that share their first name.
             shared = {one for one in first.values() if list(first.values()).count(one) > 1}
             return {folder: own[folder] if one in shared else one for folder, one in first.items()}
     names: list[str] = import_open_clip().IMAGENET_CLASSNAMES
@@ -107,7 +107,7 @@ def _imagenet_names(tree: Path, folders: list[str]) -> dict[str, str]:
 def read_demo_objects() -> ClassificationSet:
     """Read the pictures of the demo's counting pairs, and the kind of thing in each."""
     items = [item for item in DEMO.records().items if item.tags["aspect"] == "counting"]
-    kinds = {item.id: str(_things(item.provenance["things"])) for item in items}
+    kinds = {item.id: str(_name_things(item.provenance["things"])) for item in items}
     classes = sorted(set(kinds.values()))
     return ClassificationSet(
         "demo-objects",
@@ -121,7 +121,7 @@ def read_demo_objects() -> ClassificationSet:
     )
 
 
-def _things(things: object) -> object:
+def _name_things(things: object) -> object:
     """Return the kind of the first thing in the first picture; all of a counting pair's are of one kind."""
     match things:
         case [[[str() as kind, *_], *_], *_]:
@@ -140,8 +140,10 @@ CALTECH101 = Benchmark(
     files=(_CALTECH,),
     images="in a folder a class",
     cluster="the image",
-    load=lambda place: read_class_folders(_tree(place, "caltech101", _CALTECH), "caltech101", _CALTECH_NAMES, _PHOTO),
-    pictures=_images("caltech101", _CALTECH),
+    load=lambda place: read_class_folders(
+        _find_tree(place, "caltech101", _CALTECH), "caltech101", _CALTECH_NAMES, _PHOTO
+    ),
+    pictures=_open_images("caltech101", _CALTECH),
 )
 
 FOOD101 = Benchmark(
@@ -155,8 +157,8 @@ FOOD101 = Benchmark(
     files=(_FOOD101,),
     images="in `images/` beside `meta/`",
     cluster="the image",
-    load=lambda place: read_food101(_tree(place, "food101", _FOOD101)),
-    pictures=_images("food101", _FOOD101),
+    load=lambda place: read_food101(_find_tree(place, "food101", _FOOD101)),
+    pictures=_open_images("food101", _FOOD101),
 )
 IMAGENET = Benchmark(
     name="imagenet",
@@ -170,7 +172,7 @@ IMAGENET = Benchmark(
     images="the validation photos, sorted into a folder a class",
     cluster="the image",
     load=_read_imagenet,
-    pictures=_images("imagenet", _IMAGENET),
+    pictures=_open_images("imagenet", _IMAGENET),
 )
 
 DEMO_OBJECTS = Benchmark(

@@ -1,4 +1,4 @@
-"""COCO captions of Karpathy's test images, in the two files of X-VLM: a list of images, or COCO's own format.
+"""COCO captions of Karpathy's test images, in the two files of X-VLM: a list of images, or COCO's format.
 
 An image's id is COCO's number, which ends its name: results in COCO's format name images by it.
 """
@@ -50,14 +50,14 @@ def read_karpathy_captions(path: Path) -> CaptionSet:
 
 
 def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
-    """Read captions in COCO's own format: `{"annotations": [{"image_id": 42, "caption": "a man"}, ...], ...}`.
+    """Read captions in COCO's format: `{"annotations": [{"image_id": 42, "caption": "a man"}, ...], ...}`.
 
     Args:
         path: `coco_karpathy_test_gt.json`, or any other file in that format.
         split: the COCO folder of the images, also part of their names.
 
     Raises:
-        DataError: the file, a row or a field is not what it should be; file, row and field are named.
+        DataError: the file, a row or a field is malformed; file, row and field are named.
     """
     captions: dict[int, list[str]] = {}
     for row in rows_under(path, read_mapping(path), "annotations", _Caption):
@@ -70,7 +70,7 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
     )
 
 
-def _load(place: Locations) -> CaptionSet:
+def _load_captions(place: Locations) -> CaptionSet:
     path = first_file(place, "coco-captions", f"{_GOLD}|{_LISTED}")
     return read_coco_captions(path) if path.name == _GOLD else read_karpathy_captions(path)
 
@@ -88,5 +88,5 @@ COCO_CAPTIONS = Benchmark(
     cluster="the image",
     domain="in-domain",
     rival="vlue-captions",
-    load=_load,
+    load=_load_captions,
 )

@@ -25,7 +25,7 @@ __all__ = ["COCO_COUNTERFACTUALS"]
 _LINES, _ARCHIVE = "examples.jsonl|metadata.jsonl", "images.zip"
 
 
-def _load(place: Locations) -> PairSet:
+def _load_pairs(place: Locations) -> PairSet:
     folder = place.folder("coco-counterfactuals") or Path()
     path = find_files(folder, _LINES)[0]
     items, lines = [], {}
@@ -37,11 +37,11 @@ def _load(place: Locations) -> PairSet:
         items.append(make_item(where, id=name, images=images, texts=texts, cluster=name.partition("_")[0]))
         lines[name] = where
     expect_count(path, len(items), COCO_COUNTERFACTUALS.items)
-    root, read = _images(place, folder)
+    root, read = _open_images(place, folder)
     return PairSet("coco-counterfactuals", tuple(items), root, lines=lines, read=read)
 
 
-def _images(place: Locations, folder: Path) -> tuple[Path, Callable[[str], bytes]]:
+def _open_images(place: Locations, folder: Path) -> tuple[Path, Callable[[str], bytes]]:
     if place.images is None and (archive := find_files(folder, _ARCHIVE)):
         return archive[0].parent, ZipImages(archive[0], prefix="images/")
     root = place.pictures("coco-counterfactuals", "images")
@@ -63,5 +63,5 @@ COCO_COUNTERFACTUALS = Benchmark(
     cluster="the COCO image whose captions were changed",
     ties="retrieval over all images: the order of a set decides",
     hub=Hub("Intel/COCO-Counterfactuals", "958a3e0b32421b9f07c4c3f78aecbf98019a3402", ("examples.jsonl", _ARCHIVE)),
-    load=_load,
+    load=_load_pairs,
 )

@@ -1,7 +1,7 @@
 """The embedded benchmark: 300 rendered minimal pairs, so that a run needs no file and no network.
 
 Three aspects of EqBen's Eq-Kubric (attribute, counting, location), 100 items each, made by this project's scene
-generator; `demo_pairs/recipe.toml` regenerates them and `demo_pairs/card.json` says how.
+generator; `demo_pairs/recipe.toml` regenerates them and `demo_pairs/card.json` records how.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Three public layouts of annotations are read, whichever the folder holds:
   missing. Of a list of captions the first counts, as in the official loader.
 - one list of such rows from any subsets (the 10 % sub-set, `all_select.json`); a path's first folder is the subset.
 
-Images are PNG, or JPEG in the "light" release, whose annotations still say `.png`; `eqbenyoucook2` has BGR `.npy`
+Images are PNG, or JPEG in the "light" release, whose annotations still name `.png`; `eqbenyoucook2` has BGR `.npy`
 frames.
 
 Source: Wang et al. 2023; `src/eqben` and `evaluate_eqben_locally.py` of its repository.
@@ -54,7 +54,7 @@ SUBSETS = {
 #: Datasets whose frames come from videos: quadruples of one video are resampled together.
 _VIDEOS = {"eqbenyoucook2", "eqbengebc", "eqbenag"}
 
-#: Names of folders beside the annotations in which the images usually lie.
+#: Names of folders next to the annotations in which the images usually lie.
 _PICTURES = ("images", "image_subset")
 
 _FLAT = "ann_json_finegrained_random.json"
@@ -109,7 +109,7 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
     return {**row, "Avg": paper_average(row)}
 
 
-def _load(place: Locations) -> PairSet:
+def _load_pairs(place: Locations) -> PairSet:
     folder = place.folder("eqben") or Path()
     rows = None
     if files := find_files(folder, _FLAT):
@@ -124,16 +124,17 @@ def _load(place: Locations) -> PairSet:
                 f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one, or name"
             )
         items = _read_mixed(files[0])
-    return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=_pictures(place), rows=rows)
+    return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=_open_pictures(place), rows=rows)
 
 
-def _pictures(place: Locations) -> FolderImages:
+def _open_pictures(place: Locations) -> FolderImages:
     suffixes = (".jpg", ".png", ".npy")
     return FolderImages(place.pictures("eqben", *_PICTURES), suffixes=suffixes, outside=place.outside)
 
 
 def _read_flat(path: Path) -> tuple[list[Item], NDArray[np.int64]]:
-    """Put the quadruples of the flat list together, in the order of their global counter; and say where their rows are.
+    """Put the quadruples of the flat list together, in the order of their global counter; and list the places of their
+    rows.
 
     A million rows: nothing is written for a message before it is needed, and each row is looked at once.
     """
@@ -155,7 +156,7 @@ def _read_flat(path: Path) -> tuple[list[Item], NDArray[np.int64]]:
         corners.rows[corner] = number
         corners.images[corner], corners.captions[corner] = row.get("image"), row.get("caption")
     order, file = sorted(quadruples), str(path)
-    items = [_quadruple(f"{file}: {key[1]} {key[0]}", *key, quadruples[key]) for key in order]
+    items = [_make_quadruple(f"{file}: {key[1]} {key[0]}", *key, quadruples[key]) for key in order]
     held = Counter(dataset for _, dataset in order)
     for dataset, (_, published) in SUBSETS.items():
         expect_count(f"{path}: {dataset}", held[dataset], published)
@@ -164,7 +165,7 @@ def _read_flat(path: Path) -> tuple[list[Item], NDArray[np.int64]]:
 
 
 class _Corners:
-    """The four rows of a quadruple, in the order of `_CORNERS`: where they are, and what they hold."""
+    """The four rows of a quadruple, in the order of `_CORNERS`: their places and their contents."""
 
     __slots__ = ("captions", "images", "rows")
 
@@ -175,7 +176,7 @@ class _Corners:
 
 
 def _unknown_corner(value: object, where: str) -> str:
-    """Say what is wrong with a row that tells no corner of a quadruple."""
+    """Describe the problem of a row that names no corner of a quadruple."""
     info = row_of(value, where).get("private_info")
     if not isinstance(info, Mapping):
         return (
@@ -187,7 +188,7 @@ def _unknown_corner(value: object, where: str) -> str:
     )
 
 
-def _quadruple(where: str, count: int, dataset: str, corners: _Corners) -> Item:
+def _make_quadruple(where: str, count: int, dataset: str, corners: _Corners) -> Item:
     if -1 in corners.rows:
         missing = [name for name, place in _CORNERS.items() if corners.rows[place] < 0]
         raise DataError(f"{where}: {', '.join(missing)} missing; the file is incomplete")
@@ -198,11 +199,11 @@ def _quadruple(where: str, count: int, dataset: str, corners: _Corners) -> Item:
     (image0, beside0, image1, beside1), (caption0, caption1, below0, below1) = corners.images, corners.captions
     if (image0, image1, caption0, caption1) != (beside0, beside1, below0, below1):
         raise DataError(f"{where}: its four rows are not two images by two captions")
-    return _item(where, dataset, str(count), (image0, image1), (caption0, caption1), None)
+    return _make_eqben_item(where, dataset, str(count), (image0, image1), (caption0, caption1), None)
 
 
 def _read_subset(path: Path) -> list[Item]:
-    """Read one subset's own file."""
+    """Read one subset's file."""
     dataset = path.stem
     items = []
     for number, (keys, value) in enumerate(_rows_below(read_json(path), ())):
@@ -244,10 +245,10 @@ def _winoground_row(row: Mapping[str, Any], where: str, dataset: str, number: st
         value = row.get(field)
         captions.append(string({field: value[0]} if isinstance(value, list) and value else row, field, where))
     images = (string(row, "image0", where), string(row, "image1", where))
-    return _item(where, dataset, number, images, (captions[0], captions[1]), video)
+    return _make_eqben_item(where, dataset, number, images, (captions[0], captions[1]), video)
 
 
-def _item(
+def _make_eqben_item(
     where: str, dataset: str, number: str, images: tuple[str, str], captions: tuple[str, str], video: str | None
 ) -> Item:
     own = _own_folder(images[0].rpartition("/")[0]) if dataset in _VIDEOS else None
@@ -258,7 +259,7 @@ def _item(
 
 @lru_cache
 def _own_folder(folder: str) -> str | None:
-    """Return the folder of a video's frames, dataset/video/frame.png; None where they lie in the dataset's."""
+    """Return the folder of a video's frames, dataset/video/frame.png; None if they lie in the dataset's."""
     path = PurePosixPath(folder)
     return str(path) if len(path.parts) > 1 else None
 
@@ -274,8 +275,8 @@ EQBEN = Benchmark(
     files=(f"{_FLAT}|eqben*.json|*.json",),
     images="its own 100 GB (PNG) or 23 GB (JPEG), eqbenyoucook2 as .npy",
     cluster="the video; a rendered or edited scene is its own",
-    load=_load,
+    load=_load_pairs,
     usual=_PICTURES,
-    pictures=_pictures,
+    pictures=_open_pictures,
     paper=("subset", paper_table),
 )

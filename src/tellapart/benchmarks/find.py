@@ -1,4 +1,4 @@
-"""Benchmarks by name: those of the catalogue, and the user's own files behind a prefix."""
+"""Benchmarks by name: those of the catalogue, and the user's files behind a prefix."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ __all__ = [
 
 
 def explain_path(name: str) -> str | None:
-    """Say what lies at a path and how it is named as a benchmark; None where nothing does."""
+    """Describe the file or folder at a path and its name as a benchmark; None if nothing is there."""
     path = Path(name).expanduser()
     if name and path.is_dir():
         return _hint_for_folder(path, name)
-    return _file(path, name) if path.is_file() else None
+    return _typed_file(path, name) if path.is_file() else None
 
 
 def _hint_for_folder(path: Path, name: str) -> str:
@@ -65,7 +65,7 @@ def _has_image(folder: Path) -> bool:
     return folder.is_dir() and any(each.suffix.lower() in IMAGE_SUFFIXES for each in folder.iterdir())
 
 
-def _file(path: Path, name: str) -> str:
+def _typed_file(path: Path, name: str) -> str:
     if path.name in LISTINGS:
         return f"{name} lists the pairs of a folder; write folder:{path.parent}"
     with suppress(DataError):
@@ -82,7 +82,7 @@ SET = "set:"
 
 
 def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
-    """Return the benchmark of that name, or the user's own files behind a prefix.
+    """Return the benchmark of that name, or the user's files behind a prefix.
 
     `folder:PATH` is their pair set, `FILE.toml` or `set:FILE.toml` a set that the file declares, `ranking:FILE` their
     rankings, `classes:DIR` their folders of classes. `pairing:NAME` is a set of 2x2 pairs asked in words, `texts:NAME`
@@ -92,17 +92,18 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
 
     Args:
         name: as `tellapart ls benchmarks` lists it.
-        place: where the user keeps files.
+        place: the folders of the user's files.
 
     Raises:
         UnknownNameError: no such name, or it is a path that needs one of these prefixes.
-        DataError: the folder is no pair set, or what another package installed under that name is no benchmark.
+        DataError: the folder is not a pair set, or the object that another package installed under that name is not a
+            benchmark.
 
     >>> find_benchmark("demo").shape
     (2, 2)
     """
     if not isinstance(name, str):
-        raise UnknownNameError(f"find_benchmark({quote(name)}): {type(name).__name__} is no name; give a text")
+        raise UnknownNameError(f"find_benchmark({quote(name)}): {type(name).__name__} is not a name; give a text")
     name = _with_prefix(name)
     for prefix, open_own in _OWN.items():
         if name.startswith(prefix):
@@ -116,7 +117,7 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
 
 
 def declared_benchmark(name: str) -> Benchmark | None:
-    """Return the catalogue's benchmark of that name; None for the user's own files, and for a name it does not have.
+    """Return the catalogue's benchmark of that name; None for the user's files, and for a name it does not have.
 
     >>> declared_benchmark("winoground").items, declared_benchmark("folder:winoground")
     (400, None)
@@ -134,37 +135,37 @@ def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
 
     Args:
         name: the record's, such as `folder:my_pairs`.
-        own: where the user's own folder or file is now; None if the benchmark is not one.
-        place: where the other files are now.
+        own: the present path of the user's folder or file; None if the benchmark is not one.
+        place: the present folders of the other files.
 
     Raises:
         UnknownNameError: no such name.
-        DataError: what is there now cannot be read, or is code that the user has not named in this process: a record,
+        DataError: the file there cannot be read, or is code that the user has not named in this process: a record,
             which a stranger may have written, never has code run.
     """
     if own is None:
         return find_benchmark(name, place)
     if CODE in name:
         return _code_again(name, own, place)
-    return find_benchmark(f"{_parts(name)[0]}{own}", place)
+    return find_benchmark(f"{_split_name(name)[0]}{own}", place)
 
 
 def _code_again(name: str, own: Path, place: Locations) -> Benchmark:
     typed = f"{own.resolve()}:{name.partition(CODE)[2].partition('#')[0]}"
     if not has("benchmark", typed):
         raise DataError(
-            f"{name} is code, in {own}, and runs only where you name it: add plugin={own} if you trust that file"
+            f"{name} is code, in {own}, and runs only if you name it: add plugin={own} if you trust that file"
         )
     return find_benchmark(typed, place)
 
 
 def set_name(typed: str) -> str:
-    """Return the name under which results are filed of what was typed, without reading it.
+    """Return the name in results of a benchmark as it was typed, without reading it.
 
     >>> set_name("folder:../A/my_pairs"), set_name("pairing:folder:my_pairs"), set_name("winoground")
     ('folder:my_pairs', 'pairing:folder:my_pairs', 'winoground')
     """
-    prefixes, path = _parts(_with_prefix(typed))
+    prefixes, path = _split_name(_with_prefix(typed))
     if CODE in path:
         return f"{prefixes}{path.rpartition('/')[2]}"
     is_path = "/" in path or path in {".", "..", "~"}  # anything else may be a name already, with its "#1f0c9a2e"
@@ -177,8 +178,8 @@ def _with_prefix(name: str) -> str:
     return f"{SET}{name}" if bare else name
 
 
-def _parts(name: str) -> tuple[str, str]:
-    """Split a name into its prefixes and what comes after them."""
+def _split_name(name: str) -> tuple[str, str]:
+    """Split a name into its prefixes and the rest."""
     rest = name
     while prefix := next((each for each in _OWN if rest.startswith(each)), ""):
         rest = rest.removeprefix(prefix)
@@ -190,7 +191,7 @@ def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark
 
     Args:
         benchmarks: as they were named.
-        fingerprint: of a benchmark's content; asked where two share a name alone.
+        fingerprint: of a benchmark's content; asked only if two share a name.
 
     Raises:
         DataError: a set was named twice, by two paths.
@@ -236,7 +237,7 @@ def load_pairs_or_folder(name: str, place: Locations | None = None) -> PairSet:
     return load_pairs(name, place)
 
 
-def _folder(name: str, place: Locations | None) -> Benchmark:
+def _open_folder(name: str, place: Locations | None) -> Benchmark:
     path = Path(name.removeprefix(FOLDER)).expanduser()
     if name == FOLDER:
         raise DataError("folder: names no folder; write folder:PATH, for example -b folder:my_pairs")
@@ -277,7 +278,7 @@ def _set_file(name: str, place: Locations | None) -> Benchmark:
     return replace(made, items=len(records), shape=records.shape, true=records.true)
 
 
-def _texts(name: str, place: Locations | None) -> Benchmark:
+def _open_texts(name: str, place: Locations | None) -> Benchmark:
     typed = name.removeprefix("texts:")
     if not typed:
         raise DataError("texts: names no set of pairs; write texts:NAME, for example -b texts:sugarcrepe-pp")
@@ -298,7 +299,7 @@ def _texts(name: str, place: Locations | None) -> Benchmark:
     )
 
 
-def _pairing(name: str, place: Locations | None) -> Benchmark:
+def _open_pairing(name: str, place: Locations | None) -> Benchmark:
     typed = name.removeprefix("pairing:")
     if not typed:
         raise DataError("pairing: names no set of pairs; write pairing:NAME, for example -b pairing:demo")
@@ -324,14 +325,14 @@ def _pairing(name: str, place: Locations | None) -> Benchmark:
     )
 
 
-#: What a name may begin with, and what opens the user's own files behind it.
+#: The prefixes of names, and the functions that open the user's files behind them.
 _OWN: Mapping[str, Callable[[str, Locations | None], Benchmark]] = MappingProxyType(
     {
-        FOLDER: _folder,
+        FOLDER: _open_folder,
         SET: _set_file,
         "ranking:": ranking_benchmark,
         "classes:": class_folder_benchmark,
-        "pairing:": _pairing,
-        "texts:": _texts,
+        "pairing:": _open_pairing,
+        "texts:": _open_texts,
     }
 )

@@ -15,7 +15,7 @@ from tellapart.errors import DataError, quote
 
 __all__ = ["GEBC_TEST", "GEBC_VAL", "read_moments"]
 
-Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says nothing
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -36,10 +36,10 @@ def read_moments(path: Path) -> MomentSet:
     """Read GEB+'s `val.json` or `test.json`: video -> its boundaries.
 
     A boundary's id is its video's, a number and the annotator's letter. Boundaries that two annotators marked at the
-    same time stay two queries. `caption` must be made of the three parts beside it.
+    same time stay two queries. `caption` must be made of the three parts in the same row.
 
     Raises:
-        DataError: the file, a video, a row or a field is not what it should be; all are named.
+        DataError: the file, a video, a row or a field is malformed; all are named.
 
     Source: GEB+ (Wang et al. 2022), `datasets/annotations`, filtered version.
     """
@@ -48,14 +48,14 @@ def read_moments(path: Path) -> MomentSet:
         if not isinstance(rows, list) or not rows:
             raise DataError(f"{path}: video {video!r}: expected a list of boundaries")
         for number, content in enumerate(rows):
-            moment = _moment(video, content, f"{path}: video {video!r}: row {number}")
+            moment = _make_moment(video, content, f"{path}: video {video!r}: row {number}")
             if moment.id in moments:
                 raise DataError(f"{path}: video {video!r}: row {number}: field 'boundary_id': {moment.id} is repeated")
             moments[moment.id] = moment
     return MomentSet(path.stem, tuple(moments.values()))
 
 
-def _moment(video: str, content: object, where: str) -> Moment:
+def _make_moment(video: str, content: object, where: str) -> Moment:
     row = check_row(_Boundary, content, where)
     if not row.boundary_id.startswith(f"{video}_"):
         raise DataError(f"{where}: field 'boundary_id': {row.boundary_id!r} is not of this video")
@@ -71,7 +71,7 @@ def _moment(video: str, content: object, where: str) -> Moment:
     return Moment(row.boundary_id, video, float(row.timestamp), *texts, row.label, float(row.next_timestamp))
 
 
-def _benchmark(name: str, split: str, items: int, rows: str, file: str) -> Benchmark:
+def _declare_benchmark(name: str, split: str, items: int, rows: str, file: str) -> Benchmark:
     return Benchmark(
         name=name,
         title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way "
@@ -92,5 +92,5 @@ def _benchmark(name: str, split: str, items: int, rows: str, file: str) -> Bench
     )
 
 
-GEBC_VAL = _benchmark("gebc-val", "validation", 7_279, "55d8dabd2a708051", "val.json")
-GEBC_TEST = _benchmark("gebc-test", "test", 7_199, "c1dea7a2bf0ec770", "test.json")
+GEBC_VAL = _declare_benchmark("gebc-val", "validation", 7_279, "55d8dabd2a708051", "val.json")
+GEBC_TEST = _declare_benchmark("gebc-test", "test", 7_199, "c1dea7a2bf0ec770", "test.json")

@@ -1,4 +1,4 @@
-"""Benchmarks that are objects: a declaration or a pair set that the user made, in Python or in a file of their own."""
+"""Benchmarks that are objects: a declaration or a pair set that the user made, in Python or in a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["CODE", "BenchmarkGiven", "as_benchmark"]
 #: A benchmark as callers give it: its name or `folder:PATH`, a pair set, or a declaration.
 BenchmarkGiven: TypeAlias = str | Path | PairSet | Benchmark
 
-#: What the name of a benchmark in a file of Python has between the file and the object in it.
+#: The part between the file and the object in the name of a benchmark in a file of Python.
 CODE = ".py:"
 
 
@@ -29,8 +29,9 @@ def as_benchmark(
 
     Args:
         thing: the `Benchmark`, or the `PairSet`.
-        place: where the user keeps files.
-        name: what results call it; its own name if not given, and `folder:NAME` of a pair set that was read from one.
+        place: the folders of the user's files.
+        name: its name in results; as in the object if not given, and `folder:NAME` of a pair set that was read from
+            one.
         file: the file of Python that it is in, if the user named one.
 
     Raises:
@@ -48,12 +49,12 @@ def as_benchmark(
         made = thing
     else:
         raise DataError(
-            f"{quote(thing)} ({type(thing).__name__}) is no benchmark: give a name (`tellapart ls benchmarks`), "
+            f"{quote(thing)} ({type(thing).__name__}) is not a benchmark: give a name (`tellapart ls benchmarks`), "
             "folder:PATH, a pair set or a Benchmark"
         )
     if file is not None:
         made = replace(made, name=name or made.name, own=file)
-    if place is not None and place != Locations():  # else it keeps its own
+    if place is not None and place != Locations():  # else it keeps the present one
         made = replace(made, place=place)
     if made.name in BENCHMARKS:
         _expect_the_catalogues(made)
@@ -63,7 +64,7 @@ def as_benchmark(
 
 
 def _of_pairs(pairs: PairSet) -> Benchmark:
-    if pairs.name in BENCHMARKS:  # loaded from it, whole or in part
+    if pairs.name in BENCHMARKS:  # loaded from it, all or in part
         declared: Benchmark = load("benchmark", pairs.name)
         return replace(declared, load=lambda _place: pairs, files=(), hub=None, known=None)
     folder = f"folder:{pairs.root.resolve().name}"

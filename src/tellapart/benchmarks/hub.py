@@ -1,4 +1,4 @@
-"""Benchmarks on the Hugging Face hub: fetched once, at one revision, into the hub's own cache."""
+"""Benchmarks on the Hugging Face hub: fetched once, at one revision, into the hub's cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Hub:
     Attributes:
         repo: owner and name.
         revision: the commit; a branch would change under a result.
-        files: the patterns of what is fetched.
+        files: the patterns of the files to fetch.
         gated: its conditions must be accepted on its page, and a token be there.
 
     >>> Hub("facebook/winoground", "5a77092", ("data/test-*",), gated=True).page
@@ -42,7 +42,7 @@ class Hub:
         """Return the folder of its files in the hub's cache, or None if they are not all there; no network is used."""
         try:
             hub = require("huggingface_hub", extra="hub")
-            folder = Path(self._snapshot(hub, local_files_only=True))
+            folder = Path(self._fetch_snapshot(hub, local_files_only=True))
         except Exception:  # not installed, not there, or a cache that is damaged: all mean that it must be fetched
             return None
         return folder if all(find_files(folder, pattern) for pattern in self.files) else None
@@ -51,20 +51,20 @@ class Hub:
         """Check, without the network, that fetching can begin.
 
         Raises:
-            DataError: it is gated and there is no token.
+            DataError: it is gated and the token is missing.
             MissingDependencyError: huggingface_hub is not installed.
         """
         if self.cached_folder() is None:
-            if self.gated and not _token():
-                raise DataError(self._gate("and there is no token here"))
+            if self.gated and not _find_token():
+                raise DataError(self._explain_gate("and the token is missing"))
             require("huggingface_hub", extra="hub")
 
     def fetch(self) -> Path:
-        """Return the folder of its files, fetching what the hub's cache lacks.
+        """Return the folder of its files, fetching those that the hub's cache lacks.
 
         Raises:
             MissingDependencyError: huggingface_hub is not installed.
-            DataError: it is gated and there is no token, or the hub cannot be reached and the cache lacks it.
+            DataError: it is gated and the token is missing, or the hub cannot be reached and the cache lacks it.
         """
         self.expect()
         if (folder := self.cached_folder()) is not None:
@@ -73,23 +73,23 @@ class Hub:
         why = ""
         try:
             with reach_hub(hub) as why:
-                return Path(self._snapshot(hub, local_files_only=False))
+                return Path(self._fetch_snapshot(hub, local_files_only=False))
         except hub.errors.GatedRepoError as error:
-            raise DataError(self._gate("and your token gives no access to it")) from error
+            raise DataError(self._explain_gate("and your token gives no access to it")) from error
         except (hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError, OSError, ValueError) as error:
             raise DataError(
                 f"{self.repo} at {self.revision[:12]} is not in the hub's cache, and "
-                f"{why or f'cannot be fetched ({first_line(error):.200});'} fetch it where there is a network, set "
+                f"{why or f'cannot be fetched ({first_line(error):.200});'} fetch it with a network, set "
                 f"HF_HOME to a cache that has it, or get its files from {self.page} and name their folder with data="
             ) from error
 
-    def _gate(self, why: str) -> str:
+    def _explain_gate(self, why: str) -> str:
         return (
             f"{self.repo} is gated (see {self.page}), {why}: accept its conditions there, then log in with "
             "`hf auth login` or set HF_TOKEN"
         )
 
-    def _snapshot(self, hub: ModuleType, *, local_files_only: bool) -> str:
+    def _fetch_snapshot(self, hub: ModuleType, *, local_files_only: bool) -> str:
         return str(
             hub.snapshot_download(
                 self.repo,
@@ -101,8 +101,8 @@ class Hub:
         )
 
 
-def _token() -> str | None:
-    """Return the hub's token, as its own package finds it, or the environment's where that is not installed."""
+def _find_token() -> str | None:
+    """Return the hub's token, as its package finds it, or the environment's if that is not installed."""
     try:
         token: str | None = require("huggingface_hub", extra="hub").get_token()
     except MissingDependencyError:

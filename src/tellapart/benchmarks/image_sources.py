@@ -29,14 +29,14 @@ _ALLOW = (
 
 
 class FolderImages:
-    """Images below a folder, in it or one folder deeper, also under another suffix than the annotations say.
+    """Images below a folder, in it or one folder deeper, also under another suffix than in the annotations.
 
-    EqBen's "light" set holds `.jpg` where its annotations say `.png`; VALSE's images come from six datasets, each in a
-    folder of its own.
+    EqBen's "light" set holds `.jpg`, its annotations name `.png`; VALSE's images come from six datasets, each in a
+    separate folder.
 
     Args:
         root: the folder.
-        suffixes: tried, in this order, where the file is not there under its own.
+        suffixes: tried, in this order, if the file is missing under its suffix.
         also: a folder to look in after it.
         deeper: look one folder deeper, too.
         outside: references and links may leave the folders.
@@ -57,7 +57,7 @@ class FolderImages:
         self._outside = outside
 
     @cached_property
-    def _folders(self) -> list[Path]:
+    def _all_folders(self) -> list[Path]:
         first, *others = self._roots
         below = sorted(folder for folder in first.glob("*/") if folder.is_dir()) if self._deeper else []
         return [first, *below, *others]
@@ -74,15 +74,15 @@ class FolderImages:
         own = PurePosixPath(reference)
         try:
             for name in dict.fromkeys([reference, *(str(own.with_suffix(suffix)) for suffix in self._suffixes)]):
-                for folder in self._folders:
+                for folder in self._all_folders:
                     if (folder / name).is_file():
-                        return self._allowed(folder, name)
+                        return self._allow_path(folder, name)
         except OSError as error:  # no permission, too long a name...
             raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
         where = " or ".join(map(str, self._roots))
         raise DataError(f"no image {quote(reference, 200)} in {where}; name the folder that holds it with images=")
 
-    def _allowed(self, folder: Path, name: str) -> Path:
+    def _allow_path(self, folder: Path, name: str) -> Path:
         path = resolve(folder, name, outside=True)
         if not self._outside and not path.is_relative_to(folder.resolve()):
             raise DataError(f"{quote(name, 200)} leaves the pair set's folder through a link; {_ALLOW}")
@@ -98,7 +98,7 @@ class FolderImages:
 
 
 def own_images(folder: Path, place: Locations) -> FolderImages:
-    """Return the images of a set of the user's own: below the folder that `--images` names, or else in its own."""
+    """Return the images of a user's set: below the folder that `--images` names, or else in the set's folder."""
     named = place.named_images(folder.resolve().name)
     if named is None:
         return FolderImages(folder, deeper=False, outside=place.outside)
@@ -119,7 +119,7 @@ class ZipImages:
         self._lock = threading.Lock()  # the images are read by several threads, from one handle
 
     @cached_property
-    def _archive(self) -> zipfile.ZipFile:
+    def _zip_archive(self) -> zipfile.ZipFile:
         return zipfile.ZipFile(self._path)
 
     def __call__(self, reference: str) -> bytes:
@@ -131,9 +131,9 @@ class ZipImages:
         name = self._prefix + reference
         try:
             with self._lock:
-                if self._archive.getinfo(name).file_size > _MAX_BYTES:
+                if self._zip_archive.getinfo(name).file_size > _MAX_BYTES:
                     raise DataError(f"{name} in {self._path} unpacks to more than {_MAX_BYTES:,} bytes")
-                return self._archive.read(name)
+                return self._zip_archive.read(name)
         except KeyError as error:
             raise DataError(f"no image {name!r} in {self._path}") from error
         except (OSError, zipfile.BadZipFile, ValueError, EOFError) as error:
@@ -149,7 +149,7 @@ def crop_reference(reference: str, x: int, y: int, width: int, height: int) -> s
 
 
 def crop_images(read: Callable[[str], bytes]) -> Callable[[str], bytes]:
-    """Return a reader that also takes a `crop_reference`: the part as a PNG file, black where it leaves the image."""
+    """Return a reader that also takes a `crop_reference`: the part as a PNG file, black outside of the image."""
 
     def read_part(reference: str) -> bytes:
         part = _CROP.fullmatch(reference)

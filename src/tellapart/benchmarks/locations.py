@@ -12,7 +12,7 @@ from tellapart.errors import DataError, first_line, quote
 
 __all__ = ["Locations", "find_files", "first_file", "one_file"]
 
-#: Where a benchmark's own repository keeps its annotations, below the folder that the user names.
+#: The folder of the annotations in a benchmark's repository, below the folder that the user names.
 _BELOW = ("", "data", "annotations")
 
 #: As long as a path may be on Linux.
@@ -25,12 +25,12 @@ class Locations:
 
     Attributes:
         data: of annotation files: each benchmark's in a folder of its name, or of one benchmark directly.
-        images: likewise of images, where they do not lie with the annotations.
-        outside: images may lie outside of these folders and of a set's own, by absolute paths, `..` and links. A set
+        images: likewise of images, if they do not lie with the annotations.
+        outside: images may lie outside of these folders and of a set's folder, by absolute paths, `..` and links. A set
             that a stranger wrote could then name any picture of this machine.
 
     Raises:
-        DataError: one of them is no folder.
+        DataError: one of them is not a folder.
     """
 
     data: Path | None = None
@@ -40,21 +40,21 @@ class Locations:
     def __post_init__(self) -> None:
         for name, folder in (("data", self.data), ("images", self.images)):
             if folder is not None and not folder.is_dir():
-                raise DataError(f"{name}={folder}: there is no such folder")
+                raise DataError(f"{name}={folder}: that folder does not exist")
 
     def folder(self, benchmark: str) -> Path | None:
         """Return the folder with a benchmark's annotations: `DATA/benchmark` if that is there, else `DATA`."""
-        return _own(self.data, benchmark)
+        return _folder_of(self.data, benchmark)
 
     def named_images(self, benchmark: str) -> Path | None:
         """Return the folder that `--images` names for a benchmark: `IMAGES/benchmark` if that is there, else `IMAGES`.
 
         None if the option was not given.
         """
-        return _own(self.images, benchmark)
+        return _folder_of(self.images, benchmark)
 
     def pictures(self, benchmark: str, *usual: str) -> Path:
-        """Return the folder with a benchmark's images: that of `--images`, or a usual one beside the annotations.
+        """Return the folder with a benchmark's images: that of `--images`, or a usual one next to the annotations.
 
         Args:
             benchmark: its name.
@@ -68,7 +68,7 @@ class Locations:
         return next((folder for folder in there if folder.is_dir()), beside)
 
 
-def _own(named: Path | None, benchmark: str) -> Path | None:
+def _folder_of(named: Path | None, benchmark: str) -> Path | None:
     if named is None:
         return None
     own = named / benchmark
@@ -86,13 +86,13 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     for one in re.split(r"\s*\|\s*", pattern):
         if len(one) > _LONGEST or one.count("**") > 1:  # minutes of work before a file is looked for
             why = f"longer than {_LONGEST:,} characters, or ** twice"
-            raise DataError(f"{folder}: {quote(one)} is no pattern of files below a folder ({why})")
+            raise DataError(f"{folder}: {quote(one)} is not a pattern of files below a folder ({why})")
         for below in _BELOW:
             try:
                 files = sorted(path for path in (folder / below).glob(one) if path.is_file())
             except (OSError, NotImplementedError, ValueError) as error:
                 why = f"{type(error).__name__}: {first_line(error)[:80]}"
-                raise DataError(f"{folder}: {quote(one)} is no pattern of files below a folder ({why})") from error
+                raise DataError(f"{folder}: {quote(one)} is not a pattern of files below a folder ({why})") from error
             if files:
                 return files
     return []

@@ -30,7 +30,7 @@ _IMAGE = re.compile(r"(?:.*/)?([^-/]+-\d+)-\d+-img[01]\.\w+")
 
 
 class _Example(AnnotationRow):
-    """What is measured of a line; it also holds the images' addresses, the writer, the votes and the search's words."""
+    """The measured fields of a line; it also holds images' addresses, the writer, the votes and the search's words."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -45,7 +45,7 @@ def read_nlvr2(path: Path) -> StatementSet:
     The list has no identifiers: its statements are numbered, and the set is taken from the images' names.
 
     Raises:
-        DataError: the file, a row or a field is not what it should be; file, line or row, and field are named.
+        DataError: the file, a row or a field is malformed; file, line or row, and field are named.
 
     >>> path = getfixture("tmp_path") / "test1.json"
     >>> _ = path.write_text('{"identifier": "test1-0-1-0", "sentence": "Two dogs.", "label": "True"}')
@@ -57,7 +57,7 @@ right='test1/test1-0-1-img1.png', label=True, group='test1-0--0')
         listed = read_statements(path)
         return replace(listed, statements=tuple(map(_in_its_set, listed.statements)))
     rows = ((f"{path}:{number}", row) for number, row in read_jsonl(path))
-    return StatementSet(path.stem, tuple(_statement(check_row(_Example, row, where)) for where, row in rows))
+    return StatementSet(path.stem, tuple(_make_statement(check_row(_Example, row, where)) for where, row in rows))
 
 
 def _is_lines(path: Path) -> bool:
@@ -65,11 +65,11 @@ def _is_lines(path: Path) -> bool:
     try:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
             return next((line.lstrip()[0] for line in file if line.strip()), "") == "{"
-    except OSError:  # the reader of lists says why
+    except OSError:  # the reader of lists reports why
         return False
 
 
-def _statement(row: _Example) -> Statement:
+def _make_statement(row: _Example) -> Statement:
     split, set_, pair, sentence = row.identifier.split("-")
     # The folder is the one that the images are handed out in.
     left, right = (f"{split}/{split}-{set_}-{pair}-img{side}.png" for side in (0, 1))
@@ -80,12 +80,12 @@ def _statement(row: _Example) -> Statement:
 
 
 def _in_its_set(row: Statement) -> Statement:
-    """Put a statement into the group of its set's sentence, where the images' names tell the set."""
+    """Put a statement into the group of its set's sentence, if the images' names contain the set."""
     sets = {match[1] for image in (row.left, row.right) if (match := _IMAGE.fullmatch(image))}
     return replace(row, group=f"{sets.pop()}: {row.sentence}") if len(sets) == 1 else row
 
 
-def _reader(items: int) -> Callable[[Path], StatementSet]:
+def _make_reader(items: int) -> Callable[[Path], StatementSet]:
     """Return the reader of a split; a file of lines that was cut between two of them shows in nothing else."""
 
     def read(path: Path) -> StatementSet:
@@ -97,7 +97,7 @@ def _reader(items: int) -> Callable[[Path], StatementSet]:
     return read
 
 
-def _split(name: str, split: str, items: int, file: str, images: str, rival: str = "") -> Benchmark:
+def _declare_split(name: str, split: str, items: int, file: str, images: str, rival: str = "") -> Benchmark:
     """Declare a split; `split` is its name in words."""
     return Benchmark(
         name=name,
@@ -112,11 +112,11 @@ def _split(name: str, split: str, items: int, file: str, images: str, rival: str
         citation="Suhr et al., A Corpus for Reasoning about Natural Language Grounded in Photographs, ACL 2019",
         cluster="the sentence",
         domain="in-domain",
-        load=one_file(name, file, _reader(items)),
+        load=one_file(name, file, _make_reader(items)),
     )
 
 
-NLVR2 = _split(
+NLVR2 = _declare_split(
     "nlvr2",
     "test-P",
     6_967,
@@ -125,7 +125,7 @@ NLVR2 = _split(
     rival="vlue-nlvr2",
 )
 
-NLVR2_DEV = _split(
+NLVR2_DEV = _declare_split(
     "nlvr2-dev",
     "dev",
     6_982,

@@ -107,13 +107,13 @@ class ParquetTable:
         for start, end, path, opened, group in self._groups:
             if named and named["column"] in self._images and start <= row < end:
                 with _name_damage(path):
-                    cell = self._group(path, opened, group)[named["column"]][row - start].as_py()
+                    cell = self._read_group(path, opened, group)[named["column"]][row - start].as_py()
                 if not isinstance(cell, dict) or not cell.get("bytes"):
                     raise DataError(f"{path}: row {row - start}: column {named['column']!r} holds no image")
                 return bytes(cell["bytes"])
-        raise DataError(f"{reference!r} is no row and column of images of this table; it has {', '.join(self._images)}")
+        raise DataError(f"{reference!r} is not a row and image column of this table; it has {', '.join(self._images)}")
 
-    def _group(self, path: Path, opened: Any, group: int) -> Any:
+    def _read_group(self, path: Path, opened: Any, group: int) -> Any:
         key = (path, group)
         with self._lock:
             if key not in self._cache:

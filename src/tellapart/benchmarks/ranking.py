@@ -1,4 +1,4 @@
-"""`ranking:FILE`: the user's own rankings by people, one query a line.
+"""`ranking:FILE`: the user's rankings by people, one query a line.
 
 `{"id": "0", "query": "the house on the right side", "edited": "the house on the left side", "candidates": ["a.png",
 ...], "people": [1, 2, ...]}`: images beside the file, places from 1 for the closest, `edited` where there is an edit.
@@ -35,7 +35,7 @@ def read_rankings(path: Path) -> RankingSet:
     """Read rankings by people.
 
     Raises:
-        DataError: the file, a line or a field is not what it should be.
+        DataError: the file, a line or a field is malformed.
     """
     rows = [check_row(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
     rankings = (Ranking(row.id, row.query, row.edited, tuple(row.candidates), tuple(row.people)) for row in rows)
@@ -46,7 +46,7 @@ def ranking_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the benchmark `ranking:FILE`.
 
     Raises:
-        DataError: no file is named, or it is not what its format says.
+        DataError: no file is named, or it is malformed.
     """
     if name == PREFIX:
         raise DataError("ranking: names no file; write ranking:FILE.jsonl")

@@ -63,12 +63,12 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         splits: `val`, `testA`, `testB` or `train`.
 
     Raises:
-        DataError: a file, a row or a field is not what it should be, a box or an image is missing, or no phrase is of
+        DataError: a file, a row or a field is malformed, a box or an image is missing, or no phrase is of
             these splits; file, row and field are named.
     """
     rows = read_plain_pickle(refs)
     if not isinstance(rows, list) or not rows:
-        raise DataError(f"{refs}: expected a list of what is referred to")
+        raise DataError(f"{refs}: expected a list of references")
     content = read_mapping(instances)
     images = {row.id: row for row in rows_under(instances, content, "images", _Image)}
     boxes = {row.id: row for row in rows_under(instances, content, "annotations", _Instance)}
@@ -93,11 +93,11 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         raise DataError(f"{refs}: {error}") from error
 
 
-def _load(place: Locations, *, name: str, splits: tuple[str, ...]) -> BoxSet:
+def _load_boxes(place: Locations, *, name: str, splits: tuple[str, ...]) -> BoxSet:
     return read_refcoco(first_file(place, name, _REFS), first_file(place, name, _INSTANCES), *splits)
 
 
-def _benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") -> Benchmark:
+def _declare_benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") -> Benchmark:
     return Benchmark(
         name=name,
         title=f"RefCOCO+ {what}: the box of a phrase that names no place",
@@ -112,13 +112,13 @@ def _benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") 
         usual=("train2014", "images"),
         domain="in-domain",
         rival=rival,
-        load=partial(_load, name=name, splits=splits),
+        load=partial(_load_boxes, name=name, splits=splits),
     )
 
 
-REFCOCO_TEST = _benchmark(
+REFCOCO_TEST = _declare_benchmark(
     "refcoco+-test", "test A and test B together", 10_615, "testA", "testB", rival="vlue-grounding"
 )
-REFCOCO_TEST_A = _benchmark("refcoco+-testa", "test A, people", 5_726, "testA")
-REFCOCO_TEST_B = _benchmark("refcoco+-testb", "test B, other things", 4_889, "testB")
-REFCOCO_VAL = _benchmark("refcoco+-val", "validation", 10_758, "val")
+REFCOCO_TEST_A = _declare_benchmark("refcoco+-testa", "test A, people", 5_726, "testA")
+REFCOCO_TEST_B = _declare_benchmark("refcoco+-testb", "test B, other things", 4_889, "testB")
+REFCOCO_VAL = _declare_benchmark("refcoco+-val", "validation", 10_758, "val")

@@ -1,4 +1,4 @@
-"""Retrieval over whole galleries: COCO's and Flickr30K's Karpathy test splits, COCO-Counterfactuals.
+"""Retrieval over full galleries: COCO's and Flickr30K's Karpathy test splits, COCO-Counterfactuals.
 
 COCO's and Flickr30K's files are those that ALBEF and X-VLM ship: a list of `{"image": ..., "caption": [...]}`.
 """

@@ -1,8 +1,9 @@
 """Benchmarks declared in a TOML file: which files, and which of their fields are images, texts, tags and clusters.
 
-A set of a known shape needs no code: its file says where the rows are (JSON, JSONL, CSV, TSV or parquet), and each
-`[[item]]` or `[[question]]` says what one row, or so many rows in a row, make. The sets that ship are such files, in
-`benchmarks/sets/`; a user's own is named by its path, `-b my_set.toml`.
+A set of a known shape needs no code: its file names the files of the rows (JSON, JSONL, CSV, TSV or parquet), and each
+    `[[item]]` or `[[question]]` is the template of one row, or of so many rows in a row. The sets that ship are such
+    files, in
+`benchmarks/sets/`; a user's file is named by its path, `-b my_set.toml`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tellapart.metrics.ties import TieRule
 
 __all__ = ["IMAGE_COLUMN", "SetFile", "images_of_set", "read_set_file", "set_benchmark"]
 
-#: What an image that is a cell of a parquet table begins with: `@image_0`.
+#: The first letter of an image that is a cell of a parquet table: `@image_0`.
 IMAGE_COLUMN = "@"
 
 
@@ -44,7 +45,7 @@ def images_of_set(name: str, place: Locations, folders: Sequence[str], archive: 
 
     Args:
         name: the benchmark's.
-        place: where the user keeps files.
+        place: the folders of the user's files.
         folders: in which images usually lie.
         archive: the zip archive that holds them, if one does and it is there.
     """
@@ -54,7 +55,7 @@ def images_of_set(name: str, place: Locations, folders: Sequence[str], archive: 
     return crop_images(FolderImages(place.pictures(name, *folders), outside=place.outside))
 
 
-#: What `cluster` may be instead of a template.
+#: The value of `cluster` instead of a template.
 LINKED = "linked images"
 
 Template = Annotated[str, AfterValidator(check_template)]
@@ -66,7 +67,7 @@ class _Table(BaseModel):
 
 
 class ItemTable(_Table):
-    """What makes one item of a row: templates of its fields; `under` is the folder that its images are named in."""
+    """One item of a row: templates of its fields; `under` is the folder that its images are named in."""
 
     id: Template
     images: Templates
@@ -79,7 +80,7 @@ class ItemTable(_Table):
 
 
 class QuestionTable(_Table):
-    """What makes one question of a row: templates of its fields; an answer among `options` is a or b, by its place."""
+    """One question of a row: templates of its fields; an answer among `options` is a or b, by its place."""
 
     id: Template
     images: Templates
@@ -94,7 +95,7 @@ class QuestionTable(_Table):
 
 
 class GalleryTable(_Table):
-    """What makes one image of a gallery of a row, and its captions: templates of its fields."""
+    """One image of a gallery, of a row, and its captions: templates of its fields."""
 
     image: Template
     captions: Templates
@@ -110,24 +111,24 @@ class HubTable(_Table):
 
 
 class SetFile(_Table):
-    """A declared set; `item`, `question` or `gallery` says what rows make.
+    """A declared set; `item`, `question` or `gallery` are the templates of rows.
 
     Attributes:
-        files: where the rows are, as `Benchmark.files`; all files of each pattern are read.
-        format: of the rows, where a file's suffix does not say it.
+        files: of the rows, as `Benchmark.files`; all files of each pattern are read.
+        format: of the rows, if a file's suffix does not give it.
         each: the field that holds a list of objects; each of them, with the fields around it, is a row.
-        rows: so many rows in a row make what the tables below make, and are then `{0.field}`, `{1.field}`...
+        rows: so many rows in a row fill the tables below together, and are then `{0.field}`, `{1.field}`...
         lists: fields whose text is a list as Python writes it, and is read as one.
         counts: file (without its suffix) or `all` -> how many rows it must hold.
         ordered: the texts of an item stand from the most to the least true of its image.
         images: the images that are needed, in words.
-        folders: names of the folders in which images usually lie, beside the annotations.
+        folders: names of the folders in which images usually lie, next to the annotations.
         archive: the zip archive that holds them instead.
         ties, tie_rule, authors: as in `Benchmark`.
         mined_by: as `Benchmark.mined_by`.
-        corrected: id of a question -> its right answer, where the published one is known to be wrong.
-        reader: how its authors read answers to questions, where they do it otherwise: a name of `READERS`.
-        renamed: value of an item's tag -> what it is called here; parts that the authors take as one get one name.
+        corrected: id of a question -> its right answer, if the published one is known to be wrong.
+        reader: how its authors read answers to questions, if they do it otherwise: a name of `READERS`.
+        renamed: value of an item's tag -> its name here; parts that the authors take as one get one name.
         where: only rows with these values, or one of several, are read; in a table below, only those make its item.
     """
 
@@ -173,10 +174,10 @@ class SetFile(_Table):
 
 
 def read_set_file(path: Path, variant: str = "") -> SetFile:
-    """Return what a file declares: the set, or the one of its `[[variants]]` that has this name.
+    """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name.
 
     Raises:
-        DataError: the file is no TOML, a key is unknown or missing, or there is no such variant.
+        DataError: the file is not TOML, a key is unknown or missing, or the variant is unknown.
     """
     content = read_toml(path)
     variants = content.pop("variants", [])
@@ -217,13 +218,13 @@ def set_benchmark(declared: SetFile) -> Benchmark:
         usual=tuple(declared.folders),
         mined_by=declared.mined_by,
         hub=None if hub is None else Hub(hub.repo, hub.revision, tuple(hub.files), hub.gated),
-        load=partial(_load, declared),
-        pictures=None if declared.item else partial(_reader, declared),
+        load=partial(_load_records, declared),
+        pictures=None if declared.item else partial(_make_reader, declared),
     )
 
 
-def _reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
-    named = [_listed(one.images) for one in _tables(declared)] + (
+def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
+    named = [_as_list(one.images) for one in _list_tables(declared)] + (
         [[declared.gallery.image]] if declared.gallery else []
     )
     columns = [each.removeprefix(IMAGE_COLUMN) for own in named for each in own if each.startswith(IMAGE_COLUMN)]
@@ -233,29 +234,29 @@ def _reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
     return images_of_set(declared.name, place, declared.folders, declared.archive)
 
 
-def _tables(declared: SetFile) -> Sequence[ItemTable | QuestionTable]:
+def _list_tables(declared: SetFile) -> Sequence[ItemTable | QuestionTable]:
     return [*declared.item, *declared.question]
 
 
-def _listed(value: str | list[str]) -> list[str]:
+def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | RetrievalSet:
+def _load_records(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | RetrievalSet:
     if declared.gallery is not None:
-        return _gallery(declared, declared.gallery, place)
+        return _load_gallery(declared, declared.gallery, place)
     made: list[Any] = []
     lines: dict[str, str] = {}
     kinds: Kinds = {}
-    for where, row in _grouped(declared, place):
-        for table in _tables(declared):
-            if not _chosen(table.where, row, where):
+    for where, row in _group_rows(declared, place):
+        for table in _list_tables(declared):
+            if not _is_chosen(table.where, row, where):
                 continue
             one: Item | BinaryQuestion
             if isinstance(table, ItemTable):
-                one = _item(table, row, where, kinds, declared.renamed)
+                one = _fill_item(table, row, where, kinds, declared.renamed)
             else:
-                one = _question(table, row, where, kinds)
+                one = _make_question(table, row, where, kinds)
             if one.id in lines:
                 raise DataError(f"{where}: id {quote(one.id)} is repeated, after {lines[one.id]}")
             lines[one.id] = where
@@ -266,11 +267,11 @@ def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | 
     if declared.items is not None:
         expect_count(root, len(made), declared.items)
     if declared.question:
-        asked = tuple(_corrected(one, declared.corrected) for one in made)
+        asked = tuple(_correct_answer(one, declared.corrected) for one in made)
         return BinaryQuestionSet(declared.name, asked, declared.reader)
     if any(table.cluster == LINKED for table in declared.item):
-        made = _linked(made)
-    pairs = PairSet(declared.name, tuple(made), root, lines=lines, read=_reader(declared, place))
+        made = _link_items(made)
+    pairs = PairSet(declared.name, tuple(made), root, lines=lines, read=_make_reader(declared, place))
     if declared.shape is not None and (pairs.shape, pairs.true) != (declared.shape, declared.true):
         raise DataError(
             f"{lines[made[0].id]}: the set is declared {declared.shape} with {declared.true} true; its first item is "
@@ -279,24 +280,26 @@ def _load(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | 
     return pairs
 
 
-def _gallery(declared: SetFile, table: GalleryTable, place: Locations) -> RetrievalSet:
+def _load_gallery(declared: SetFile, table: GalleryTable, place: Locations) -> RetrievalSet:
     kinds: Kinds = {}
     images, captions = [], []
-    for where, row in _grouped(declared, place):
-        images.append(_reference(fill(table.image, row, where, kinds), row))
+    for where, row in _group_rows(declared, place):
+        images.append(_fill_reference(fill(table.image, row, where, kinds), row))
         captions.append(fill_all(table.captions, row, where, kinds))
     if declared.items is not None:
         expect_count(place.folder(declared.name) or Path(), len(images), declared.items, what="images")
     return RetrievalSet.of(declared.name, images, captions)
 
 
-def _grouped(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:
-    """Yield what templates are filled from: a row, or as many rows as belong together."""
+def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:
+    """Yield the values that fill templates: a row, or as many rows as belong together."""
     before = 0
     for path in files_of(declared.name, declared.files, place):
-        everything = [_unpacked(row, declared.lists) for row in read_rows(path, before, declared.format, declared.each)]
+        everything = [
+            _unpack_lists(row, declared.lists) for row in read_rows(path, before, declared.format, declared.each)
+        ]
         before += len(everything)
-        rows = [row for row in everything if _chosen(declared.where, row.fields, row.where)]
+        rows = [row for row in everything if _is_chosen(declared.where, row.fields, row.where)]
         if (count := declared.counts.get(path.stem)) is not None:
             expect_count(path, len(rows), count, what="rows")
         if len(rows) % declared.rows:
@@ -306,48 +309,48 @@ def _grouped(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:
             if declared.rows == 1:
                 yield own[0].where, own[0].fields
             else:
-                yield own[0].where, _numbered(own)
+                yield own[0].where, _number_rows(own)
 
 
-def _unpacked(row: Row, lists: Sequence[str]) -> Row:
+def _unpack_lists(row: Row, lists: Sequence[str]) -> Row:
     """Return a row whose fields of these names are lists instead of a list's text."""
     texts = {name: row.fields[name] for name in lists if isinstance(row.fields.get(name), str)}
     read = {name: read_list(text, name, row.where) for name, text in texts.items()}
     return replace(row, fields={**row.fields, **read}) if read else row
 
 
-def _numbered(rows: Sequence[Row]) -> Mapping[str, Any]:
+def _number_rows(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Return rows by their places, with the file and the number of the first."""
     numbered = {str(k): each.fields for k, each in enumerate(rows)}
     return numbered | {key: rows[0].fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
 
 
-def _chosen(wanted: Mapping[str, str | list[str]], row: object, where: str) -> bool:
-    return all(fill(template, row, where) in _listed(values) for template, values in wanted.items())
+def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, where: str) -> bool:
+    return all(fill(template, row, where) in _as_list(values) for template, values in wanted.items())
 
 
-def _item(table: ItemTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]) -> Item:
+def _fill_item(table: ItemTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]) -> Item:
     cluster = "" if table.cluster in (None, LINKED) else fill(str(table.cluster), row, where, kinds)
     tags = {tag: fill(template, row, where, kinds) for tag, template in table.tags.items()}
     return make_item(
         where,
         id=fill(table.id, row, where, kinds),
-        images=tuple(_reference(image, row, table.under) for image in fill_all(table.images, row, where, kinds)),
+        images=tuple(_fill_reference(image, row, table.under) for image in fill_all(table.images, row, where, kinds)),
         texts=fill_all(table.texts, row, where, kinds),
-        true=_true(table.true, row, where, kinds),
+        true=_true_places(table.true, row, where, kinds),
         cluster=cluster,
         tags={tag: renamed.get(value, value) for tag, value in tags.items()},
     )
 
 
-def _reference(image: str, row: Mapping[str, Any], under: str = "") -> str:
+def _fill_reference(image: str, row: Mapping[str, Any], under: str = "") -> str:
     """Return an image's reference; `@image` is the row's cell of that column."""
     if image.startswith(IMAGE_COLUMN):
         return f"{row[TABLE_ROW]}/{image.removeprefix(IMAGE_COLUMN)}"
     return f"{under}/{image}" if under else image
 
 
-def _true(true: str | list[int] | int | None, row: object, where: str, kinds: Kinds) -> tuple[int, ...]:
+def _true_places(true: str | list[int] | int | None, row: object, where: str, kinds: Kinds) -> tuple[int, ...]:
     if true is None:
         return ()
     if isinstance(true, int):
@@ -356,28 +359,28 @@ def _true(true: str | list[int] | int | None, row: object, where: str, kinds: Ki
         return tuple(true)
     value = fill(true, row, where, kinds)
     if not value.isdigit():
-        raise DataError(f"{where}: field {true!r}: expected the place of what is true, from 0; got {quote(value)}")
+        raise DataError(f"{where}: field {true!r}: expected the place of the true entry, from 0; got {quote(value)}")
     return (int(value),)
 
 
-def _place(answer: str, options: Sequence[str], where: str) -> str:
-    """Return a, where the answer is the first of two different options, or b."""
+def _answer_letter(answer: str, options: Sequence[str], where: str) -> str:
+    """Return a, if the answer is the first of two different options, or b."""
     if len(options) != 2 or options.count(answer) != 1:
         raise DataError(f"{where}: expected one of two different options, {quote(list(options))}; got {quote(answer)}")
     return "ab"[options.index(answer)]
 
 
-def _question(table: QuestionTable, row: Any, where: str, kinds: Kinds) -> BinaryQuestion:
+def _make_question(table: QuestionTable, row: Any, where: str, kinds: Kinds) -> BinaryQuestion:
     given = fill(table.answer, row, where, kinds)
     if table.options is not None:
-        given = _place(given, fill_all(table.options, row, where, kinds), f"{where}: field {table.answer!r}")
+        given = _answer_letter(given, fill_all(table.options, row, where, kinds), f"{where}: field {table.answer!r}")
     try:
         answer = read_gold(given)
     except ValueError as error:
         raise DataError(f"{where}: field {table.answer!r}: {error}") from error
     return BinaryQuestion(
         id=fill(table.id, row, where, kinds),
-        images=tuple(_reference(image, row) for image in fill_all(table.images, row, where, kinds)),
+        images=tuple(_fill_reference(image, row) for image in fill_all(table.images, row, where, kinds)),
         question=fill(table.question, row, where, kinds),
         answer=answer,
         group=fill(table.group, row, where, kinds) if table.group else "",
@@ -387,11 +390,11 @@ def _question(table: QuestionTable, row: Any, where: str, kinds: Kinds) -> Binar
     )
 
 
-def _corrected(question: BinaryQuestion, corrected: Mapping[str, str]) -> BinaryQuestion:
+def _correct_answer(question: BinaryQuestion, corrected: Mapping[str, str]) -> BinaryQuestion:
     return replace(question, answer=corrected.get(question.id, question.answer))
 
 
-def _linked(items: Sequence[Item]) -> list[Item]:
+def _link_items(items: Sequence[Item]) -> list[Item]:
     """Return items whose cluster is the group of images that they are linked by."""
     links = linked_images([(item.images[0], image) for item in items for image in item.images])
     return [item.model_copy(update={"cluster": links[item.images[0]]}) for item in items]

@@ -21,7 +21,7 @@ TABLE_ROW = "@row"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: its fields, or its list of values, and where it stands for messages."""
+    """A row: its fields, or its list of values, and its place for messages."""
 
     where: str
     fields: Any
@@ -46,20 +46,20 @@ def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path
 def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str | None = None) -> Iterator[Row]:
     """Yield the rows of a file, by its suffix: a JSON list or object of rows, JSONL, CSV, TSV or parquet.
 
-    Rows get more fields where they have none of these names: `file` (the file's name without its suffix), `folder`
+    Rows get more fields if they have none of these names: `file` (the file's name without its suffix), `folder`
     (that of the folder it is in), `row` (their number, from 0), `key` (of an object of rows), and the places of a list
     or a table's columns, from `0`.
 
     Args:
         path: the file.
         before: how many rows the files before it have.
-        suffix: `json`, `jsonl`, `csv` or `parquet`, where its suffix does not say it.
+        suffix: `json`, `jsonl`, `csv` or `parquet`, if its suffix does not give it.
         each: the field of a list of objects, each of which is a row with the fields around it.
 
     Raises:
-        DataError: the file cannot be read, or a row is no object and no list.
+        DataError: the file cannot be read, or a row is neither an object nor a list.
     """
-    for number, (where, key, fields) in enumerate(_read(path, suffix or path.suffix.removeprefix("."))):
+    for number, (where, key, fields) in enumerate(_read_file(path, suffix or path.suffix.removeprefix("."))):
         own: dict[str, Any] = {"file": path.stem, "row": number, "key": key, "folder": path.parent.name}
         own[TABLE_ROW] = before + number
         if isinstance(fields, list):
@@ -68,10 +68,10 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
             own |= {str(k): value for k, value in enumerate(fields.values())} | fields
         else:
             raise DataError(f"{where}: expected an object {{...}} or a list, got {quote(fields)}")
-        yield from (Row(where, row) for row in _nested(own, each, where))
+        yield from (Row(where, row) for row in _nested_rows(own, each, where))
 
 
-def _nested(row: dict[str, Any], each: str | None, where: str) -> Iterator[dict[str, Any]]:
+def _nested_rows(row: dict[str, Any], each: str | None, where: str) -> Iterator[dict[str, Any]]:
     if each is None:
         yield row
         return
@@ -81,7 +81,7 @@ def _nested(row: dict[str, Any], each: str | None, where: str) -> Iterator[dict[
     yield from (row | one | {"each": number} for number, one in enumerate(inner))
 
 
-def _read(path: Path, suffix: str) -> Iterator[tuple[str, str, Any]]:
+def _read_file(path: Path, suffix: str) -> Iterator[tuple[str, str, Any]]:
     if suffix == "jsonl":
         yield from ((f"{path}:{line}", "", row) for line, row in read_jsonl(path))
     elif suffix in ("csv", "tsv"):

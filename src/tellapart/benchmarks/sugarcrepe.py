@@ -5,7 +5,7 @@ Numbers are not contiguous (`swap_obj` lacks 108; older copies of the benchmark 
 that went through an evaluation script carry an extra key `accuracy`: neither matters here.
 
 Tags: `subset` (the file), and `bag_of_words`: in 572 pairs (164 of `swap_obj`, 408 of `swap_att`) both captions hold
-the same words, which no model without word order can tell apart; the pairs of either kind are reported apart.
+the same words, which no model without word order can distinguish; the pairs of either kind are reported separately.
 
 `sugarcrepe-choice` asks in words, as its authors asked GPT-4V: which of two captions fits, in both orders.
 """
@@ -29,7 +29,7 @@ from tellapart.errors import quote
 
 __all__ = ["SUBSETS", "SUGARCREPE", "SUGARCREPE_CHOICE", "same_words"]
 
-#: File -> its numbers of items: now and, where it differs, in older copies.
+#: File -> its numbers of items: now and, if it differs, in older copies.
 SUBSETS = {
     "add_att": (692,),
     "add_obj": (2062,),
@@ -47,20 +47,20 @@ def same_words(first: str, second: str) -> bool:
     >>> same_words("A cat sees a dog.", "A dog sees a cat."), same_words("a cat", "two cats")
     (True, False)
     """
-    return _words(first) == _words(second)
+    return _count_words(first) == _count_words(second)
 
 
-def _words(caption: str) -> Counter[str]:
+def _count_words(caption: str) -> Counter[str]:
     return Counter(re.findall(r"[\w']+", caption.lower()))
 
 
-def _load(place: Locations) -> PairSet:
+def _load_pairs(place: Locations) -> PairSet:
     folder = place.folder("sugarcrepe") or Path()
     items: list[Item] = []
     for subset, published in SUBSETS.items():
         path = find_files(folder, f"{subset}.json")[0]
         read = [
-            _item(subset, key, row, f"{path}: item {quote(key, 40)}")
+            _make_sugarcrepe_item(subset, key, row, f"{path}: item {quote(key, 40)}")
             for key, row in read_mapping(path).items()
             if key != "accuracy"
         ]
@@ -70,7 +70,7 @@ def _load(place: Locations) -> PairSet:
     return PairSet("sugarcrepe", tuple(items), images, read=FolderImages(images, outside=place.outside))
 
 
-def _item(subset: str, key: str, value: object, where: str) -> Item:
+def _make_sugarcrepe_item(subset: str, key: str, value: object, where: str) -> Item:
     row = row_of(value, where)
     image = string(row, "filename", where)
     captions = string(row, "caption", where), string(row, "negative_caption", where)
@@ -114,7 +114,7 @@ SUGARCREPE = Benchmark(
     images="COCO val2017",
     cluster="the COCO image",
     ties="a tie is wrong (its main_eval.py); CLIP_benchmark counts it right",
-    load=_load,
+    load=_load_pairs,
     paper=("subset", _paper_table),
 )
 

@@ -12,8 +12,8 @@ from tellapart.errors import DataError, quote
 
 __all__ = ["CaptionChoice", "read_answers", "read_both_orders"]
 
-Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says nothing
-_STATED = "accuracy"  # one of the fourteen files holds its own result among the items
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
+_STATED = "accuracy"  # one of the fourteen files holds its result among the items
 
 
 class _Given(AnnotationRow):
@@ -30,7 +30,7 @@ class _Item(AnnotationRow):
 
 
 class CaptionChoice(NamedTuple):
-    """An answer about one image: 1 where its true caption was chosen, -1 where the false one was, 0 where neither."""
+    """An answer about one image: 1 if its true caption was chosen, -1 if the false one was, 0 if neither."""
 
     image: str
     captions: tuple[str, str]
@@ -40,11 +40,11 @@ class CaptionChoice(NamedTuple):
 def read_answers(path: Path) -> dict[str, CaptionChoice]:
     """Read one file of answers, such as `gpt-4v-results/positive-first/gpt4v-swap_obj.json`: item -> answer.
 
-    An answer's choice is the caption that it repeats word for word. A key `accuracy` among the items is the file's own
-    result; the items must give it, to its four digits.
+    An answer's choice is the caption that it repeats word for word. A key `accuracy` among the items is the file's
+    stated result; the items must give it, to its four digits.
 
     Raises:
-        DataError: the file, an item or a field is not what it should be, `correct` contradicts the answer, or the
+        DataError: the file, an item or a field is malformed, `correct` contradicts the answer, or the
             stated accuracy the items; file, key and field are named.
 
     Source: SugarCrepe `gpt-4v-results`.
@@ -53,7 +53,7 @@ def read_answers(path: Path) -> dict[str, CaptionChoice]:
     stated = content.pop(_STATED, None)
     if not content:
         raise DataError(f"{path}: holds no items")
-    answers = {key: _answer(value, f"{path}: item {key!r}") for key, value in content.items()}
+    answers = {key: _make_answer(value, f"{path}: item {key!r}") for key, value in content.items()}
     share = sum(answer.choice == 1 for answer in answers.values()) / len(answers)
     if stated is not None and not (isinstance(stated, float | int) and abs(stated - share) <= 0.5e-4):
         raise DataError(f"{path}: field {_STATED!r}: {quote(stated)}, but the items give {share:.4f}")
@@ -68,7 +68,7 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
         true_second: its counterpart in `negative-first/`.
 
     Raises:
-        DataError: as `read_answers`; also where the two files do not ask the same.
+        DataError: as `read_answers`; also if the two files do not ask the same.
     """
     first, second = read_answers(true_first), read_answers(true_second)
     if only_one := sorted(first.keys() ^ second.keys()):
@@ -79,7 +79,7 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
     return {key: (answer.choice, second[key].choice) for key, answer in first.items()}
 
 
-def _answer(value: object, where: str) -> CaptionChoice:
+def _make_answer(value: object, where: str) -> CaptionChoice:
     item = check_row(_Item, value, where)
     chosen = item.answer.multiple_choice_answer
     if item.correct != (chosen == item.caption):

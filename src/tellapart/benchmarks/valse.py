@@ -1,8 +1,8 @@
 """VALSE: an image with its caption and a foil, in eleven instruments.
 
 Eleven files of its repository (`data/*.json`), each an object of rows with `image_file`, `caption`, `foil` (or a list
-`foils`, of which the first counts) and the votes of three annotators. As in its paper, an item counts where at least
-two of them found that the caption alone describes the image (`mturk.caption >= 2`): 7,702 of 8,782.
+`foils`, of which the first counts) and the votes of three annotators. As in its paper, an item counts if at least two
+of them found that the caption alone describes the image (`mturk.caption >= 2`): 7,702 of 8,782.
 
 Tags: `instrument`, `phenomenon` (as the files name it), and `pool`: EqBen and EqSim leave out `foil-it` (6,759 items).
 """
@@ -40,14 +40,14 @@ INSTRUMENTS = {
 }
 
 
-def _load(place: Locations) -> PairSet:
+def _load_pairs(place: Locations) -> PairSet:
     folder = place.folder("valse") or Path()
     items: list[Item] = []
     for instrument, (published, passing) in INSTRUMENTS.items():
         path = find_files(folder, f"{instrument}.json")[0]
         rows = read_mapping(path)
         expect_count(path, len(rows), published)
-        all_items = [_item(instrument, key, row, f"{path}: item {quote(key)}") for key, row in rows.items()]
+        all_items = [_make_valse_item(instrument, key, row, f"{path}: item {quote(key)}") for key, row in rows.items()]
         valid = [item for item in all_items if item is not None]
         expect_count(path, len(valid), passing, what="items that two annotators agree on")
         items += valid
@@ -55,8 +55,8 @@ def _load(place: Locations) -> PairSet:
     return PairSet("valse", tuple(items), images, read=FolderImages(images, outside=place.outside))
 
 
-def _item(instrument: str, key: str, value: object, where: str) -> Item | None:
-    """Make an item of a row, or nothing where the annotators did not agree."""
+def _make_valse_item(instrument: str, key: str, value: object, where: str) -> Item | None:
+    """Make an item of a row, or nothing if the annotators did not agree."""
     row = row_of(value, where)
     votes = row.get("mturk")
     if not isinstance(votes, Mapping) or not isinstance(votes.get("caption"), int):
@@ -68,7 +68,7 @@ def _item(instrument: str, key: str, value: object, where: str) -> Item | None:
         where,
         id=f"{instrument}/{key}",
         images=(image,),
-        texts=(string(row, "caption", where), _foil(row, where)),
+        texts=(string(row, "caption", where), _first_foil(row, where)),
         tags={
             "instrument": instrument,
             "phenomenon": string(row, "linguistic_phenomena", where),
@@ -78,7 +78,7 @@ def _item(instrument: str, key: str, value: object, where: str) -> Item | None:
     )
 
 
-def _foil(row: Mapping[str, Any], where: str) -> str:
+def _first_foil(row: Mapping[str, Any], where: str) -> str:
     foils = row.get("foils")
     if "foil" in row or not isinstance(foils, list) or not foils:
         return string(row, "foil", where)
@@ -110,6 +110,6 @@ VALSE = Benchmark(
     images="those of its five sources, in one folder or in a folder each",
     cluster="the source image",
     ties="a foil at exactly one half is left out of the count; pairwise, a tie is wrong",
-    load=_load,
+    load=_load_pairs,
     paper=("instrument", _paper_table),
 )

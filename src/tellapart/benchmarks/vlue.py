@@ -35,7 +35,7 @@ __all__ = [
     "rows_under",
 ]
 
-Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank says nothing
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Sides = Annotated[list[Number], Field(min_length=4, max_length=4)]
 R = TypeVar("R", bound=AnnotationRow)
@@ -109,13 +109,13 @@ class _Answers(AnnotationRow):
 def read_retrieval(path: Path) -> RetrievalSet:
     """Read `itr_vlue_test.json`, or COCO's and Flickr30K's Karpathy splits in the same form.
 
-    Each row is an image with its captions. Rows with the same image stay apart: they are gallery entries of their own,
-    as in the published numbers (VLUE: 5,450 rows, 5,413 images; `unavoidable_misses` says what that costs).
+    Each row is an image with its captions. Rows with the same image stay apart: they are separate gallery entries,
+    as in the published numbers (VLUE: 5,450 rows, 5,413 images; `unavoidable_misses` measures the cost).
 
     Raises:
-        DataError: the file, a row or a field is not what it should be; file, row and field are named.
+        DataError: the file, a row or a field is malformed; file, row and field are named.
     """
-    rows = _rows(path, _Captions)
+    rows = _check_rows(path, _Captions)
     return RetrievalSet.of(path.stem, [row.image for row in rows], [row.caption for row in rows])
 
 
@@ -125,8 +125,8 @@ def read_captions(path: Path) -> CaptionSet:
     Raises:
         DataError: as `read_retrieval`; also an `image_id` that repeats.
     """
-    rows = _rows(path, _Captions)
-    ids = _distinct(path, "image_id", [row.image_id or str(number) for number, row in enumerate(rows)])
+    rows = _check_rows(path, _Captions)
+    ids = _check_distinct(path, "image_id", [row.image_id or str(number) for number, row in enumerate(rows)])
     return CaptionSet(path.stem, ids, tuple(row.image for row in rows), tuple(tuple(row.caption) for row in rows))
 
 
@@ -138,7 +138,7 @@ def read_statements(path: Path) -> StatementSet:
     Raises:
         DataError: as `read_retrieval`.
     """
-    rows = enumerate(_rows(path, _Statement))
+    rows = enumerate(_check_rows(path, _Statement))
     statements = (Statement(str(k), row.sentence, row.images[0], row.images[1], row.label == "True") for k, row in rows)
     return StatementSet(path.stem, tuple(statements))
 
@@ -149,8 +149,8 @@ def read_questions(path: Path) -> QuestionSet:
     Raises:
         DataError: as `read_retrieval`; also a `question_id` that repeats.
     """
-    rows = _rows(path, _Question)
-    _distinct(path, "question_id", [row.question_id for row in rows])
+    rows = _check_rows(path, _Question)
+    _check_distinct(path, "question_id", [row.question_id for row in rows])
     questions = (Question(row.question_id, row.question, row.image, tuple(row.answer)) for row in rows)
     return QuestionSet(path.stem, tuple(questions))
 
@@ -168,8 +168,8 @@ def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> Que
     """
     question_rows = rows_under(questions, read_mapping(questions), "questions", _Asked)
     answer_rows = rows_under(annotations, read_mapping(annotations), "annotations", _Answers)
-    ids = _distinct(questions, "question_id", [row.question_id for row in question_rows])
-    _distinct(annotations, "question_id", [row.question_id for row in answer_rows])
+    ids = _check_distinct(questions, "question_id", [row.question_id for row in question_rows])
+    _check_distinct(annotations, "question_id", [row.question_id for row in answer_rows])
     answers = {row.question_id: row for row in answer_rows}
     if unpaired := sorted(set(ids) ^ answers.keys()):
         raise DataError(f"{annotations} and {questions} differ: question_id {unpaired[0]} is in one of them only")
@@ -188,22 +188,22 @@ def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> Que
 def read_boxes(path: Path) -> BoxSet:
     """Read a grounding file: `ref_id`, `text`, `image`, `bbox` (x, y, width, height), `width`, `height`, maybe `dets`.
 
-    VLUE does not ship its own; the form is that of its reading code and of X-VLM's RefCOCO+ files.
+    VLUE does not ship this file; the form is that of its reading code and of X-VLM's RefCOCO+ files.
 
     Raises:
         DataError: as `read_retrieval`; also a box without an area.
     """
     boxes: list[Box] = []
-    for number, row in enumerate(_rows(path, _Box)):
+    for number, row in enumerate(_check_rows(path, _Box)):
         if min(row.bbox[2:]) <= 0:
             raise DataError(f"{path}: row {number}: field 'bbox': {row.bbox} has no area (x, y, width, height)")
         size = (row.width, row.height)
-        # One object is referred to by several phrases, so `ref_id` alone is no id.
-        boxes.append(Box(str(number), row.text, row.image, _box(row.bbox), size, tuple(map(_box, row.dets))))
+        # One object is referred to by several phrases, so `ref_id` alone is not an id.
+        boxes.append(Box(str(number), row.text, row.image, _make_box(row.bbox), size, tuple(map(_make_box, row.dets))))
     return BoxSet(path.stem, tuple(boxes))
 
 
-def _rows(path: Path, row: type[R]) -> list[R]:
+def _check_rows(path: Path, row: type[R]) -> list[R]:
     return [check_row(row, one, f"{path}: row {number}") for number, one in enumerate(read_list(path))]
 
 
@@ -211,7 +211,7 @@ def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -
     """Check the rows of the list that a file's object holds under a key; its other keys are its licence and date.
 
     Raises:
-        DataError: there is no such list, or a row or field is not what it should be; file, key and row are named.
+        DataError: the list is missing, or a row or field is malformed; file, key and row are named.
     """
     rows = content.get(key)
     if not isinstance(rows, list) or not rows:
@@ -219,12 +219,12 @@ def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -
     return [check_row(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows)]
 
 
-def _box(sides: list[float]) -> tuple[float, float, float, float]:
+def _make_box(sides: list[float]) -> tuple[float, float, float, float]:
     x, y, width, height = map(float, sides)
     return x, y, width, height
 
 
-def _distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...]:
+def _check_distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...]:
     first_row: dict[str, int] = {}
     for number, value in enumerate(values):
         if value in first_row:

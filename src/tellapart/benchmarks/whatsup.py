@@ -1,4 +1,4 @@
-"""What'sUp, the controlled photographs: four images of two things, and the four captions that say where one of them is.
+"""What'sUp, the controlled photographs: four images of two things, and the four captions that locate one of them.
 
 `whatsup-a` has household things on, under, left and right of furniture, `whatsup-b` things in front, behind, left and
 right on a table. The published files list one image a row with its four captions, the true one first; here the four
@@ -28,7 +28,7 @@ __all__ = ["WHATSUP_A", "WHATSUP_B"]
 _PLACES = (("left",), ("right",), ("on", "in-front"), ("under", "behind"))
 
 
-def _load(place: Locations, *, name: str, folder: str, items: int) -> PairSet:
+def _load_pairs(place: Locations, *, name: str, folder: str, items: int) -> PairSet:
     path = first_file(place, name, f"{folder}_dataset.json")
     sets: dict[tuple[str, str], dict[int, tuple[int, str, list[str]]]] = {}
     for number, value in enumerate(read_list(path)):
@@ -74,7 +74,7 @@ WHATSUP_A, WHATSUP_B = (
         cluster="the two things",
         ties="a tie is right (argmax, the true caption first)",
         tie_rule="right",
-        load=partial(_load, name=name, folder=folder, items=items),
+        load=partial(_load_pairs, name=name, folder=folder, items=items),
     )
     for name, where, items, folder in (
         ("whatsup-a", "on, under, left or right of furniture", 103, "controlled_images"),

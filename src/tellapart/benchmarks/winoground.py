@@ -34,7 +34,7 @@ _SIDES = ("image_0", "image_1")
 _PARQUET, _LINES = "test-*.parquet", "examples.jsonl"
 
 
-def _load(place: Locations) -> PairSet:
+def _load_pairs(place: Locations) -> PairSet:
     folder = place.folder("winoground") or Path()
     rows: Iterator[tuple[str, Mapping[str, Any], list[str]]]
     read: Callable[[str], bytes]
@@ -48,13 +48,13 @@ def _load(place: Locations) -> PairSet:
         rows = ((where, row, [f"{string(row, side, where)}.png" for side in _SIDES]) for where, row in read_rows)
     items, lines = [], {}
     for where, row, images in rows:
-        items.append(_item(row, where, *images))
+        items.append(_make_winoground_item(row, where, *images))
         lines[items[-1].id] = where
     expect_count(files[0], len(items), _ITEMS)
     return PairSet("winoground", tuple(items), folder, lines=lines, read=read)
 
 
-def _item(row: Mapping[str, Any], where: str, *images: str) -> Item:
+def _make_winoground_item(row: Mapping[str, Any], where: str, *images: str) -> Item:
     number = str(row.get("id", ""))
     if number not in _IDS:
         raise DataError(f"{where}: field 'id': expected a number from 0 to {_ITEMS - 1}, got {quote(row.get('id'))}")
@@ -63,11 +63,11 @@ def _item(row: Mapping[str, Any], where: str, *images: str) -> Item:
         id=number,
         images=images,
         texts=(string(row, "caption_0", where), string(row, "caption_1", where)),
-        tags={tag: _tag(row[tag], tag, where) for tag in _TAGS if row.get(tag) not in (None, "")},
+        tags={tag: _check_tag(row[tag], tag, where) for tag in _TAGS if row.get(tag) not in (None, "")},
     )
 
 
-def _tag(value: object, tag: str, where: str) -> str:
+def _check_tag(value: object, tag: str, where: str) -> str:
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise DataError(f"{where}: field {tag!r}: expected text or a number, got {quote(value)}")
     return str(value)
@@ -85,6 +85,6 @@ WINOGROUND = Benchmark(
     files=(f"{_PARQUET}|{_LINES}",),
     images="Winoground's own 800, with the captions",
     hub=Hub("facebook/winoground", "5a77092c28e51558c5586e9c5eb71a7e17a5e43f", (_PARQUET,), gated=True),
-    load=_load,
+    load=_load_pairs,
     known=lambda: Outline(_IDS, (2, 2), _IDS, ({},) * _ITEMS),
 )
