@@ -1,1 +1,1 @@
-"""Tasks that are no minimal pairs: what a model must put out for each, and how that is measured."""
+"""Tasks other than minimal pairs: the output of a model for each record, and its metrics."""

@@ -1,7 +1,7 @@
 """The numbers of a benchmark's authors that our metrics of items are not: their ties, their averages, their units.
 
-A benchmark declares them (`tie_rule` and `authors` of `Benchmark`). They stand beside our numbers under names of their
-own, and never in their place.
+A benchmark declares them (`tie_rule` and `authors` of `Benchmark`). They are printed next to our numbers under separate
+names, and never in their place.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _FEWEST = 25
 
 
 def add_authors_numbers(benchmark: Benchmark, measured: Sequence[Units], kind: ScoreKind | None) -> Sequence[Units]:
-    """Add to measured pairs what the benchmark's authors count.
+    """Add the numbers of the benchmark's authors to measured pairs.
 
     Args:
         benchmark: declares which rule and which numbers.
@@ -112,8 +112,8 @@ def _with_official(one: PerItem, broken: NDArray[np.float32]) -> PerItem:
     return replace(one, official=metric.per_item(broken))
 
 
-def _places(units: Sequence[Unit], size: int) -> NDArray[np.int64]:
-    """Return the place in the file of each entry, what is true first, int `(item, entry)`."""
+def _file_places(units: Sequence[Unit], size: int) -> NDArray[np.int64]:
+    """Return the place in the file of each entry, the true ones first, int `(item, entry)`."""
     return np.array([[*one.true, *(k for k in range(size) if k not in one.true)] for one in units])
 
 
@@ -121,19 +121,19 @@ def _as_published(values: NDArray[np.float32], units: Sequence[Unit]) -> NDArray
     """Return scores of items with one image or one text in the order of the file."""
     n, images, texts = values.shape
     published = np.empty((n, images * texts), np.float32)
-    np.put_along_axis(published, _places(units, images * texts), values.reshape(n, -1), axis=1)
+    np.put_along_axis(published, _file_places(units, images * texts), values.reshape(n, -1), axis=1)
     return published.reshape(values.shape)
 
 
 def _truth_first(values: NDArray[np.float32], units: Sequence[Unit]) -> NDArray[np.float32]:
     n, images, texts = values.shape
-    first = np.take_along_axis(values.reshape(n, -1), _places(units, images * texts), axis=1)
+    first = np.take_along_axis(values.reshape(n, -1), _file_places(units, images * texts), axis=1)
     return first.reshape(values.shape)
 
 
 def _average_relations(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
     """Average over the relations that ARO's notebook keeps: not those that its authors call symmetric."""
-    return _average_groups([one for one in units if one.tags.get("relation") not in _symmetric()], "relation")
+    return _average_groups([one for one in units if one.tags.get("relation") not in _symmetric_relations()], "relation")
 
 
 def _average_attributes(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
@@ -147,14 +147,14 @@ def _average_groups(units: Sequence[Unit], tag: str) -> tuple[Units, ...]:
     if not kept:
         return ()
     scores = np.array([one.scores for one in kept], dtype=np.float32)
-    value = _value(
+    value = _make_value(
         MACRO, choice_score(scores), METRICS["choice_score"].tie_neutral(scores), [one.tags[tag] for one in kept]
     )
     return (Units(f"item with {tag} that are averaged", kept, (value,)),)
 
 
 @cache
-def _symmetric() -> frozenset[str]:
+def _symmetric_relations() -> frozenset[str]:
     """Return the 157 relations that ARO's notebook leaves out: with their two things exchanged they may hold, too."""
     return frozenset(files(__package__).joinpath("aro_symmetric.txt").read_text(encoding="utf-8").split("\n")[:-1])
 
@@ -220,14 +220,14 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
     right = np.where(shown, scores > 0.5, scores < 0.5).astype(np.float64)
     neutral = np.where(scores == 0.5, 0.5, right)
     sides = ["accepted" if one else "rejected" for one in shown.tolist()]
-    measured = [Units("sentence with an image", each, (_value(DECISIONS, right, neutral, sides),))]
+    measured = [Units("sentence with an image", each, (_make_value(DECISIONS, right, neutral, sides),))]
     for metric, mask in ((ACCEPTED, shown), (REJECTED, np.logical_not(shown))):
         kept = tuple(each[row] for row in np.flatnonzero(mask))
-        measured.append(Units(metric.name.replace("_", " "), kept, (_value(metric, right[mask], neutral[mask]),)))
+        measured.append(Units(metric.name.replace("_", " "), kept, (_make_value(metric, right[mask], neutral[mask]),)))
     return tuple(measured)
 
 
-def _value(
+def _make_value(
     metric: Metric, strict: NDArray[np.float64], neutral: NDArray[np.float64], groups: Sequence[str] | None = None
 ) -> PerItem:
     return PerItem(name=metric.name, strict=strict, neutral=neutral, chance=metric.chance(), binary=True, groups=groups)

@@ -1,4 +1,4 @@
-"""Visual grounding: the box of what a phrase refers to, right where it overlaps the gold box by half of their union.
+"""Visual grounding: the box of a phrase, right if it overlaps the gold box by half of their union.
 
 A predicted box is x, y, width, height in pixels of the image as its file is, the corner with the smallest x and y
 first. Predictions made elsewhere by box heads that put out centre and size as shares of the image (DETR, X-VLM) go
@@ -45,7 +45,7 @@ _MEAN_IOU = Metric(
 
 @runtime_checkable
 class BoxAnswerer(Answerer, Protocol):
-    """Names boxes in its answers, in numbers that it can tell the meaning of.
+    """Names boxes in its answers, in numbers of a known meaning.
 
     >>> from tellapart.models.reference import Constant
     >>> isinstance(Constant(), BoxAnswerer)
@@ -57,18 +57,18 @@ class BoxAnswerer(Answerer, Protocol):
         ...
 
 
-def _template(records: BoxSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: BoxSet) -> Iterator[Mapping[str, Any]]:
     for row in records.boxes:
         size = dict(zip(("width", "height"), row.size, strict=True))
         yield {"id": row.id, "prediction": None, "phrase": row.text, "image": row.image, **size}
 
 
-def _read(path: Path, records: BoxSet) -> list[Sides]:
+def _read_boxes(path: Path, records: BoxSet) -> list[Sides]:
     return read_predictions(path, [row.id for row in records.boxes], box, "phrase")
 
 
-def _find(model: BoxFinder, records: BoxSet, session: Session) -> list[Sides]:
-    """Find the box of every phrase by a head of the model, among the record's candidates where it needs some."""
+def _find_by_head(model: BoxFinder, records: BoxSet, session: Session) -> list[Sides]:
+    """Find the box of every phrase by a head of the model, among the record's candidates if it needs some."""
     rows = records.boxes
 
     def find(part: slice, pictures: list[list[Pixels]]) -> list[Sides]:
@@ -119,7 +119,7 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
     return (Units("phrase", units, values),)
 
 
-def _notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ...]:
+def _write_notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ...]:
     flat = sum(min(box_[2:]) <= 0 for box_ in predictions)
     outside = sum(
         box_[0] >= row.size[0] or box_[1] >= row.size[1] or box_[0] + box_[2] <= 0 or box_[1] + box_[3] <= 0
@@ -142,11 +142,11 @@ GROUNDING = Task(
     metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
     headlines=(("box_accuracy",),),
     **by_field("boxes"),
-    template=_template,
-    read=_read,
+    template=_fill_template,
+    read=_read_boxes,
     measure=measure_boxes,
-    notes=_notes,
-    runners=((BoxFinder, _find), (BoxAnswerer, _find_boxes)),
+    notes=_write_notes,
+    runners=((BoxFinder, _find_by_head), (BoxAnswerer, _find_boxes)),
     models="a model that finds boxes, or names them in words",
     todo="fill in `prediction` with [x, y, width, height] in pixels",
     accepts=("predictions",),

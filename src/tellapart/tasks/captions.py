@@ -1,6 +1,6 @@
 """Captions of images against people's: BLEU-1 to 4, ROUGE-L and CIDEr-D, as pycocoevalcap computes them, without Java.
 
-BLEU is of the whole set: its interval draws images anew and takes BLEU of those drawn. CIDEr-D weighs an n-gram by how
+BLEU is of the full set: its interval draws images again and takes BLEU of those drawn. CIDEr-D weighs an n-gram by how
 many of the measured images' references hold it, so a limit changes it; of a single image it is not defined.
 
 Predictions may be COCO's results format: `[{"image_id": 42, "caption": "a dog"}]`.
@@ -37,17 +37,17 @@ _CIDER = Metric(
 )
 
 
-def _template(records: CaptionSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: CaptionSet) -> Iterator[Mapping[str, Any]]:
     # No key `caption`: a template that is not filled in must not be read as one that is.
     for id_, image in zip(records.ids, records.images, strict=True):
         yield {"id": id_, "prediction": None, "image": image}
 
 
-def _read(path: Path, records: CaptionSet) -> list[str]:
+def _read_captions(path: Path, records: CaptionSet) -> list[str]:
     return read_answers(path, records.ids, "image")
 
 
-def _select(records: CaptionSet, rows: Sequence[int]) -> CaptionSet:
+def _select_images(records: CaptionSet, rows: Sequence[int]) -> CaptionSet:
     columns = ("ids", "images", "references")
     fields: dict[str, Any] = {name: tuple(getattr(records, name)[row] for row in rows) for name in columns}
     return replace(records, **fields)
@@ -94,7 +94,7 @@ def _bleu_of(order: int, items: int) -> Reduce:
     return reduce
 
 
-def _notes(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str, ...]:
+def _write_notes(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str, ...]:
     empty = sum(not caption.strip() for caption in predictions)
     same = len(predictions) - len(set(predictions))
     return (
@@ -111,11 +111,11 @@ CAPTIONS = Task(
     metrics=(*_BLEU, _ROUGE_L, _CIDER),
     headlines=(("bleu_4", "rouge_l", "cider"),),
     size=lambda records: len(records.ids),
-    select=_select,
-    template=_template,
-    read=_read,
+    select=_select_images,
+    template=_fill_template,
+    read=_read_captions,
     measure=measure_captions,
-    notes=_notes,
+    notes=_write_notes,
     runners=((Answerer, _write_captions),),
     models="a model that answers in words",
 )

@@ -2,7 +2,7 @@
 
 Predictions are read as every task's are: two rows an item, `ID/1` with the true caption first and `ID/2` with it
 second. A prediction is `1` or `2`, or the chosen caption word for word; anything else chose neither, and is counted.
-SugarCrepe's own `gpt-4v-results` folder is read, too.
+SugarCrepe's `gpt-4v-results` folder is read, too.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Chosen:
 
 
 def parse_choice(answer: str, first: str, second: str) -> int:
-    """Return 1 or 2 for the caption that was chosen, 0 where the answer chooses neither.
+    """Return 1 or 2 for the caption that was chosen, 0 if the answer chooses neither.
 
     A number, alone or after "option", "caption" or "answer", names the place; a caption word for word, ends and case
     aside, names itself.
@@ -79,7 +79,7 @@ def parse_choice(answer: str, first: str, second: str) -> int:
     return of.get(plain, 0) if len(of) == 2 else 0
 
 
-def _template(records: ChoiceSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: ChoiceSet) -> Iterator[Mapping[str, Any]]:
     for choice in records.choices:
         for order, (first, second) in enumerate(((choice.true, choice.false), (choice.false, choice.true)), start=1):
             yield {"id": f"{choice.id}/{order}", "prediction": None, "image": choice.image, "1": first, "2": second}
@@ -90,7 +90,7 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
 
     Raises:
         ScoreError: answers are missing, unknown or repeated.
-        DataError: a file is not what its format says.
+        DataError: a file is malformed.
 
     >>> from tellapart.data.choices import Choice
     >>> path = getfixture("tmp_path") / "answers.csv"
@@ -162,7 +162,7 @@ def _name_of(chosen: int) -> str:
     return {1: "true", -1: "false", 0: "neither"}[chosen]
 
 
-def _notes(records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
+def _write_notes(records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
     notes = []
     if neither := sum(choice == 0 for choice in (*chosen.true_first, *chosen.true_second)):
         notes.append(f"{neither:,} of {2 * len(records.choices):,} answers chose neither caption, and count as wrong")
@@ -171,15 +171,15 @@ def _notes(records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _bare(row: Choice) -> Choice:
-    """Give the two captions an order that is made of what is published: the new id, and the captions themselves."""
+def _bare_choice(row: Choice) -> Choice:
+    """Give the two captions an order that depends only on published values: the new id, and the captions themselves."""
     first, second = sorted(
         (row.true, row.false), key=lambda text: hashlib.sha256(f"{row.id}\n{text}".encode()).digest()
     )
     return replace(row, true=first, false=second, tags={})
 
 
-def _restore(chosen: Chosen, bare: Sequence[Choice], rows: Sequence[Choice]) -> Chosen:
+def _restore_order(chosen: Chosen, bare: Sequence[Choice], rows: Sequence[Choice]) -> Chosen:
     """Swap back the orders and answers of records whose first published caption is the false one."""
     same = [published.true == row.true for published, row in zip(bare, rows, strict=True)]
     both = list(zip(same, chosen.true_first, chosen.true_second, strict=True))
@@ -198,10 +198,10 @@ CHOICE = Task(
     metrics=_METRICS,
     headlines=(("both_orders", "order_bias"),),
     **by_field("choices"),
-    template=_template,
+    template=_fill_template,
     read=read_choices,
     measure=measure_choices,
-    notes=_notes,
+    notes=_write_notes,
     models="a model that answers in words",
     todo="answer 1 or 2 in `prediction`",
     accepts=("predictions",),
@@ -209,11 +209,11 @@ CHOICE = Task(
         records=ChoiceSet,
         rows="choices",
         images=("image",),
-        bare=_bare,
+        bare=_bare_choice,
         metrics=_RIGHT_OR_WRONG,
         send="`prediction` is 1 or 2: the caption that fits the image. Every item is listed twice (ID/1 and ID/2), "
         "with its\ncaptions in both orders; ask anew for each.",
         nothing=lambda size: Chosen((0,) * size, (0,) * size),
-        restore=_restore,
+        restore=_restore_order,
     ),
 )

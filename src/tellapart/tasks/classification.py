@@ -73,7 +73,7 @@ def _classify_vectors(model: DualEncoder, records: ClassificationSet, session: S
     images, vectors = encode(model, records.name, [picture.image for picture in records.pictures], prompts, session)
     size = len(records.classes)
     classes = class_vectors([vectors[start : start + size] for start in range(0, len(prompts), size)])
-    # Of an image of several vectors (BLIP-2) the model says which of them counts.
+    # Of an image of several vectors (BLIP-2) the model chooses the one that counts.
     alike = images.shape[1] == classes.shape[1]
     table = cosines(images, classes) if alike else similarity_table(model, images, classes)
     return Classified(rank_labels(table, [picture.label for picture in records.pictures]))
@@ -112,7 +112,7 @@ def _classify_pairs(model: Model, records: ClassificationSet, session: Session) 
 
 
 def _true_first(records: ClassificationSet, prompts: Sequence[str]) -> tuple[Item, ...]:
-    """Make an item of each picture; its true class swaps places with class 0, where models that know the key look."""
+    """Make an item of each picture; its true class swaps places with class 0, the choice of models with the key."""
     items = []
     for picture in records.pictures:
         texts = list(prompts)
@@ -127,7 +127,7 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
     Raises:
         ScoreError: another suffix; an array is missing or of another shape; ids or classes that are missing, unknown or
             repeated (the first ten are named); numbers that are not finite.
-        DataError: a file is not what its format says.
+        DataError: a file is malformed.
 
     >>> from tellapart.data.classification import ClassifiedImage
     >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (ClassifiedImage("0", "a.png", 1),))
@@ -151,8 +151,8 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
 
 
 def _read_names(path: Path, records: ClassificationSet, ids: list[str], labels: list[int]) -> Classified:
-    number_of = {_plain(name): number for number, name in enumerate(records.classes)}
-    named = [number_of.get(_plain(answer), -1) for answer in read_predictions(path, ids, text, "image")]
+    number_of = {_plain_name(name): number for number, name in enumerate(records.classes)}
+    named = [number_of.get(_plain_name(answer), -1) for answer in read_predictions(path, ids, text, "image")]
     return named_classes(named, labels)
 
 
@@ -160,7 +160,7 @@ def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
     """Return the places of the true classes if one class is named for each picture, and nothing is known of the others.
 
     Args:
-        named: the number of the named class, from 0; -1 for what names no class.
+        named: the number of the named class, from 0; -1 if the answer names no class.
         labels: the number of the true class.
 
     >>> named_classes([0, 1, -1], [0, 0, 0]).placed.ranks.recall(1)
@@ -172,12 +172,12 @@ def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
     return Classified(LabelRanks(ranks, first), scored=False, unread=int((first < 0).sum()))
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return name.strip().strip("\"'.").strip().lower()
 
 
 def measure_classes(records: ClassificationSet, classified: Classified) -> tuple[Units, ...]:
-    """Measure places: top-1, top-5 where there are more than five classes, and the mean over classes of unequal size.
+    """Measure places: top-1, top-5 if there are more than five classes, and the mean over classes of unequal size.
 
     Pictures are tagged with their class, so the results by `class` are its recalls.
 
@@ -201,7 +201,7 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
         )
         for name, k in depths.items()
     )
-    tagged = tuple(_units(records, classified))
+    tagged = tuple(_make_units(records, classified))
     measured = [Units("image", tagged, per_picture)]
     labels = np.array([picture.label for picture in records.pictures])
     if len(set(np.bincount(labels)[np.unique(labels)].tolist())) > 1:
@@ -223,7 +223,7 @@ def _mean_recall(labels: NDArray[np.int64], classified: Classified, size: int) -
     )
 
 
-def _units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]:
+def _make_units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]:
     for picture, first in zip(records.pictures, classified.placed.first.tolist(), strict=True):
         own = records.classes[picture.label]
         yield Unit(
@@ -236,14 +236,14 @@ def _units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]
         )
 
 
-def _template(records: ClassificationSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: ClassificationSet) -> Iterator[Mapping[str, Any]]:
     for name in records.classes:
         yield {"unit": "class", "id": name}  # a reader of predictions passes over rows of another unit
     for picture in records.pictures:
         yield {"unit": "image", "id": picture.id, "prediction": None, "image": picture.image}
 
 
-def _notes(records: ClassificationSet, classified: Classified) -> tuple[str, ...]:
+def _write_notes(records: ClassificationSet, classified: Classified) -> tuple[str, ...]:
     counts = np.bincount([picture.label for picture in records.pictures], minlength=len(records.classes))
     notes = [f"prompts averaged for each class: {'; '.join(records.templates)}"] if classified.scored else []
     if counts.max() * len(counts) > counts.sum():
@@ -266,11 +266,11 @@ CLASSIFICATION = Task(
     metrics=(_TOP1, _TOP5, _RECALL),
     headlines=(("top1_accuracy",),),
     **by_field("pictures"),
-    template=_template,
+    template=_fill_template,
     suffixes=(".npz", ".jsonl", ".csv", ".json"),
     read=read_classes,
     measure=measure_classes,
-    notes=_notes,
+    notes=_write_notes,
     runners=(
         (DualEncoder, _classify_vectors),
         *((kind, _classify_pairs) for kind in (PairScorer, Generator, TextScorer, KeyReader)),

@@ -1,8 +1,8 @@
-"""Retrieval with equal captions as one entry: what COCO-Counterfactuals' authors measure on their test split.
+"""Retrieval with equal captions as one entry: the measure of COCO-Counterfactuals' authors on their test split.
 
 Their evaluation keys embeddings by the caption: a caption that stands in several rows is one entry of the gallery and
 one query, and any image of these rows is right. Of the split's 10,446 captions 10,403 are distinct. Recall with an
-entry a row, in which repeats tie and so lose, stands beside it under the names that it has in every other gallery.
+entry a row, in which repeats tie and so lose, is listed, too, under the names that it has in every other gallery.
 """
 
 from __future__ import annotations
@@ -78,28 +78,28 @@ def measure_distinct(records: RetrievalSet, ranked: RankedTwice) -> tuple[Units,
     # An entry is known by the first row of its caption, as in the file of scores.
     named = tuple(replace(unit, id=str(row)) for unit, row in zip(from_captions.units, first, strict=True))
     return (
-        Units(images.noun, images.units, (*_distinct(from_images), *images.values)),
+        Units(images.noun, images.units, (*_distinct_recalls(from_images), *images.values)),
         captions,
-        Units("distinct caption query", named, _distinct(from_captions)),
+        Units("distinct caption query", named, _distinct_recalls(from_captions)),
     )
 
 
-def _distinct(units: Units) -> tuple[PerItem, ...]:
-    """Return the recalls of a gallery of distinct captions under their own names; the mean of both sides has none."""
+def _distinct_recalls(units: Units) -> tuple[PerItem, ...]:
+    """Return the recalls of a gallery of distinct captions under separate names; the mean of both sides has none."""
     return tuple(
         replace(one, name=one.name.replace("_recall@", "_distinct_recall@")) for one in units.values if "@" in one.name
     )
 
 
-def _read(path: Path, records: RetrievalSet) -> RankedTwice:
+def _read_file(path: Path, records: RetrievalSet) -> RankedTwice:
     return rank_file(path, records, lambda scores: RankedTwice.of(records, scores))
 
 
-def _rank(model: DualEncoder, records: RetrievalSet, session: Session) -> RankedTwice:
+def _rank_twice(model: DualEncoder, records: RetrievalSet, session: Session) -> RankedTwice:
     return RankedTwice.of(records, score_gallery(model, records, session))
 
 
-def _notes(records: RetrievalSet, ranked: RankedTwice) -> tuple[str, ...]:
+def _write_notes(records: RetrievalSet, ranked: RankedTwice) -> tuple[str, ...]:
     repeats = len(records.captions) - len(set(records.captions))
     if not repeats:
         return ()
@@ -117,8 +117,8 @@ DISTINCT_RETRIEVAL: Task = replace(
     title="find the captions of an image, and the images of a caption; equal captions are one entry",
     metrics=(*_METRICS, *RETRIEVAL.metrics),
     headlines=(tuple(metric.name for metric in _METRICS),),
-    read=_read,
+    read=_read_file,
     measure=measure_distinct,
-    notes=_notes,
-    runners=((DualEncoder, _rank),),
+    notes=_write_notes,
+    runners=((DualEncoder, _rank_twice),),
 )

@@ -23,7 +23,7 @@ def image_of(rows: Sequence[Any]) -> list[str]:
 class Hiding:
     """The rules by which records of one task are hidden.
 
-    A metric may be published if it is a mean of what is right, from 0 to 1, over units that anybody can count: a
+    A metric may be published if it is a mean of right answers, from 0 to 1, over units that anybody can count: a
     statement, a sentence, a question, a phrase. Not CIDEr or BLEU, which are made of all captions together; not
     `consistency_both_labels` and `pair_accuracy`: their labels choose the units, so the number of units would be known.
 
@@ -33,14 +33,15 @@ class Hiding:
         records: the set's type; a frozen dataclass.
         rows: its field that holds the records, of which each has an `id`.
         images: the fields of a record that are references of images: of one each, or a tuple of several.
-        sources: the fields that name where a record is from, such as its cluster; they get secret names.
-        bare: takes a record to what may be seen of it: its gold fields are blank.
-        clusters: takes bare records to what each must share a split with; no unit of the task joins two of them.
+        sources: the fields that name the source of a record, such as its cluster; they get secret names.
+        bare: takes a record to its visible part: its gold fields are blank.
+        clusters: takes bare records to the group with which each must share a split; no unit of the task joins two of
+            them.
         metrics: that may be published, the headline's first.
-        send: what to predict, in words.
+        send: the prediction that is asked for, in words.
         nothing: predictions of so many records that are all wrong: a benchmark is measured on them before it is opened.
         restore: takes predictions of bare records to those of the records.
-        size: a record's image: width and height in pixels, where its labels are in pixels.
+        size: a record's image: width and height in pixels, if its labels are in pixels.
 
     >>> from tellapart.tasks.registry import TASKS
     >>> TASKS["nlvr2"].hiding.metrics

@@ -3,7 +3,8 @@
 A model puts out the similarity of frames to both captions. Frames are taken at 5 a second, from 0: `ffmpeg -i VIDEO.mp4
 -vf fps=5 -start_number 0 FRAMES/VIDEO/%d.jpg`, so that `FRAMES/VIDEO/7.jpg` shows second 1.4. Similarities made
 elsewhere come as `.jsonl`, one moment a line: `id`, and under `before` and `after` the similarity of each frame to the
-caption of what is before and to that of what is after. With `times` (seconds, rising, one a frame) a line may be about
+    caption of the state before and to that of the state after. With `times` (seconds, rising, one a frame) a line may
+    be about
 any other frames; without, about those at 5 a second up to the `duration` that `tellapart export` writes.
 """
 
@@ -51,8 +52,8 @@ _RATE = 5.0
 _VIDEOS = 64
 
 
-def _metrics(name: str, source: str, mean_title: str, title: str) -> tuple[Metric, ...]:
-    """Declare the mean over the tolerances and the metric at each, of all moments of a change and of a query's own."""
+def _declare_metrics(name: str, source: str, mean_title: str, title: str) -> tuple[Metric, ...]:
+    """Declare the mean over tolerances and the metric at each, of all moments of a change and of the query's alone."""
     return tuple(
         Metric(name=f"{name}{suffix}{at}", title=f"{words}{own}", source=source)
         for suffix, own in (
@@ -63,13 +64,13 @@ def _metrics(name: str, source: str, mean_title: str, title: str) -> tuple[Metri
     )
 
 
-_ACCURACY = _metrics(
+_ACCURACY = _declare_metrics(
     "boundary_accuracy",
     "EqBen appendix A.6 and Table 12",
     "mean of the accuracies at the eight tolerances",
     "the best-scoring moment is nearer than {:g} s to a true one",
 )
-_F1 = _metrics(
+_F1 = _declare_metrics(
     "boundary_f1",
     "GEB+ `evaluation_utils.py` (`EvalGrd`)",
     "mean of the F1 at the eight tolerances",
@@ -83,8 +84,8 @@ class FrameScores:
 
     Attributes:
         times: of the frames, in seconds: `(frame,)`.
-        before: similarity to the caption of what is before: `(frame,)`.
-        after: similarity to the caption of what is after: `(frame,)`.
+        before: similarity to the caption of the state before: `(frame,)`.
+        after: similarity to the caption of the state after: `(frame,)`.
 
     >>> FrameScores(np.arange(2.0), np.array([1.0, 0.0]), np.array([0.0, 1.0])).moment
     0.5
@@ -110,7 +111,7 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     Raises:
         ScoreError: another suffix; ids are missing, unknown or repeated; of some moments there are not as many numbers
             as frames, times that do not rise, or something else than numbers. The first ten ids are named.
-        DataError: a line is no JSON object, or holds NaN or infinity.
+        DataError: a line is not a JSON object, or holds NaN or infinity.
 
     >>> from tellapart.data.moments import Moment
     >>> one = Moment("v_0A", "v", 0.3, "a man", "stands", "sits", "Change", 0.6)
@@ -172,13 +173,13 @@ def _score_frames(model: Model, records: MomentSet, session: Session) -> list[Fr
     of_video: dict[str, list[Moment]] = {}
     for moment in records.moments:
         of_video.setdefault(moment.video, []).append(moment)
-    frames = {video: _frames(records, video, session) for video in of_video}
+    frames = {video: _name_frames(records, video, session) for video in of_video}
     quiet, done = replace(session, progress=None), 0  # progress is counted in moments
     by_moment: dict[str, FrameScores] = {}
     videos = list(of_video)
     for start in range(0, len(videos), _VIDEOS):
         moments = [moment for video in videos[start : start + _VIDEOS] for moment in of_video[video]]
-        scores = score_items(model, records.name, tuple(_items(moments, frames)), quiet)[:, 0]
+        scores = score_items(model, records.name, tuple(_yield_items(moments, frames)), quiet)[:, 0]
         row = 0
         for moment in moments:
             count = len(frames[moment.video])
@@ -191,7 +192,7 @@ def _score_frames(model: Model, records: MomentSet, session: Session) -> list[Fr
     return [by_moment[moment.id] for moment in records.moments]
 
 
-def _frames(records: MomentSet, video: str, session: Session) -> list[str]:
+def _name_frames(records: MomentSet, video: str, session: Session) -> list[str]:
     """Name the files of a video's frames; the last may be missing, for a video's length is known to a frame only."""
     count = len(frame_times(records.duration(video), _RATE))
     frames = [f"{video}/{frame}.jpg" for frame in range(count)]
@@ -203,7 +204,7 @@ def _frames(records: MomentSet, video: str, session: Session) -> list[str]:
     return frames
 
 
-def _items(moments: Sequence[Moment], frames: Mapping[str, Sequence[str]]) -> Iterator[Item]:
+def _yield_items(moments: Sequence[Moment], frames: Mapping[str, Sequence[str]]) -> Iterator[Item]:
     """Yield each frame with both captions, frame by frame and moment by moment."""
     for moment in moments:
         texts = (moment.before_caption, moment.after_caption)
@@ -213,7 +214,7 @@ def _items(moments: Sequence[Moment], frames: Mapping[str, Sequence[str]]) -> It
 
 @dataclass(frozen=True)
 class ChosenMoments(MomentSet):
-    """Some moments of a set: how long their videos are, and when else they happen, the whole set knows.
+    """Some moments of a set: the length of their videos, and their other times, come from the full set.
 
     >>> from tellapart.data.moments import Moment
     >>> rows = tuple(Moment(f"v_{k}", "v", k, "a man", "stands", "sits", "Change", k + 1.0) for k in range(2))
@@ -226,20 +227,20 @@ class ChosenMoments(MomentSet):
 
     @cached_property
     def gold(self) -> tuple[tuple[float, ...], ...]:
-        """As the whole set has them."""
+        """As the full set has them."""
         of = {moment.id: gold for moment, gold in zip(self.whole.moments, self.whole.gold, strict=True)}
         return tuple(of[moment.id] for moment in self.moments)
 
     def duration(self, video: str) -> float:
-        """Return a video's duration as the whole set has it."""
+        """Return a video's duration as the full set has it."""
         return self.whole.duration(video)
 
 
-def _select(records: MomentSet, rows: Sequence[int]) -> MomentSet:
+def _select_moments(records: MomentSet, rows: Sequence[int]) -> MomentSet:
     return ChosenMoments(records.name, tuple(records.moments[row] for row in rows), records)
 
 
-def _template(records: MomentSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: MomentSet) -> Iterator[Mapping[str, Any]]:
     for moment in records.moments:
         duration = records.duration(moment.video)
         yield {
@@ -257,9 +258,9 @@ def _template(records: MomentSet) -> Iterator[Mapping[str, Any]]:
 def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> tuple[Units, ...]:
     """Measure boundary accuracy and F1 at the eight tolerances; moments of one video are resampled together.
 
-    Where moments tie at the top, the strict accuracy asks that every one of them is right. Chance is a moment drawn
-    evenly from the video. Every metric comes twice: where a video shows the same change, in the same words, at several
-    times, any of them is true, or (`_unmerged`) the query's own alone.
+    If moments tie at the top, the strict accuracy asks that every one of them is right. Chance is a moment drawn
+    evenly from the video. Every metric comes twice: if a video shows the same change, in the same words, at several
+    times, any of them is true, or (`_unmerged`) only the query's moment.
 
     >>> from tellapart.data.moments import Moment
     >>> one = Moment("v_0A", "v", 0.3, "a man", "stands", "sits", "Change", 0.6)
@@ -282,15 +283,15 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
     values = {
         one.name: one
         for gold, suffix in ((records.gold, ""), (of_query, "_unmerged"))
-        for one in _values(records, predictions, gold, suffix)
+        for one in _yield_values(records, predictions, gold, suffix)
     }
     return (Units("moment", units, tuple(values[metric.name] for metric in (*_ACCURACY, *_F1))),)
 
 
-def _values(
+def _yield_values(
     records: MomentSet, predictions: Sequence[FrameScores], gold: Sequence[Sequence[float]], suffix: str
 ) -> Iterator[PerItem]:
-    """Yield accuracy and F1 against the gold moments of each query; the suffix says which these are."""
+    """Yield accuracy and F1 against the gold moments of each query; the suffix names the gold moments."""
     strict, neutral, f1, chance = (np.zeros((len(records.moments), len(TOLERANCES))) for _ in range(4))
     for row, (moment, true, own) in enumerate(zip(records.moments, gold, predictions, strict=True)):
         times, scores = boundary_times(own.times), boundary_scores(own.before, own.after)
@@ -317,7 +318,7 @@ def _values(
         yield PerItem(name=f"boundary_f1{at}", strict=f1[:, k])
 
 
-def _notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tuple[str, ...]:
+def _write_notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tuple[str, ...]:
     several = sum(len(gold) > 1 for gold in records.gold)
     if not several:
         return ()
@@ -340,12 +341,12 @@ MOMENTS = Task(
         ("boundary_accuracy", "boundary_f1"),  # of records made before the others were
     ),
     size=lambda records: len(records.moments),
-    select=_select,
-    template=_template,
+    select=_select_moments,
+    template=_fill_template,
     suffixes=(".jsonl",),
     read=read_frame_scores,
     measure=measure_moments,
-    notes=_notes,
+    notes=_write_notes,
     runners=tuple((kind, _score_frames) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
     models="a model that scores images with texts",
     todo="fill in `before` and `after` with the similarity of each frame, at 5 a second, to either caption",

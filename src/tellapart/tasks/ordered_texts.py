@@ -22,7 +22,7 @@ _SHAPES = ("1xm",)
 
 
 def ordering_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where every text outscores the next one: float64 (item,). A tie is never right; chance is 1/m!.
+    """Return 1 if every text outscores the next one: float64 (item,). A tie is never right; chance is 1/m!.
 
     Args:
         scores: `(item, 1, text)`, the most true text first.

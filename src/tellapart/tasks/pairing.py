@@ -1,7 +1,7 @@
 """EqBen's protocol for models that answer in words, on any set of 2x2 pairs: which caption belongs to which image?
 
 Predictions are read as every task's are: two rows an item, `ID/1` with the captions in the item's order and `ID/2` with
-them swapped; a prediction is the answer in the model's own words, such as `1;2`.
+them swapped; a prediction is the answer in the model's words, such as `1;2`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _METRICS = tuple(
 _RIGHT_OR_WRONG = {"group_score_both_orders", "group_score_in_order", "group_score_swapped"}
 
 
-def _template(records: PairSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
     for item in records.items:
         sides = dict(zip(("left", "right"), item.images, strict=True))
         for order, texts in enumerate((item.texts, item.texts[::-1]), start=1):
@@ -42,17 +42,17 @@ def _template(records: PairSet) -> Iterator[Mapping[str, Any]]:
             yield {"id": f"{item.id}/{order}", "prediction": None, **sides, **captions}
 
 
-def _read(path: Path, records: PairSet) -> BothOrders:
+def _read_answers(path: Path, records: PairSet) -> BothOrders:
     ids = [f"{item.id}/{order}" for item in records.items for order in (1, 2)]
     answers = read_answers(path, ids, "question")
     return BothOrders(tuple(item.id for item in records.items), tuple(answers[0::2]), tuple(answers[1::2]))
 
 
-def _ask(model: Chooser, records: PairSet, session: Session) -> BothOrders:
+def _ask_model(model: Chooser, records: PairSet, session: Session) -> BothOrders:
     return ask_both_orders(model, records, batch_size=session.batch, progress=session.progress)
 
 
-def _measure(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
+def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
     values = answers.measure()
     values["pairing_bias"] = values.pop("order_bias")
     units = tuple(
@@ -74,7 +74,7 @@ def _measure(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
     return (Units("item", units, per_item),)
 
 
-def _notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
+def _write_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
     unread = round(2 * float(answers.unparseable.sum()))
     return (f"{unread:,} of {2 * len(records):,} answers cannot be read, and count as wrong",) if unread else ()
 
@@ -89,11 +89,11 @@ PAIRING = Task(
     size=len,
     select=lambda records, rows: records.select(rows),
     content=lambda records: [(item.id, item.images, item.texts) for item in records.items],
-    template=_template,
-    read=_read,
-    measure=_measure,
-    notes=_notes,
-    runners=((Chooser, _ask),),
+    template=_fill_template,
+    read=_read_answers,
+    measure=_measure_answers,
+    notes=_write_notes,
+    runners=((Chooser, _ask_model),),
     models="a chat model, read by choice (reading=choice)",
     todo="answer in `prediction`, such as 1;2",
     images=lambda records: (image for item in records.items for image in item.images),

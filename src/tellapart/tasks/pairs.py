@@ -1,4 +1,4 @@
-"""Minimal pairs: does each image prefer its own caption, and each caption its own image?
+"""Minimal pairs: does each image prefer its caption, and each caption its image?
 
 A model scores every image of an item with every text of it; scores may also come from a file.
 """
@@ -37,11 +37,11 @@ __all__ = ["PAIRS", "ListedPairs", "measure_pairs"]
 
 @dataclass(frozen=True, slots=True)
 class ListedPairs:
-    """Pairs that are known by their ids, clusters and tags: what scores made elsewhere are checked against.
+    """Pairs that are known by their ids, clusters and tags, against which scores made elsewhere are checked.
 
     Attributes:
         outline: their ids, shape, clusters and tags.
-        items: with captions and images, where the files are here.
+        items: with captions and images, if the files are here.
         rows: as a pair set has them.
 
     >>> len(ListedPairs(Outline(("a",), (2, 2), ("a",), ({},))))
@@ -81,11 +81,11 @@ def measure_pairs(
     values = _truth_first(outline, scores)
     per_item = tuple(_per_item(metric, values, outline) for metric in metrics)
     items = None if records.items is None else [item.truth_first() for item in records.items]
-    return (Units("item", tuple(_units(outline, items, values)), per_item),)
+    return (Units("item", tuple(_make_units(outline, items, values)), per_item),)
 
 
 def _truth_first(outline: Outline, scores: Scores) -> NDArray[np.float32]:
-    """Return the scores of an outline's items, what is true in the first places: the order that metrics expect.
+    """Return the scores of an outline's items, the true entries in the first places: the order that metrics expect.
 
     Files, templates and pair sets keep the order that was published.
     """
@@ -110,7 +110,7 @@ def _per_item(metric: Metric, values: NDArray[np.float32], outline: Outline) -> 
     )
 
 
-def _units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.float32]) -> Iterator[Unit]:
+def _make_units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.float32]) -> Iterator[Unit]:
     scores = values.tolist()  # float32 to the nearest double: reading it back gives the same float32
     for row, name in enumerate(outline.ids):
         yield Unit(
@@ -124,7 +124,7 @@ def _units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.fl
         )
 
 
-def _facts(records: PairSet | ListedPairs, predictions: Scored, session: Session) -> dict[str, Any]:
+def _list_facts(records: PairSet | ListedPairs, predictions: Scored, session: Session) -> dict[str, Any]:
     outline = records.outline
     tied = tied_comparisons(_truth_first(outline, predictions.scores), outline.true)
     facts: dict[str, Any] = {
@@ -148,8 +148,8 @@ def _facts(records: PairSet | ListedPairs, predictions: Scored, session: Session
     return facts
 
 
-def _fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
-    """Return the SHA-256 over ids, texts and pixels; over ids alone where scores came from elsewhere."""
+def _compute_fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
+    """Return the SHA-256 over ids, texts and pixels; over ids alone if scores came from elsewhere."""
     if isinstance(records, ListedPairs):
         ids = "\n".join([f"ids only {records.outline.shape}", *sorted(records.outline.ids)])
         return IDS_ONLY + hashlib.sha256(ids.encode()).hexdigest()
@@ -157,7 +157,7 @@ def _fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
     return records.fingerprint(hashes.__getitem__)
 
 
-def _content(records: PairSet | ListedPairs) -> list[tuple[str, ...]]:
+def _list_content(records: PairSet | ListedPairs) -> list[tuple[str, ...]]:
     """Return ids and texts, which are the same in every order of the file and wherever the images lie."""
     return sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items or ())
 
@@ -167,14 +167,14 @@ def _list_known(benchmark: Benchmark) -> ListedPairs:
     return ListedPairs(benchmark.outline()) if pairs is None else ListedPairs(pairs.outline, pairs.items, pairs.rows)
 
 
-def _read(path: Path, records: ListedPairs, kind: ScoreKind | None = None) -> Scored:
+def _read_scores(path: Path, records: ListedPairs, kind: ScoreKind | None = None) -> Scored:
     outline = records.outline
     raw = read_raw_scores(path, ids=outline.ids, shape=outline.shape, rows=records.rows)
     scores = round_scores(raw, path, ids=outline.ids, kind=kind)
     return Scored(scores, rounded_ties=created_ties(raw.values))
 
 
-def _run(model: Model, records: PairSet, session: Session) -> Scored:
+def _run_model(model: Model, records: PairSet, session: Session) -> Scored:
     return score(
         model,
         records,
@@ -185,7 +185,7 @@ def _run(model: Model, records: PairSet, session: Session) -> Scored:
     )
 
 
-def _check(model: Model, benchmark: Benchmark) -> None:
+def _check_model(model: Model, benchmark: Benchmark) -> None:
     if benchmark.shape is not None and not defined_for(benchmark.shape, model.kind, benchmark.true):
         raise MetricError(
             f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
@@ -193,13 +193,13 @@ def _check(model: Model, benchmark: Benchmark) -> None:
         )
 
 
-def _entries(pairs: PairSet) -> Iterator[tuple[Item, int, int]]:
+def _yield_entries(pairs: PairSet) -> Iterator[tuple[Item, int, int]]:
     for item in pairs.items:
         yield from ((item, image, text) for image in range(len(item.images)) for text in range(len(item.texts)))
 
 
-def _rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
-    for item, image, text in _entries(pairs):
+def _yield_rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
+    for item, image, text in _yield_entries(pairs):
         yield {
             "id": item.id,
             "image": image,
@@ -212,7 +212,7 @@ def _rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
 
 def _labelled_rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
     """Yield rows as Winoground's tools write them."""
-    for item, image, text in _entries(pairs):
+    for item, image, text in _yield_entries(pairs):
         label = f"{item.id}_c{text}_i{image}"
         yield {"label": label, "score": None, "image": item.images[image], "caption": item.texts[text]}
 
@@ -233,19 +233,19 @@ PAIRS = Task(
     ),
     size=len,
     select=PairSet.select,
-    content=_content,
-    fingerprint=_fingerprint,
-    template=_rows,
+    content=_list_content,
+    fingerprint=_compute_fingerprint,
+    template=_yield_rows,
     templates={".jsonl": _labelled_rows},
     suffixes=(".npz", ".csv", ".jsonl", ".npy"),
     listed=_list_known,
-    read=_read,
+    read=_read_scores,
     kinds=get_args(ScoreKind),
     kind_of=lambda predictions: predictions.scores.kind,
     measure=measure_pairs,
-    facts=_facts,
-    runners=tuple((kind, _run) for kind in (*SCORERS, MatrixScorer, Deferred)),
-    check=_check,
+    facts=_list_facts,
+    runners=tuple((kind, _run_model) for kind in (*SCORERS, MatrixScorer, Deferred)),
+    check=_check_model,
     part=own_part,
     models="a model that scores images with texts",
     refusal="it gives no scores; a model that answers in words is asked which caption belongs to which image by -b "

@@ -1,8 +1,8 @@
 """Predictions made elsewhere: labels, texts and boxes, one a record, read from jsonl, csv and json.
 
 - `.jsonl`: one object a line; `.json`: a list of them; `.csv`: a header and rows, or without a header the two columns
-  id and prediction, as NLVR2's own scorer reads them.
-- The record's id is the key `id`, or as the task's own tools call it: `question_id`, `image_id`, `ref_id`.
+  id and prediction, as NLVR2's scorer reads them.
+- The record's id is the key `id`, or as the task's tools call it: `question_id`, `image_id`, `ref_id`.
 - The prediction is the key `prediction`, or `label`, `answer`, `caption`, `bbox`. Other keys are not looked at, so a
   filled template of `tellapart export`, and a file of samples of a run, are read too.
 """
@@ -56,7 +56,7 @@ def text(value: Any) -> str:
     """Return a text as it is; a number is its digits. An empty text is an answer, too.
 
     Raises:
-        ValueError: it is no text.
+        ValueError: it is not a text.
 
     >>> text("two"), text(2)
     ('two', '2')
@@ -88,7 +88,7 @@ def box(value: Any) -> tuple[float, float, float, float]:
 
 
 def finite_numbers(value: Any, *, most: float = _MOST) -> list[float] | None:
-    """Return a list of finite numbers, none larger than `most`; None where the value is anything else.
+    """Return a list of finite numbers, none larger than `most`; None if the value is anything else.
 
     >>> finite_numbers([1, 2.5]), finite_numbers([1, "2"])
     ([1.0, 2.5], None)
@@ -106,12 +106,12 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
         path: a `.jsonl`, `.csv` or `.json` file.
         ids: of all records.
         read: takes one value to a prediction, or raises `ValueError`.
-        noun: what one record is: "statement". Rows of a run's samples that are of another unit are passed over.
+        noun: of one record: "statement". Rows of a run's samples that are of another unit are passed over.
 
     Raises:
         ScoreError: the suffix is another one; a row has no id, no prediction or one that cannot be read; ids are
             missing, unknown or repeated (the first ten are named).
-        DataError: the file is not what its format says.
+        DataError: the file is malformed.
 
     >>> path = getfixture("tmp_path") / "labels.csv"
     >>> _ = path.write_text("id,prediction\\nb,no\\na,yes\\n")
@@ -129,10 +129,10 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
     for where, row in readers[path.suffix](path):
         if row.get("unit", noun) != noun:
             continue
-        id_ = _id(row, where)
+        id_ = _read_id(row, where)
         if id_ in by_id:
             raise ScoreError(f"{where}: a second prediction for id {id_}; give one for each")
-        by_id[id_] = _prediction(row, read, where)
+        by_id[id_] = _read_prediction(row, read, where)
     return align_file(path, ids, by_id)
 
 
@@ -163,7 +163,8 @@ def read_matrix(
         optional: names of arrays that may be there.
 
     Raises:
-        ScoreError: the file is no npz file, an array is missing, or ids are missing, unknown, repeated or no strings.
+        ScoreError: the file is not an npz file, an array is missing, or ids are missing, unknown, repeated or not
+            strings.
 
     >>> import numpy as np
     >>> path = getfixture("tmp_path") / "scores.npz"
@@ -176,10 +177,10 @@ def read_matrix(
     arrays = read_arrays(path, (*needed, *optional))
     if absent := [name for name in needed if name not in arrays]:
         raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
-    return arrays, [_positions(path, name, arrays[name], own) for name, own in ids.items()]
+    return arrays, [_find_positions(path, name, arrays[name], own) for name, own in ids.items()]
 
 
-def _positions(path: Path, name: str, stored: NDArray[Any], ids: Sequence[str]) -> list[int]:
+def _find_positions(path: Path, name: str, stored: NDArray[Any], ids: Sequence[str]) -> list[int]:
     if stored.ndim != 1 or stored.dtype.kind != "U":
         raise ScoreError(f"{path}: {name} must be strings (n,); got {stored.dtype} {stored.shape}")
     position = {str(id_): number for number, id_ in enumerate(stored)}
@@ -208,7 +209,7 @@ def _rows_of_list(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"{path}: row {number}", row
 
 
-def _id(row: Mapping[str, Any], where: str) -> str:
+def _read_id(row: Mapping[str, Any], where: str) -> str:
     for key in _IDS:
         value = row.get(key)
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
@@ -216,7 +217,7 @@ def _id(row: Mapping[str, Any], where: str) -> str:
     raise ScoreError(f"{where}: no id; it is expected under {' or '.join(repr(key) for key in _IDS)}")
 
 
-def _prediction(row: Mapping[str, Any], read: Callable[[Any], Any], where: str) -> Any:
+def _read_prediction(row: Mapping[str, Any], read: Callable[[Any], Any], where: str) -> Any:
     key = next((key for key in _PREDICTIONS if row.get(key) is not None), None)
     if key is None:
         raise ScoreError(

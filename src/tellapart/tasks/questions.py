@@ -50,22 +50,22 @@ _SOFT_XVLM = Metric(
 )
 
 
-def _template(records: QuestionSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: QuestionSet) -> Iterator[Mapping[str, Any]]:
     for row in records.questions:
         yield {"id": row.id, "prediction": None, "question": row.question, "image": row.image}
 
 
-def _read(path: Path, records: QuestionSet) -> list[str]:
+def _read_file(path: Path, records: QuestionSet) -> list[str]:
     return read_answers(path, [row.id for row in records.questions], "question")
 
 
-def _answer(model: Answerer, records: QuestionSet, session: Session) -> list[str]:
+def _answer_questions(model: Answerer, records: QuestionSet, session: Session) -> list[str]:
     prompt = model.task_prompt("vqa")
     prompts = [prompt.fill(question=row.question) for row in records.questions]
     return ask(model, [(row.image,) for row in records.questions], prompts, session)
 
 
-def _choose(model: AnswerChooser, records: QuestionSet, session: Session) -> list[str]:
+def _choose_answers(model: AnswerChooser, records: QuestionSet, session: Session) -> list[str]:
     questions = [row.question for row in records.questions]
 
     def choose(part: slice, pictures: list[list[Pixels]]) -> list[str]:
@@ -89,12 +89,12 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     """
     rows, gold = records.questions, records.gold
     right = exact_match(predictions, gold)
-    cleaned = exact_match([_clean(answer_) for answer_ in predictions], [_clean(answer) for answer in gold])
+    cleaned = exact_match([_clean_answer(answer) for answer in predictions], [_clean_answer(answer) for answer in gold])
     per_question = (
         PerItem(name=_EXACT.name, strict=right, binary=True),
         PerItem(name=_CLEANED.name, strict=cleaned, binary=True),
     )
-    questions = Units("question", _units(rows, predictions, gold), per_question)
+    questions = Units("question", _make_units(rows, predictions, gold), per_question)
     pairs = records.complementary_pairs()
     if not pairs:
         return (questions,)
@@ -125,24 +125,24 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
     [('soft_accuracy', [0.9]), ('soft_accuracy_xvlm', [0.9])]
     """
     people = [row.answers for row in records.questions]
-    units = _units(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
+    units = _make_units(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
     soft = PerItem(name=_SOFT.name, strict=soft_accuracy(predictions, people))
     xvlm = PerItem(name=_SOFT_XVLM.name, strict=soft_accuracy(predictions, people, "xvlm"))
     return (Units("question", units, (soft, xvlm)),)
 
 
-def _units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequence[str]) -> tuple[Unit, ...]:
+def _make_units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequence[str]) -> tuple[Unit, ...]:
     return tuple(
         Unit(id=row.id, cluster=row.image, images=(row.image,), texts=(row.question,), output=predicted, gold=answer)
         for row, predicted, answer in zip(rows, predictions, gold, strict=True)
     )
 
 
-def _clean(answer: str) -> str:
+def _clean_answer(answer: str) -> str:
     return clean_words(clean_punctuation(answer))
 
 
-def _notes(_records: QuestionSet, predictions: Sequence[str]) -> tuple[str, ...]:
+def _write_notes(_records: QuestionSet, predictions: Sequence[str]) -> tuple[str, ...]:
     empty = sum(not answer.strip() for answer in predictions)
     return (f"{empty:,} of {len(predictions):,} answers are empty",) if empty else ()
 
@@ -159,7 +159,7 @@ def _linked_images(rows: Sequence[Question]) -> list[str]:
     return [linked.get(row.image, row.image) for row in rows]
 
 
-def _hiding(metrics: tuple[str, ...], clusters: Callable[[Sequence[Question]], list[str]]) -> Hiding:
+def _declare_hiding(metrics: tuple[str, ...], clusters: Callable[[Sequence[Question]], list[str]]) -> Hiding:
     return Hiding(
         records=QuestionSet,
         rows="questions",
@@ -172,7 +172,7 @@ def _hiding(metrics: tuple[str, ...], clusters: Callable[[Sequence[Question]], l
     )
 
 
-def _task(
+def _declare_task(
     name: str, title: str, metrics: tuple[Metric, ...], headline: tuple[str, ...], measure: Any, hiding: Hiding
 ) -> Task:
     return Task(
@@ -183,30 +183,30 @@ def _task(
         metrics=metrics,
         headlines=(headline,),
         **by_field("questions"),
-        template=_template,
-        read=_read,
+        template=_fill_template,
+        read=_read_file,
         measure=measure,
-        notes=_notes,
-        runners=((AnswerChooser, _choose), (Answerer, _answer)),
+        notes=_write_notes,
+        runners=((AnswerChooser, _choose_answers), (Answerer, _answer_questions)),
         models="a model that answers in words, or chooses from a list of answers",
         accepts=("predictions",),
         hiding=hiding,
     )
 
 
-VQA = _task(
+VQA = _declare_task(
     "vqa",
     "a question about an image, with one gold answer",
     (_EXACT, _CLEANED, _PAIRS),
     ("exact_match", "pair_accuracy"),
     measure_one_answer,
-    _hiding(("exact_match", "exact_match_cleaned"), _linked_images),
+    _declare_hiding(("exact_match", "exact_match_cleaned"), _linked_images),
 )
-VQA2 = _task(
+VQA2 = _declare_task(
     "vqa2",
     "a question about an image, with the answers of ten people",
     (_SOFT, _SOFT_XVLM),
     ("soft_accuracy",),
     measure_people,
-    _hiding(("soft_accuracy", "soft_accuracy_xvlm"), image_of),
+    _declare_hiding(("soft_accuracy", "soft_accuracy_xvlm"), image_of),
 )

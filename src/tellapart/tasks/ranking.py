@@ -1,7 +1,7 @@
 """Ranking agreement: does a model rank images as people do, and does its ranking move when the caption is edited?
 
 Scores made elsewhere come as `.jsonl`: `{"id": ..., "scores": [...], "edited": [...]}`, a score for each candidate in
-the order of the set, and, where the query has an edit, for the edited caption.
+the order of the set, and, if the query has an edit, for the edited caption.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CandidateScores:
     edited: tuple[float, ...]
 
 
-def _template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
     for ranking in records.rankings:
         row = {"id": ranking.id, "scores": None, "query": ranking.query, "candidates": list(ranking.candidates)}
         yield {**row, "edited": None, "edited_query": ranking.edited} if ranking.edited else row
@@ -73,7 +73,7 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
     Raises:
         ScoreError: another suffix; a row without scores, with not one finite number a candidate, or without those of
             the edit; ids that are missing, unknown or repeated.
-        DataError: the file is not what its format says.
+        DataError: the file is malformed.
 
     >>> path = getfixture("tmp_path") / "scores.jsonl"
     >>> _ = path.write_text('{"id": "0", "scores": [0.2, 0.9]}')
@@ -89,13 +89,13 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
         if id_ in by_query:
             raise ScoreError(f"{where}: a second row for id {id_}; give one for each")
         size = len(of[id_].candidates) if id_ in of else None
-        scores = _numbers(row, "scores", size, where)
-        edited = _numbers(row, "edited", size, where) if id_ in of and of[id_].edited else ()
+        scores = _read_numbers(row, "scores", size, where)
+        edited = _read_numbers(row, "edited", size, where) if id_ in of and of[id_].edited else ()
         by_query[id_] = CandidateScores(scores, edited)
     return align_file(path, [ranking.id for ranking in records.rankings], by_query, "scores")
 
 
-def _numbers(row: Mapping[str, Any], key: str, size: int | None, where: str) -> tuple[float, ...]:
+def _read_numbers(row: Mapping[str, Any], key: str, size: int | None, where: str) -> tuple[float, ...]:
     numbers = finite_numbers(row.get(key))
     if numbers is None or (size is not None and len(numbers) != size):
         raise ScoreError(
@@ -105,8 +105,8 @@ def _numbers(row: Mapping[str, Any], key: str, size: int | None, where: str) -> 
     return tuple(numbers)
 
 
-def _score(model: Model, records: RankingSet, session: Session) -> list[CandidateScores]:
-    """Score every candidate with its query, and with the query's edit where there is one."""
+def _score_candidates(model: Model, records: RankingSet, session: Session) -> list[CandidateScores]:
+    """Score every candidate with its query, and with the query's edit if there is one."""
     columns_of: dict[str, NDArray[np.float32]] = {}
     for edited in (True, False):  # pair sets hold items of one shape
         own = [ranking for ranking in records.rankings if bool(ranking.edited) == edited]
@@ -141,7 +141,7 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
     ]
     queries = Units(
         "query",
-        tuple(_unit(ranking, list(one.scores)) for ranking, one in zip(records.rankings, scores, strict=True)),
+        tuple(_make_unit(ranking, list(one.scores)) for ranking, one in zip(records.rankings, scores, strict=True)),
         (
             PerItem(name=_KENDALL.name, strict=np.array([one.kendall or 0.0 for one in agreed]), chance=0.0),
             PerItem(name=_SPEARMAN.name, strict=np.array([one.spearman or 0.0 for one in agreed]), chance=0.0),
@@ -156,7 +156,7 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
         queries,
         Units(
             "edited query",
-            tuple(_unit(ranking, list(one.edited)) for ranking, one in edits),
+            tuple(_make_unit(ranking, list(one.edited)) for ranking, one in edits),
             (
                 PerItem(name=_MOVED.name, strict=np.array([one.share_of_largest for one in moved])),
                 PerItem(name=_KEPT.name, strict=agreements),
@@ -165,7 +165,7 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
     )
 
 
-def _unit(ranking: Ranking, scores: list[float]) -> Unit:
+def _make_unit(ranking: Ranking, scores: list[float]) -> Unit:
     return Unit(
         id=ranking.id,
         cluster=ranking.id,
@@ -176,7 +176,7 @@ def _unit(ranking: Ranking, scores: list[float]) -> Unit:
     )
 
 
-def _notes(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[str, ...]:
+def _write_notes(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[str, ...]:
     flat = sum(len(np.unique(np.array(one.scores, np.float32))) == 1 for one in scores)
     return (
         (f"{flat:,} of {len(records.rankings):,} queries: all candidates tie, which agrees with no order",)
@@ -193,12 +193,12 @@ RANKING = Task(
     metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
     headlines=(("kendall", "spearman"),),
     **by_field("rankings"),
-    template=_template,
+    template=_fill_template,
     suffixes=(".jsonl",),
     read=read_candidate_scores,
     measure=measure_rankings,
-    notes=_notes,
-    runners=tuple((kind, _score) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
+    notes=_write_notes,
+    runners=tuple((kind, _score_candidates) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
     models="a model that scores images with texts",
     todo="fill in `scores` and `edited`, one number a candidate",
 )

@@ -31,7 +31,7 @@ def find_task(name: str, benchmark: str) -> Task:
     """Return the task that a benchmark declares.
 
     Raises:
-        DataError: there is no such task.
+        DataError: unknown task.
 
     >>> find_task("nlvr2", "mine").title
     'a sentence about two images: true or false'
@@ -42,7 +42,7 @@ def find_task(name: str, benchmark: str) -> Task:
 
 
 def headline(defined: Container[str]) -> tuple[str, ...]:
-    """Choose the metrics of a first look from the names of those that are defined: what the papers' own tables show.
+    """Choose the metrics of a first look from the names of those that are defined: the columns of the papers' tables.
 
     2x2 items: text, image and group score; a caption and its foil with probabilities: VALSE's three; else the choice.
     Two names of one function (`text_score` is BiVLC's `i2t`) are never both among them, so they are also the tests that
@@ -60,7 +60,7 @@ def headline(defined: Container[str]) -> tuple[str, ...]:
 
 
 def main_metric(headline: Sequence[str]) -> str:
-    """Return the metric that ranks a benchmark: the group score where there is one, else the first of the headline.
+    """Return the metric that ranks a benchmark: the group score if there is one, else the first of the headline.
 
     >>> main_metric(["text_score", "image_score", "group_score"]), main_metric(["accuracy", "consistency"])
     ('group_score', 'accuracy')

@@ -1,4 +1,4 @@
-"""Retrieval both ways over a whole gallery: recall at 1, 5 and 10, a tie never in the model's favour.
+"""Retrieval both ways over a full gallery: recall at 1, 5 and 10, a tie never in the model's favour.
 
 Scores made elsewhere come as `.npz`: `image_ids` and `caption_ids` (strings, as `tellapart export` lists them), and
 either `scores`, `(image, caption)`, or the embeddings `images` and `captions`, whose cosines are then the scores.
@@ -53,7 +53,7 @@ _METRICS = tuple(
 _MEAN = Metric(name="mean_recall", title="mean of the six recalls (X-VLM's r_mean)", source="X-VLM `itm_eval`")
 
 
-def _template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
     for row, image in enumerate(records.images):
         yield {"side": "image", "id": str(row), "image": image}
     for row, caption in enumerate(records.captions):
@@ -65,7 +65,7 @@ class GalleryScores:
     """The scores of every image with every caption, or embeddings whose cosines they are.
 
     Attributes:
-        images: embeddings `(image, dimension)`; the scores, `(image, caption)`, if there are no captions.
+        images: embeddings `(image, dimension)`; the scores, `(image, caption)`, without captions.
         captions: embeddings `(caption, dimension)`.
 
     >>> scores = GalleryScores(np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]]))
@@ -93,7 +93,7 @@ class GalleryScores:
 
 
 def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
-    """Read scores or embeddings of the whole gallery, and rank it both ways.
+    """Read scores or embeddings of the full gallery, and rank it both ways.
 
     Raises:
         ScoreError: as `rank_file`.
@@ -108,10 +108,10 @@ def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
 
 
 def rank_file(path: Path, records: RetrievalSet, rank: Callable[[GalleryScores], R]) -> R:
-    """Read scores or embeddings of the whole gallery, and return what `rank` makes of them.
+    """Read scores or embeddings of the full gallery, and return the result of `rank`.
 
     Raises:
-        ScoreError: the file is no npz file, lacks an array or has one of another shape; ids are missing, unknown or
+        ScoreError: the file is not an npz file, lacks an array or has one of another shape; ids are missing, unknown or
             repeated (the first ten are named); numbers are not finite.
 
     >>> path = getfixture("tmp_path") / "scores.npz"
@@ -150,7 +150,7 @@ def score_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -
     """Encode a gallery.
 
     A model that declares `ranks_by_cosine` is ranked by the exact cosine of its vectors, in seconds and without the
-    matrix of scores; any other by its own `similarity`, block by block.
+    matrix of scores; any other by its `similarity`, block by block.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.find import find_model
@@ -168,7 +168,7 @@ def score_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -
     return GalleryScores(similarity_table(model, images, captions))
 
 
-def _rank(model: DualEncoder, records: RetrievalSet, session: Session) -> Retrieval:
+def _rank_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -> Retrieval:
     return score_gallery(model, records, session).rank(records.pairs)
 
 
@@ -186,8 +186,8 @@ def measure_retrieval(records: RetrievalSet, ranked: Retrieval) -> tuple[Units, 
     of_image: dict[int, list[str]] = {}
     for image, caption in records.pairs:
         of_image.setdefault(image, []).append(records.captions[caption])
-    from_images = _outputs(ranked.image_to_text, set(records.pairs))
-    from_captions = _outputs(ranked.text_to_image, {(caption, image) for image, caption in records.pairs})
+    from_images = _yield_outputs(ranked.image_to_text, set(records.pairs))
+    from_captions = _yield_outputs(ranked.text_to_image, {(caption, image) for image, caption in records.pairs})
     image_units = tuple(
         Unit(id=str(row), cluster=reference, images=(reference,), output=output, gold="; ".join(of_image[row]))
         for row, (reference, output) in enumerate(zip(records.images, from_images, strict=True))
@@ -198,14 +198,16 @@ def measure_retrieval(records: RetrievalSet, ranked: Retrieval) -> tuple[Units, 
             zip(records.captions, records.caption_clusters, from_captions, strict=True)
         )
     )
-    from_i2t = _recalls("i2t", ranked.image_to_text, true_of_image, captions)
+    from_i2t = _list_recalls("i2t", ranked.image_to_text, true_of_image, captions)
     return (
         Units("image query", image_units, (*from_i2t, _mean_recall(records, ranked))),
-        Units("caption query", caption_units, tuple(_recalls("t2i", ranked.text_to_image, true_of_caption, images))),
+        Units(
+            "caption query", caption_units, tuple(_list_recalls("t2i", ranked.text_to_image, true_of_caption, images))
+        ),
     )
 
 
-def _outputs(ranks: Ranks, true: Set[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+def _yield_outputs(ranks: Ranks, true: Set[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """Yield each query's rank and the first of its gallery: id, score, and whether it is a true one."""
     for query, rank in enumerate(ranks.rank.tolist()):
         entries = () if ranks.first is None else ranks.first.of(query)
@@ -213,7 +215,7 @@ def _outputs(ranks: Ranks, true: Set[tuple[int, int]]) -> Iterator[dict[str, Any
         yield {"rank": rank, "first": first}
 
 
-def _recalls(side: str, ranks: Ranks, true: NDArray[np.int64], gallery: int) -> list[PerItem]:
+def _list_recalls(side: str, ranks: Ranks, true: NDArray[np.int64], gallery: int) -> list[PerItem]:
     return [
         PerItem(
             name=f"{side}_recall@{k}",
@@ -252,7 +254,7 @@ def _mean_of_six(means: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((means[..., :depths].sum(axis=-1) + captions.sum(axis=-1)) / (2 * depths))
 
 
-def _notes(records: RetrievalSet, _ranked: Retrieval) -> tuple[str, ...]:
+def _write_notes(records: RetrievalSet, _ranked: Retrieval) -> tuple[str, ...]:
     misses = unavoidable_misses(records.images, records.captions, records.pairs)
     sizes = ("image queries", len(records.images)), ("caption queries", len(records.captions))
     return tuple(
@@ -263,7 +265,7 @@ def _notes(records: RetrievalSet, _ranked: Retrieval) -> tuple[str, ...]:
     )
 
 
-def _select(records: RetrievalSet, rows: Sequence[int]) -> RetrievalSet:
+def _select_images(records: RetrievalSet, rows: Sequence[int]) -> RetrievalSet:
     """Keep some images and the captions that belong to them: a smaller gallery, and so an easier one."""
     row_of = {row: k for k, row in enumerate(rows)}
     pairs = [(row_of[image], caption) for image, caption in records.pairs if image in row_of]
@@ -284,13 +286,13 @@ RETRIEVAL = Task(
     metrics=(*_METRICS, _MEAN),
     headlines=(("i2t_recall@1", "i2t_recall@5", "i2t_recall@10", "t2i_recall@1", "t2i_recall@5", "t2i_recall@10"),),
     size=lambda records: len(records.images),
-    select=_select,
-    template=_template,
+    select=_select_images,
+    template=_fill_template,
     suffixes=(".npz",),
     read=read_gallery_scores,
     measure=measure_retrieval,
-    notes=_notes,
-    runners=((DualEncoder, _rank),),
+    notes=_write_notes,
+    runners=((DualEncoder, _rank_gallery),),
     models="a dual encoder",
     todo="score every image with every caption, and write .npz arrays image_ids, caption_ids and scores (or images "
     "and captions)",

@@ -43,17 +43,17 @@ _BALANCED = Metric(
 )
 
 
-#: NLVR2's own ids among those that no statement has.
+#: NLVR2's ids among those that no statement has.
 _IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
 
 
-def _template(records: StatementSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: StatementSet) -> Iterator[Mapping[str, Any]]:
     for row in records.statements:
         yield {"id": row.id, "prediction": None, "sentence": row.sentence, "left": row.left, "right": row.right}
 
 
-def _content(records: StatementSet) -> Any:
-    """Return what a fingerprint is of; a statement without a set is what it was before there were any."""
+def _list_content(records: StatementSet) -> Any:
+    """Return the content of a fingerprint; a statement without a set is the same as before sets existed."""
     content = asdict(records)
     for row in content["statements"]:
         if not row["group"]:
@@ -61,7 +61,7 @@ def _content(records: StatementSet) -> Any:
     return content
 
 
-def _read(path: Path, records: StatementSet) -> list[bool]:
+def _read_labels(path: Path, records: StatementSet) -> list[bool]:
     try:
         return read_predictions(path, [row.id for row in records.statements], label, "statement")
     except ScoreError as error:
@@ -121,16 +121,16 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
     return tuple(measured)
 
 
-def _answer(model: Answerer, records: StatementSet, session: Session) -> list[bool | None]:
-    """Ask whether every statement is true of its two images; None where the answer is neither true nor false."""
+def _ask_statements(model: Answerer, records: StatementSet, session: Session) -> list[bool | None]:
+    """Ask whether every statement is true of its two images; None if the answer is neither true nor false."""
     prompt = model.task_prompt("nlvr2")
     images = [(row.left, row.right) for row in records.statements]
     answers = ask(model, images, [prompt.fill(sentence=row.sentence) for row in records.statements], session)
     return [parse_verdict(answer) for answer in answers]
 
 
-def _judge(model: TwoImageClassifier, records: StatementSet, session: Session) -> list[bool | None]:
-    """Judge every statement by a classifier of two images: true where P(true) is above one half."""
+def _judge_statements(model: TwoImageClassifier, records: StatementSet, session: Session) -> list[bool | None]:
+    """Judge every statement by a classifier of two images: true if P(true) is above one half."""
     sentences = [row.sentence for row in records.statements]
 
     def judge(part: slice, pictures: list[list[Pixels]]) -> list[bool | None]:
@@ -140,14 +140,14 @@ def _judge(model: TwoImageClassifier, records: StatementSet, session: Session) -
     return compute_batches([(row.left, row.right) for row in records.statements], session, judge, "judgements")
 
 
-def _notes(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[str, ...]:
+def _write_notes(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[str, ...]:
     neither = sum(label is None for label in predictions)
     if not neither:
         return ()
     return (f"{neither:,} of {len(records.statements):,} answers are neither true nor false, and count as wrong",)
 
 
-def _sentences(rows: Sequence[Statement]) -> list[str]:
+def _list_sentences(rows: Sequence[Statement]) -> list[str]:
     return [row.sentence for row in rows]
 
 
@@ -159,12 +159,12 @@ NLVR2 = Task(
     metrics=(_ACCURACY, _CONSISTENCY, _BALANCED),
     headlines=(("accuracy", "consistency"),),
     **by_field("statements"),
-    content=_content,
-    template=_template,
-    read=_read,
+    content=_list_content,
+    template=_fill_template,
+    read=_read_labels,
     measure=measure_statements,
-    notes=_notes,
-    runners=((TwoImageClassifier, _judge), (Answerer, _answer)),
+    notes=_write_notes,
+    runners=((TwoImageClassifier, _judge_statements), (Answerer, _ask_statements)),
     models="a model that answers in words, or judges two images",
     accepts=("predictions",),
     hiding=Hiding(
@@ -172,7 +172,7 @@ NLVR2 = Task(
         rows="statements",
         images=("left", "right"),
         bare=lambda row: replace(row, label=False, group=""),
-        clusters=_sentences,
+        clusters=_list_sentences,
         metrics=("accuracy", "consistency"),
         send="`prediction` is true or false: whether the sentence is true of the left and the right image.",
         nothing=lambda size: [None] * size,

@@ -1,4 +1,4 @@
-"""The declaration of a task: what a model must put out for each record, and how that becomes numbers.
+"""The declaration of a task: a model's output for each record, and the step from outputs to numbers.
 
 Minimal pairs are one task among others. Adding a task is one file here and one line in `tellapart.catalog.TASKS`;
 adding a benchmark of it is one file under `benchmarks/` and one line.
@@ -38,14 +38,14 @@ class Unit:
 
     Attributes:
         id: distinct among the units of its noun.
-        cluster: what is resampled together.
+        cluster: the unit of resampling.
         tags: by which results are broken down.
-        images: references of what is shown, for the report.
+        images: references of the images shown, for the report.
         texts: likewise.
-        scores: of every image with every text, `[image][text]`, float32; empty where the task has none.
-        output: what the model put out for it, as JSON holds it; None where that is not one thing.
-        gold: what would have been right, in words; empty for pairs.
-        true: of pairs: the places of what is true in the file, where that is not the first.
+        scores: of every image with every text, `[image][text]`, float32; empty if the task has none.
+        output: the model's output for it, as JSON holds it; None if that is not one thing.
+        gold: the right answer, in words; empty for pairs.
+        true: of pairs: the places of the true entries in the file, if these are not the first.
 
     >>> Unit(id="0", cluster="0").tags
     {}
@@ -79,13 +79,13 @@ class Units:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What a model is run with: the images, the store, the batch size, and a callback for the progress.
+    """The setting of a model's run: the images, the store, the batch size, and a callback for the progress.
 
     Attributes:
         pictures: takes an image's reference to its file's bytes.
         store: of embeddings.
-        batch_size: images or texts given to the model at once, what suits the model if None; changes no number.
-        progress: called with what is done.
+        batch_size: images or texts given to the model at once; one that suits the model if None; changes no number.
+        progress: called with the number of those done.
         frames: of each video in an image's place.
         hashes: image reference -> hash of its pixels; shared by all models of a run, so that no image is decoded twice.
 
@@ -102,7 +102,7 @@ class Session:
 
     @property
     def batch(self) -> int:
-        """The batch size of models that have none of their own choice."""
+        """The batch size of models that choose none."""
         return self.batch_size or 32
 
     def pixels(self, reference: str) -> Pixels:
@@ -140,7 +140,7 @@ def _images_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield from (image for image in (row.get("images") or [row.get("image")]) if image)
 
 
-def _nothing(*_: Any) -> Any:
+def _do_nothing(*_: Any) -> Any:
     return {}
 
 
@@ -153,29 +153,31 @@ class Task:
         noun: one record: "pair", "statement", "question".
         headlines: the metrics of a first look: the first row of which all are defined.
         size: how many records there are, as `--limit` counts them.
-        content: what the digest and the default fingerprint are of: anything that JSON holds.
+        content: takes records to the content of the digest and the default fingerprint: anything that JSON holds.
         fingerprint: takes records and the session to their fingerprint; that of `content` if None.
         template: yields the rows of the file that a system elsewhere fills in.
         templates: file suffix -> another template for files of that suffix.
         suffixes: of the files that predictions are read from.
         listed: takes a benchmark to the records that predictions made elsewhere are checked against.
         read: reads such a file: one prediction a record, nothing missing or left over. With `kinds` it takes a `kind`.
-        kinds: of scores that a file may hold; empty where predictions are none.
-        kind_of: takes predictions to the kind of their scores; None where they are none.
+        kinds: of scores that a file may hold; empty if predictions are none.
+        kind_of: takes predictions to the kind of their scores; None if they are none.
         measure: takes records and predictions to units with their metrics.
         facts: takes records, predictions and session to further fields of the benchmark's record.
-        notes: lines for people about this measurement: what no number says.
+        notes: lines for people about this measurement: facts that no number shows.
         runners: kinds of model (protocols) that `run` can use, each with the function that runs one.
         check: raises a `MetricError` if this model's output means nothing on this benchmark.
-        part: takes model, records, rank and number of ranks to what one of several processes computes; a block of the
+        part: takes model, records, rank and number of ranks to the records of one of several processes; a block of the
             records, for models whose scores the store keeps, if None.
         models: the kinds of model, in words.
-        refusal: said of a model of no such kind; `{output}`, `{models}` and `{name}` (the benchmark's) are filled in.
-        todo: what to do with an exported file, in words.
+        refusal: the message about a model of another kind; `{output}`, `{models}` and `{name}` (the benchmark's) are
+            filled in.
+        todo: the next step for an exported file, in words.
         images: takes records to the references of their images; those that `hiding` or the template's rows name if
             None.
-        accepts: what a board that hides the labels can take: `scores`, `answers`, `predictions`; empty if nothing.
-        hiding: how records of this task are hidden; None for pairs, which are shuffled, and where nothing is accepted.
+        accepts: the uploads that a board that hides the labels can take: `scores`, `answers`, `predictions`; empty if
+            nothing.
+        hiding: how records of this task are hidden; None for pairs, which are shuffled, and if nothing is accepted.
 
     >>> from tellapart.tasks.registry import TASKS
     >>> TASKS["nlvr2"].output
@@ -200,10 +202,10 @@ class Task:
     kinds: tuple[ScoreKind, ...] = ()
     kind_of: Callable[[Any], ScoreKind | None] = lambda _predictions: None
     measure: Callable[[Any, Any], Sequence[Units]]
-    facts: Callable[[Any, Any, Session], Mapping[str, Any]] = _nothing
+    facts: Callable[[Any, Any, Session], Mapping[str, Any]] = _do_nothing
     notes: Callable[[Any, Any], tuple[str, ...]] = lambda _records, _predictions: ()
     runners: tuple[tuple[type, Runner], ...] = ()
-    check: Callable[[Model, Benchmark], None] = _nothing
+    check: Callable[[Model, Benchmark], None] = _do_nothing
     part: Callable[[Model, Any, int, int], Any] | None = None
     models: str
     refusal: str = (
@@ -257,7 +259,7 @@ class Task:
         return list(dict.fromkeys(named))
 
     def shows_videos(self, records: Any) -> bool:
-        """Say whether the first record has a video in an image's place.
+        """Return whether the first record has a video in an image's place.
 
         >>> from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
         >>> from tellapart.tasks.registry import TASKS
@@ -269,7 +271,7 @@ class Task:
         return any(map(is_video, islice(named, 1)))
 
     def part_of(self, model: Model, records: Any, rank: int, ranks: int) -> Any:
-        """Return what one of several processes computes of the records; None if nothing that a store keeps."""
+        """Return the part of the records that one process of several computes; None if a store keeps nothing of it."""
         if self.part is not None:
             return self.part(model, records, rank, ranks)
         stored = next((run for kind, run in self.runners if kind in SCORERS and isinstance(model, kind)), None)

@@ -34,7 +34,7 @@ _PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
 def tot(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the two true texts are closer to each other than either to the false one: float64 (item,).
+    """Return 1 if the two true texts are closer to each other than either to the false one: float64 (item,).
 
     Chance 1/3: of three scores the first must be the highest.
 
@@ -56,7 +56,7 @@ def tot(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def tot_one_sided(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the first true text is closer to the second than to the false one: float64 (item,). Chance 1/2.
+    """Return 1 if the first true text is closer to the second than to the false one: float64 (item,). Chance 1/2.
 
     Raises:
         MetricError, ScoreError: as `tot`.
@@ -94,7 +94,7 @@ _OF_SCORES = tuple(
 _METRICS = tuple(replace(one, shapes=(), strict=None) for one in _OF_SCORES)
 
 
-def _template(records: PairSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
     for item in records.items:
         texts = item.truth_first().texts
         for number, (one, other) in enumerate(_PAIRS):
@@ -108,13 +108,13 @@ def _template(records: PairSet) -> Iterator[Mapping[str, Any]]:
             }
 
 
-def _read(path: Path, records: PairSet, kind: ScoreKind | None = None) -> Scored:
+def _read_scores(path: Path, records: PairSet, kind: ScoreKind | None = None) -> Scored:
     ids = tuple(item.id for item in records.items)
     raw = read_raw_scores(path, ids=ids, shape=(1, 3))
     return Scored(round_scores(raw, path, ids=ids, kind=kind), rounded_ties=created_ties(raw.values))
 
 
-def _run(model: DualEncoder | Deferred, records: PairSet, session: Session) -> Scored:
+def _run_model(model: DualEncoder | Deferred, records: PairSet, session: Session) -> Scored:
     first = PairSet(records.name, tuple(item.truth_first() for item in records.items), records.root, read=records.read)
     vectors = embeddings(model, first, store=session.store, images=False, progress=session.progress).texts
     assert vectors is not None  # noqa: S101  (they were asked for)
@@ -123,7 +123,7 @@ def _run(model: DualEncoder | Deferred, records: PairSet, session: Session) -> S
     return Scored(Scores([item.id for item in records.items], scores[:, None, :], "similarity"))
 
 
-def _measure(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
+def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
     values = predictions.scores.select([item.id for item in records.items]).values
     units = tuple(
         Unit(id=item.id, cluster=item.cluster, tags=item.tags, texts=item.truth_first().texts, output=own[0].tolist())
@@ -152,13 +152,13 @@ TRUE_TEXTS = Task(
     size=len,
     select=PairSet.select,
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
-    template=_template,
+    template=_fill_template,
     suffixes=(".npz", ".csv", ".jsonl", ".npy"),
-    read=_read,
+    read=_read_scores,
     kinds=get_args(ScoreKind),
     kind_of=lambda predictions: predictions.scores.kind,
-    measure=_measure,
-    runners=((DualEncoder, _run), (Deferred, _run)),
+    measure=_measure_items,
+    runners=((DualEncoder, _run_model), (Deferred, _run_model)),
     models="a dual encoder",
     todo="fill in `score`: the similarity of the two texts",
     images=lambda _records: (),

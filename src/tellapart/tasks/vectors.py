@@ -26,13 +26,13 @@ _IMAGES, _TEXTS = 64, 1024
 def score_items(
     model: Model, name: str, items: Sequence[Item], session: Session, hashes: dict[str, str] | None = None
 ) -> NDArray[np.float32]:
-    """Return a model's scores of items of one shape, `(item, image, text)`; what the store holds is not computed.
+    """Return a model's scores of items of one shape, `(item, image, text)`; those in the store are not computed.
 
     `name` is the set's, for messages; `hashes` (image reference -> hash of its pixels) may be shared by several calls.
 
     Raises:
         DataError: an image is missing or cannot be decoded.
-        ModelError: the model's output is not what its protocol says.
+        ModelError: the model's output does not follow its protocol.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.reference import Constant
@@ -54,7 +54,7 @@ def encode(
 
     Raises:
         DataError: an image is missing or cannot be decoded.
-        ModelError: the model's output is not what its protocol says.
+        ModelError: the model's output does not follow its protocol.
         StoreError: the store cannot be read or written.
 
     >>> from tellapart.benchmarks.find import load_pairs
@@ -80,7 +80,7 @@ def encode(
 
 
 def similarity_table(model: DualEncoder, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-    """Return the model's own similarity of every image with every text, block by block: float32 `(image, text)`.
+    """Return the model's similarity of every image with every text, block by block: float32 `(image, text)`.
 
     >>> from tellapart.models.find import find_model
     >>> similarity_table(find_model("demo-encoder"), np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)).shape

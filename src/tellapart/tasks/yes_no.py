@@ -4,10 +4,10 @@ Two images and two questions make four answers. Each is right or wrong (`a_acc`)
 images (`q_acc`), each image with both questions (`i_acc`), and the group in all four (`g_acc`): a model that does not
 look, or does not read, gets none of the last three. A pair that asks one question of each image has `g_acc` alone.
 
-Where all is yes or no and nothing is grouped, there is what POPE reports, too: accuracy, precision, recall, F1 of yes,
-and how often yes is said, with answers as its script reads them.
+If all is yes or no and nothing is grouped, POPE's metrics are reported, too: accuracy, precision, recall, F1 of yes,
+and the share of yes, with answers as its script reads them.
 
-Where a benchmark's authors read answers otherwise (`BinaryQuestionSet.reader`), `a_acc_official` and `g_acc_official`
+If a benchmark's authors read answers otherwise (`BinaryQuestionSet.reader`), `a_acc_official` and `g_acc_official`
 are by their reader.
 
 Else answers are read as NaturalBench reads them; the strict reading takes an answer that is the option and nothing
@@ -65,13 +65,13 @@ _POPE = {
 _GROUPED = (("question of a group", "question", _Q), ("image of a group", "images", _I))
 
 
-def _template(records: BinaryQuestionSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: BinaryQuestionSet) -> Iterator[Mapping[str, Any]]:
     for row in records.questions:
         images = dict(zip(("image", "second_image"), row.images, strict=False))
         yield {"id": row.id, "prediction": None, **images, "question": row.question}
 
 
-def _read(path: Path, records: BinaryQuestionSet) -> list[str]:
+def _read_file(path: Path, records: BinaryQuestionSet) -> list[str]:
     return read_answers(path, [row.id for row in records.questions], "question")
 
 
@@ -91,7 +91,7 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
     read = [read_answer(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
     strictly = [read_strictly(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
     gold = [row.answer for row in rows]
-    right, right_strictly = _equal(read, gold), _equal(strictly, gold)
+    right, right_strictly = _is_equal(read, gold), _is_equal(strictly, gold)
     unreadable = np.array([one is None for one in read], np.float64)
     each = tuple(
         Unit(
@@ -108,17 +108,17 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
     values = [(_ACC, right), (_STRICT, right_strictly), (_UNREADABLE, unreadable)]
     grouped = {_G.name: right, _G_STRICT.name: right_strictly}
     if records.reader:
-        officially = _equal([READERS[records.reader](answer) for answer in answers], gold)
+        officially = _is_equal([READERS[records.reader](answer) for answer in answers], gold)
         values.append((_OFFICIAL, officially))
         grouped[_G_OFFICIAL.name] = officially
-    measured = [Units("answer", each, tuple(_value(one, strict, one.chance()) for one, strict in values))]
+    measured = [Units("answer", each, tuple(_make_value(one, strict, one.chance()) for one, strict in values))]
     if {*gold} <= {"yes", "no"} and not any(row.group for row in rows):
         measured.append(Units("answer", each, _as_pope(answers, gold)))
     for noun, what, metric in _GROUPED:
         if groups := records.groups_by(what):
-            measured.append(_units(records, answers, noun, groups, {metric.name: right}))
+            measured.append(_make_units(records, answers, noun, groups, {metric.name: right}))
     if groups := records.groups_by("group"):
-        measured.append(_units(records, answers, "group", groups, grouped))
+        measured.append(_make_units(records, answers, "group", groups, grouped))
     return tuple(measured)
 
 
@@ -128,12 +128,12 @@ def _as_pope(answers: Sequence[str], gold: Sequence[str]) -> tuple[PerItem, ...]
     shares = {
         name: PerItem(name=_POPE[name].name, strict=table, binary=True, reduce=YES_SHARES[name]) for name in YES_SHARES
     }
-    right = _value(_POPE["accuracy"], _equal(read, gold), _POPE["accuracy"].chance())
-    yes = _value(_POPE["yes_rate"], table[:, 1], None)
+    right = _make_value(_POPE["accuracy"], _is_equal(read, gold), _POPE["accuracy"].chance())
+    yes = _make_value(_POPE["yes_rate"], table[:, 1], None)
     return shares["f1"], right, shares["precision"], shares["recall"], yes
 
 
-def _units(
+def _make_units(
     records: BinaryQuestionSet,
     answers: Sequence[str],
     noun: str,
@@ -160,32 +160,32 @@ def _units(
     )
 
 
-def _value(metric: Metric, strict: NDArray[np.float64], chance: float | None) -> PerItem:
+def _make_value(metric: Metric, strict: NDArray[np.float64], chance: float | None) -> PerItem:
     return PerItem(name=metric.name, strict=strict, chance=chance, binary=True)
 
 
-def _equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:
+def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:
     return np.array([own == right for own, right in zip(read, gold, strict=True)], np.float64)
 
 
-def _answer(model: Answerer, records: BinaryQuestionSet, session: Session) -> list[str]:
-    """Ask every question in its own words: they say what form the answer should have."""
+def _answer_questions(model: Answerer, records: BinaryQuestionSet, session: Session) -> list[str]:
+    """Ask every question in its words: they define the form of the answer."""
     rows = records.questions
     return ask(model, [row.images for row in rows], [row.question for row in rows], session)
 
 
-def _notes(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...]:
+def _write_notes(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...]:
     rows = zip(answers, records.questions, strict=True)
     unread = sum(read_answer(answer, OPTIONS[row.answer]) is None for answer, row in rows)
     return (f"{unread:,} of {len(answers):,} answers name neither option, and count as wrong",) if unread else ()
 
 
-def _bare(row: BinaryQuestion) -> BinaryQuestion:
+def _bare_question(row: BinaryQuestion) -> BinaryQuestion:
     """Return a question as it may be seen: its answer is the first of the two, whichever is right."""
     return replace(row, answer=OPTIONS[row.answer][0], tags={})
 
 
-def _content(records: BinaryQuestionSet) -> dict[str, Any]:
+def _list_content(records: BinaryQuestionSet) -> dict[str, Any]:
     """Return the records as JSON holds them, and as it held them before there were ids of questions."""
     rows = [
         {key: value for key, value in asdict(one).items() if key != "question_id" or value} for one in records.questions
@@ -193,7 +193,7 @@ def _content(records: BinaryQuestionSet) -> dict[str, Any]:
     return {"name": records.name, "questions": rows}
 
 
-def _joined(rows: Sequence[BinaryQuestion]) -> list[str]:
+def _join_clusters(rows: Sequence[BinaryQuestion]) -> list[str]:
     """Join the clusters of questions that a group asks together."""
     joined = linked_images([(row.cluster, f"group {row.group}") for row in rows if row.group])
     return [joined.get(row.cluster, row.cluster) for row in rows]
@@ -207,12 +207,12 @@ YES_NO = Task(
     metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL, *_POPE.values()),
     headlines=(("g_acc", "q_acc", "i_acc", "a_acc"), ("g_acc", "a_acc"), ("a_acc",)),
     **by_field("questions"),
-    content=_content,
-    template=_template,
-    read=_read,
+    content=_list_content,
+    template=_fill_template,
+    read=_read_file,
     measure=measure_yes_no,
-    notes=_notes,
-    runners=((Answerer, _answer),),
+    notes=_write_notes,
+    runners=((Answerer, _answer_questions),),
     models="a model that answers in words",
     accepts=("predictions",),
     hiding=Hiding(
@@ -220,8 +220,8 @@ YES_NO = Task(
         rows="questions",
         images=("images",),
         sources=("group", "cluster"),
-        bare=_bare,
-        clusters=_joined,
+        bare=_bare_question,
+        clusters=_join_clusters,
         metrics=tuple(one.name for one in (_ACC, _STRICT, _Q, _I, _G, _G_STRICT)),
         send="`prediction` is the answer: one of the two that the question leaves open.",
         nothing=lambda size: [""] * size,
