@@ -85,8 +85,8 @@ def test_a_wrong_index_of_the_truth_breaks_a_golden_number(
 ) -> None:
     scores = answers(published)
     assert round(100 * float(choice.choice_score(scores).mean()), 2) == 61.38
-    entries = choice._entries
-    monkeypatch.setattr(choice, "_entries", lambda values, name: entries(values, name)[:, ::-1])
+    entries = choice._read_entries
+    monkeypatch.setattr(choice, "_read_entries", lambda values, name: entries(values, name)[:, ::-1])
     assert round(100 * float(choice.choice_score(scores).mean()), 2) != 61.38
 
 

@@ -17,7 +17,7 @@ _LABELS = {"True": True, "False": False}
 
 
 def exact_match(predictions: Sequence[str], answers: Sequence[str]) -> NDArray[np.float64]:
-    """Return 1 where prediction and gold answer are the same string, blanks at the ends aside: float64 `(question,)`.
+    """Return 1 if prediction and gold answer are the same string, blanks at the ends aside: float64 `(question,)`.
 
     Nothing else is normalised: `Yes` is not `yes`, `two` is not `2`. That is how VLUE measures its out-of-domain
     questions, whose gold answers are in lower case with numbers as digits.
@@ -35,7 +35,7 @@ def exact_match(predictions: Sequence[str], answers: Sequence[str]) -> NDArray[n
 
 
 def label_accuracy(predictions: Sequence[bool | str], labels: Sequence[bool | str]) -> NDArray[np.float64]:
-    """Return 1 where a statement is judged as its label says: float64 `(statement,)`. Chance 1/2.
+    """Return 1 if a statement is judged as labelled: float64 `(statement,)`. Chance 1/2.
 
     NLVR2's labels are the strings "True" and "False", both of which Python takes as true; here they are read, and
     anything else but a bool is refused. For two scores a statement, measure `choice_score` on 1x2 items with the right
@@ -50,7 +50,7 @@ def label_accuracy(predictions: Sequence[bool | str], labels: Sequence[bool | st
     array([1., 0., 1.])
     """
     _same_length("label_accuracy", predictions, labels)
-    own, gold = _read("prediction", predictions), _read("label", labels)
+    own, gold = _read_labels("prediction", predictions), _read_labels("label", labels)
     return np.asarray(own == gold, dtype=np.float64)
 
 
@@ -86,7 +86,7 @@ def group_accuracy(correct: ArrayLike, groups: Sequence[Sequence[int]]) -> NDArr
     return np.array([outcomes[list(group)].all() for group in groups], np.float64)
 
 
-def _read(noun: str, values: Sequence[bool | str]) -> NDArray[np.bool_]:
+def _read_labels(noun: str, values: Sequence[bool | str]) -> NDArray[np.bool_]:
     wrong = [row for row, value in enumerate(values) if not isinstance(value, bool | np.bool_) and value not in _LABELS]
     if wrong:
         raise MetricError(

@@ -2,7 +2,7 @@
 
 Boxes are x, y, width, height, the corner with the smallest x and y first. `plain` takes a box as a region of the
 plane. `inclusive` is the rule of RefCOCO's tools, X-VLM and VLUE: coordinates name pixels, the last one belongs to
-the box, and an overlap of a single row or column of pixels counts as none. On whole pixels they differ only there.
+the box, and an overlap of a single row or column of pixels counts as none. In integer pixels they differ only there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def intersection_over_union(predicted: ArrayLike, gold: ArrayLike, rule: Rule = 
         rule: `inclusive` (X-VLM, VLUE) or `plain`.
 
     Raises:
-        ScoreError: boxes that are no `(box, 4)` arrays of finite numbers, or not one prediction a gold box.
+        ScoreError: boxes that are not `(box, 4)` arrays of finite numbers, or not one prediction a gold box.
         MetricError: a gold box without area, no box, or an unknown rule.
 
     Source: VLUE `xvlm/refTools` (`computeIoU`).
@@ -41,7 +41,7 @@ def intersection_over_union(predicted: ArrayLike, gold: ArrayLike, rule: Rule = 
     >>> intersection_over_union([[0, 0, 4, 4]] * 2, [[3, 0, 4, 4]] * 2, "plain").round(3)
     array([0.143, 0.143])
     """
-    own, true = _boxes("predicted", predicted), _boxes("gold", gold)
+    own, true = _check_boxes("predicted", predicted), _check_boxes("gold", gold)
     if rule not in get_args(Rule):
         raise MetricError(f"no rule {rule!r} for boxes; use one of {', '.join(get_args(Rule))}")
     if len(own) != len(true) or len(true) == 0:
@@ -63,7 +63,7 @@ def intersection_over_union(predicted: ArrayLike, gold: ArrayLike, rule: Rule = 
 def box_accuracy(
     predicted: ArrayLike, gold: ArrayLike, threshold: float = 0.5, rule: Rule = "inclusive"
 ) -> NDArray[np.float64]:
-    """Return 1 where the intersection over union is at least `threshold`: float64 `(box,)`.
+    """Return 1 if the intersection over union is at least `threshold`: float64 `(box,)`.
 
     Raises:
         MetricError: a threshold outside (0, 1]; else as `intersection_over_union`.
@@ -92,7 +92,7 @@ def from_centres(boxes: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
     >>> from_centres([[0.5, 0.5, 0.5, 1.0]], [[200, 100]])
     array([[ 50.,   0., 100., 100.]])
     """
-    shares = _boxes("predicted", boxes)
+    shares = _check_boxes("predicted", boxes)
     size = np.asarray(sizes, dtype=np.float64)
     if size.shape != (len(shares), 2) or not np.isfinite(size).all():
         raise ScoreError(f"from_centres needs width and height of each image (box, 2); got shape {size.shape}")
@@ -101,7 +101,7 @@ def from_centres(boxes: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
     return pixels
 
 
-def _boxes(noun: str, values: ArrayLike) -> NDArray[np.float64]:
+def _check_boxes(noun: str, values: ArrayLike) -> NDArray[np.float64]:
     try:
         raw: NDArray[Any] = np.asarray(values)
     except ValueError as ragged:

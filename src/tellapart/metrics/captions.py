@@ -1,7 +1,7 @@
 """Caption metrics: BLEU-1 to 4, ROUGE-L and CIDEr-D, as pycocoevalcap computes them, with one value per caption.
 
 A caption here is its tokens joined by blanks (`tellapart.metrics.ptb.tokenize`); `caption_scores` takes raw captions.
-Given equal tokens the numbers equal pycocoevalcap's to 1e-9. Its conventions are kept where they differ from the
+Given equal tokens the numbers equal pycocoevalcap's to 1e-9. Its conventions are kept if they differ from the
 papers: BLEU takes the reference closest in length, the shorter of two; ROUGE-L takes the best precision and the best
 recall, which may come from different references, and counts one empty word in an empty caption; its CIDEr is CIDEr-D
 with sigma 6. One is not kept: CIDEr of a single image is 0 there for any caption (the logarithm of one image is the
@@ -121,7 +121,7 @@ def cider(hypotheses: Hypotheses, references: References) -> NDArray[np.float64]
     >>> cider({"1": "a dog runs", "2": "a cat"}, {"1": ["a dog runs", "dogs"], "2": ["one cat sits"]}).round(3)
     array([3.75 , 1.007])
     """
-    return _cider(_Corpus("cider", hypotheses, references))
+    return _score_cider(_Corpus("cider", hypotheses, references))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +170,7 @@ def caption_scores(hypotheses: Hypotheses, references: References) -> CaptionSco
         {image: tokenize(caption) for image, caption in hypotheses.items()},
         {image: [tokenize(caption) for caption in references[image]] for image in hypotheses},
     )
-    return CaptionScores(tuple(hypotheses), _bleu_statistics(corpus), _rouge_l(corpus), _cider(corpus))
+    return CaptionScores(tuple(hypotheses), _bleu_statistics(corpus), _rouge_l(corpus), _score_cider(corpus))
 
 
 def _check_ids(call: str, hypotheses: Hypotheses, references: References) -> None:
@@ -213,9 +213,9 @@ class _Corpus:
     @cached_property
     def counts(self) -> tuple[_Counts, ...]:
         """The n-gram counts of order 1 to 4."""
-        return tuple(self._count())
+        return tuple(self._count_ngrams())
 
-    def _count(self) -> Iterable[_Counts]:
+    def _count_ngrams(self) -> Iterable[_Counts]:
         sentence = np.repeat(np.arange(len(self.lengths)), self.lengths)
         remaining = np.repeat(np.cumsum(self.lengths), self.lengths) - np.arange(len(self.words))
         start, codes = np.arange(len(self.words)), self.words
@@ -273,7 +273,7 @@ def _bleu_statistics(corpus: _Corpus) -> NDArray[np.float64]:
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _cider(corpus: _Corpus) -> NDArray[np.float64]:
+def _score_cider(corpus: _Corpus) -> NDArray[np.float64]:
     if corpus.items < 2:
         raise MetricError(
             f"{corpus.call}: CIDEr of one image would be 0 for every caption, because it weighs an n-gram by the "
@@ -295,7 +295,7 @@ def _cider(corpus: _Corpus) -> NDArray[np.float64]:
         dot = np.bincount(counts.reference[shared], clipped * reference_weight[shared], references)
         scale = norm * reference_norm
         total += np.divide(dot, scale, out=np.zeros(references), where=scale > 0)
-    # The reference compares numbers of bigrams: where anything is shared, the same difference as of words.
+    # The reference compares numbers of bigrams: if anything is shared, the same difference as of words.
     delta = (corpus.lengths[: corpus.items][item] - corpus.lengths[corpus.items :]).astype(np.float64)
     similarity = total / _ORDER * np.exp(-(delta**2) / (2 * _SIGMA**2))
     return np.asarray(10 * np.bincount(item, similarity, corpus.items) / np.bincount(item, minlength=corpus.items))

@@ -23,7 +23,7 @@ _HALF = np.float32(0.5)
 
 
 def choice_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the true entry (index 0) outscores every other: float64 (item,).
+    """Return 1 if the true entry (index 0) outscores every other: float64 (item,).
 
     Chance 1/m for a 1xm item, 1/n for an nx1 item.
 
@@ -36,7 +36,7 @@ def choice_score(scores: ArrayLike) -> NDArray[np.float64]:
     >>> choice_score([[[0.9, 0.1, 0.3]], [[0.9, 0.9, 0.3]]])
     array([1., 0.])
     """
-    flat = _entries(scores, "choice_score")
+    flat = _read_entries(scores, "choice_score")
     return np.asarray(flat[:, 0] > flat[:, 1:].max(axis=1), dtype=np.float64)
 
 
@@ -52,11 +52,11 @@ def acc(scores: ArrayLike) -> NDArray[np.float64]:
     >>> acc([[[0.9, 0.1]], [[0.9, 0.8]], [[0.3, 0.8]]])
     array([1. , 0.5, 0. ])
     """
-    return _threshold(scores, "acc")
+    return _apply_threshold(scores, "acc")
 
 
 def p_c(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the caption is accepted, probability > 1/2: float64 (item,). Chance 1/2.
+    """Return 1 if the caption is accepted, probability > 1/2: float64 (item,). Chance 1/2.
 
     Raises:
         MetricError, ScoreError: as `acc`.
@@ -64,11 +64,11 @@ def p_c(scores: ArrayLike) -> NDArray[np.float64]:
     >>> p_c([[[0.9, 0.1]], [[0.5, 0.1]]])
     array([1., 0.])
     """
-    return _threshold(scores, "p_c")
+    return _apply_threshold(scores, "p_c")
 
 
 def p_f(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the foil is rejected, probability < 1/2: float64 (item,). Chance 1/2.
+    """Return 1 if the foil is rejected, probability < 1/2: float64 (item,). Chance 1/2.
 
     VALSE's script leaves out an item whose foil has a probability of exactly 1/2 (else it would count as detected,
     by `>=` on the logits); here that is a tie, which is never right, and no item leaves the denominator.
@@ -79,7 +79,7 @@ def p_f(scores: ArrayLike) -> NDArray[np.float64]:
     >>> p_f([[[0.9, 0.1]], [[0.9, 0.5]]])
     array([1., 0.])
     """
-    return _threshold(scores, "p_f")
+    return _apply_threshold(scores, "p_f")
 
 
 def min_pc_pf(scores: ArrayLike) -> NDArray[np.float64]:
@@ -96,11 +96,11 @@ def min_pc_pf(scores: ArrayLike) -> NDArray[np.float64]:
     array([[1., 1.],
            [1., 0.]])
     """
-    return _threshold(scores, "min_pc_pf")
+    return _apply_threshold(scores, "min_pc_pf")
 
 
 def pairwise(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the caption outscores the foil, whatever the kind of score: float64 (item,). Chance 1/2.
+    """Return 1 if the caption outscores the foil, whatever the kind of score: float64 (item,). Chance 1/2.
 
     VALSE's name for `choice_score` on 1x2 items (acc_r of its script, there on the logit).
 
@@ -115,19 +115,19 @@ def pairwise(scores: ArrayLike) -> NDArray[np.float64]:
     return (s[:, 0, 0] > s[:, 0, 1]).astype(np.float64)
 
 
-def _entries(scores: ArrayLike, name: str) -> NDArray[np.float32]:
+def _read_entries(scores: ArrayLike, name: str) -> NDArray[np.float32]:
     values = read_scores(scores, name, _CHOICE)
     return values.reshape(len(values), -1)
 
 
 def _choice_neutral(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return one over the number tied at the top, 0 where the truth is below it: the closed form for any m or n."""
-    flat = _entries(scores, "choice_score")
+    """Return one over the number tied at the top, 0 if the truth is below it: the closed form for any m or n."""
+    flat = _read_entries(scores, "choice_score")
     top = flat == flat.max(axis=1, keepdims=True)
     return np.asarray(top[:, 0] / top.sum(axis=1))
 
 
-def _threshold(scores: ArrayLike, name: str, tie: float = 0.0) -> NDArray[np.float64]:
+def _apply_threshold(scores: ArrayLike, name: str, tie: float = 0.0) -> NDArray[np.float64]:
     """Return the value of `acc`, `p_c`, `p_f` or `min_pc_pf`; a probability of exactly 1/2 counts `tie`."""
     s = read_scores(scores, name, _FOIL)[:, 0, :]
     outside = np.flatnonzero(((s < 0) | (s > 1)).any(axis=1))
@@ -147,7 +147,7 @@ def _one_in(shape: Shape) -> float:
     return 1 / (shape[0] * shape[1])
 
 
-def _valse(strict: PerItemFunction, title: str, *, components: tuple[str, ...] = ()) -> Metric:
+def _declare_valse(strict: PerItemFunction, title: str, *, components: tuple[str, ...] = ()) -> Metric:
     any_kind = strict is pairwise  # the others compare probabilities with 1/2
     return Metric(
         name=strict.__name__,
@@ -155,7 +155,7 @@ def _valse(strict: PerItemFunction, title: str, *, components: tuple[str, ...] =
         source="VALSE (Parcalabescu et al. 2022), lxmert_valse_eval.py; EqBen section 5.1",
         shapes=_FOIL,
         strict=strict,
-        neutral=None if any_kind else partial(_threshold, name=strict.__name__, tie=0.5),
+        neutral=None if any_kind else partial(_apply_threshold, name=strict.__name__, tie=0.5),
         chance_level=1 / 2,
         kinds=ANY_KIND if any_kind else PROBABILITY,
         binary=strict not in (acc, min_pc_pf),
@@ -174,10 +174,10 @@ CHOICE_METRICS: tuple[Metric, ...] = (
         neutral=_choice_neutral,
         chance_level=_one_in,
     ),
-    _valse(acc, "right decisions on caption and foil at probability 1/2"),
-    _valse(p_c, "the caption is accepted at probability 1/2"),
-    _valse(p_f, "the foil is rejected at probability 1/2"),
-    _valse(min_pc_pf, "the smaller of captions accepted and foils rejected", components=("p_c", "p_f")),
-    _valse(pairwise, "the caption outscores its foil"),
+    _declare_valse(acc, "right decisions on caption and foil at probability 1/2"),
+    _declare_valse(p_c, "the caption is accepted at probability 1/2"),
+    _declare_valse(p_f, "the foil is rejected at probability 1/2"),
+    _declare_valse(min_pc_pf, "the smaller of captions accepted and foils rejected", components=("p_c", "p_f")),
+    _declare_valse(pairwise, "the caption outscores its foil"),
 )
 """The metrics of items with one true entry among foils."""

@@ -21,7 +21,7 @@ class LabelRanks:
 
     Attributes:
         ranks: of the true class; a tie is never in its favour.
-        first: int64 `(picture,)`, the class that scores highest; -1 where several do.
+        first: int64 `(picture,)`, the class that scores highest; -1 if several do.
 
     >>> rank_labels([[0.9, 0.1], [0.5, 0.5]], [0, 1]).first
     array([ 0, -1])
@@ -32,11 +32,11 @@ class LabelRanks:
 
 
 def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
-    """Count, for each picture, the classes that score more than its own and as much.
+    """Count, for each picture, the classes that score more than the true one and as much.
 
     Args:
         scores: `(picture, class)`, higher is closer; compared in float32.
-        labels: the true class of each picture, whole numbers `(picture,)`, from 0.
+        labels: the true class of each picture, integers `(picture,)`, from 0.
 
     Raises:
         ScoreError: not a table of numbers with a row a label, a score that is not finite, or a label without a column.
@@ -51,7 +51,7 @@ def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
             f"scores must be numbers (picture, class) for {own.size} labels; got {table.dtype} {table.shape}"
         )
     if own.dtype.kind not in "iu" or own.min() < 0 or own.max() >= table.shape[1]:
-        raise ScoreError(f"labels must be whole numbers from 0 to {table.shape[1] - 1}; got {own.min()} to {own.max()}")
+        raise ScoreError(f"labels must be integers from 0 to {table.shape[1] - 1}; got {own.min()} to {own.max()}")
     above, tied, first = (np.empty(len(own), np.int64) for _ in range(3))
     step = max(1, _BLOCK // table.shape[1])
     for start in range(0, len(own), step):

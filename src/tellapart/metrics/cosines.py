@@ -11,7 +11,7 @@ from tellapart.errors import ScoreError
 __all__ = ["cosines", "grid_vectors"]
 
 _GRID = 2.0**26
-_BLOCK = 1 << 22  # numbers in memory at once in float64, beside the result
+_BLOCK = 1 << 22  # numbers in memory at once in float64, without the result
 
 
 def grid_vectors(vectors: ArrayLike, noun: str, first_row: int = 0) -> NDArray[np.float64]:
@@ -48,7 +48,7 @@ def cosines(left: ArrayLike, right: ArrayLike) -> NDArray[np.float32]:
     Each is rounded once, from the exact product of its two `grid_vectors`.
 
     Raises:
-        ScoreError: the two are no matrices `(vector, dimension)` of one width, or a vector has no direction.
+        ScoreError: the two are not matrices `(vector, dimension)` of one width, or a vector has no direction.
 
     >>> cosines([[2.0, 0.0], [3.0, 3.0]], [[0.0, 1.0], [5.0, 0.0]]).round(4)
     array([[0.    , 1.    ],

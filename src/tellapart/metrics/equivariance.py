@@ -3,10 +3,10 @@
 A similarity is equivariant when both captions' change and both images' change move it equally:
 `s11 - s12 = s22 - s21` and `s11 - s21 = s22 - s12`, which for distant pairs reduces to `s12 = s21` (s_ij is
 image i with text j, counted from 1 as in the paper). Each function returns the difference of the two sides for
-every item, signed, in the unit of the scores: 0 is equivariant. The deviations have the model's own scale, so curves
-of two models compare only where their similarities share one scale.
+every item, signed, in the unit of the scores: 0 is equivariant. The deviations have the model's scale, so curves
+of two models compare only if their similarities share one scale.
 
-Both v2 deviations vanish exactly where `s11 = s22` and `s12 = s21`; and `v2_image - v2_text = 2 v1`.
+Both v2 deviations vanish exactly if `s11 = s22` and `s12 = s21`; and `v2_image - v2_text = 2 v1`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def v1(scores: ArrayLike) -> NDArray[np.float64]:
     >>> v1([[[4.0, 1.0], [0.5, 3.0]]])
     array([0.5])
     """
-    s = _wide(scores, "v1")
+    s = _read_wide(scores, "v1")
     return s[:, 0, 1] - s[:, 1, 0]
 
 
@@ -58,7 +58,7 @@ def v2_text(scores: ArrayLike) -> NDArray[np.float64]:
     >>> v2_text([[[4.0, 1.0], [0.5, 3.0]]])
     array([0.5])
     """
-    s = _wide(scores, "v2_text")
+    s = _read_wide(scores, "v2_text")
     return (s[:, 0, 0] - s[:, 0, 1]) - (s[:, 1, 1] - s[:, 1, 0])
 
 
@@ -71,7 +71,7 @@ def v2_image(scores: ArrayLike) -> NDArray[np.float64]:
     >>> v2_image([[[4.0, 1.0], [0.5, 3.0]]])
     array([1.5])
     """
-    s = _wide(scores, "v2_image")
+    s = _read_wide(scores, "v2_image")
     return (s[:, 0, 0] - s[:, 1, 0]) - (s[:, 1, 1] - s[:, 0, 1])
 
 
@@ -104,7 +104,7 @@ def summary(values: ArrayLike) -> Summary:
     >>> summary([1.0, 3.0])
     Summary(n=2, mean=2.0, sd=1.4142135623730951, mean_absolute=2.0)
     """
-    deviations = _deviations(values, "summary")
+    deviations = _check_deviations(values, "summary")
     n = len(deviations)
     mean = fsum(deviations) / n  # fsum is exact: no dependence on the items' order
     sd = sqrt(fsum((deviations - mean) ** 2) / (n - 1)) if n > 1 else None
@@ -139,13 +139,13 @@ class Histogram:
 def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> Histogram:
     """Count deviations (item,) in `bins` equal bins from -limit to limit: the curve of the paper's Fig. 6.
 
-    An edge belongs to the bin farther from zero (the outermost to its own bin), so negated values give the
+    An edge belongs to the bin farther from zero (the outermost to its bin), so negated values give the
     mirrored histogram. Items beyond the limit are counted in `below` and `above`. Give several models one limit.
 
     Args:
         values: deviations, one per item.
         bins: an odd number, so that zero lies inside the middle bin.
-        limit: the outermost edge; the largest absolute deviation when None (1 where all deviations are 0).
+        limit: the outermost edge; the largest absolute deviation when None (1 if all deviations are 0).
 
     Raises:
         MetricError: bins is even or below 1, limit is outside 1e-300..1e300, or values are empty or not finite.
@@ -153,7 +153,7 @@ def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> 
     >>> histogram([-1.0, 0.0, 0.1, 3.0], bins=3, limit=1.5).counts
     array([1, 2, 0])
     """
-    deviations = _deviations(values, "histogram")
+    deviations = _check_deviations(values, "histogram")
     if bins < 1 or bins % 2 == 0:
         raise MetricError(f"histogram needs an odd number of bins, so that zero lies inside one; got {bins}")
     size = np.abs(deviations)
@@ -176,12 +176,12 @@ def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> 
     )
 
 
-def _wide(scores: ArrayLike, name: str) -> NDArray[np.float64]:
+def _read_wide(scores: ArrayLike, name: str) -> NDArray[np.float64]:
     # Differences of float32 scores hardly round in float64.
     return read_scores(scores, name, _SHAPES).astype(np.float64)
 
 
-def _deviations(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def _check_deviations(values: ArrayLike, name: str) -> NDArray[np.float64]:
     deviations = np.asarray(values, dtype=np.float64)
     if deviations.ndim != 1 or len(deviations) == 0 or not np.isfinite(deviations).all():
         raise MetricError(
@@ -191,7 +191,7 @@ def _deviations(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return deviations
 
 
-def _metric(deviation: PerItemFunction, title: str) -> Metric:
+def _declare_metric(deviation: PerItemFunction, title: str) -> Metric:
     return Metric(
         name=deviation.__name__,
         title=title,
@@ -206,8 +206,8 @@ def _metric(deviation: PerItemFunction, title: str) -> Metric:
 
 
 EQUIVARIANCE_METRICS: tuple[Metric, ...] = (
-    _metric(v1, "equivariance deviation s12 - s21 (0 is best)"),
-    _metric(v2_text, "equivariance deviation under a change of text (0 is best)"),
-    _metric(v2_image, "equivariance deviation under a change of image (0 is best)"),
+    _declare_metric(v1, "equivariance deviation s12 - s21 (0 is best)"),
+    _declare_metric(v2_text, "equivariance deviation under a change of text (0 is best)"),
+    _declare_metric(v2_image, "equivariance deviation under a change of image (0 is best)"),
 )
 """The signed deviations of 2x2 items; smaller in size is better, and there is no chance level."""

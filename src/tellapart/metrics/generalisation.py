@@ -15,7 +15,7 @@ __all__ = ["generalisation_gap", "pearson"]
 
 
 def generalisation_gap(in_domain: Mapping[str, float], out_of_domain: Mapping[str, float]) -> dict[str, float]:
-    """Return, for each task, the in-domain score less the out-of-domain score; positive where the model loses.
+    """Return, for each task, the in-domain score less the out-of-domain score; positive if the model loses.
 
     Both scores of a task are in the same unit, and so is the gap.
 
@@ -40,7 +40,7 @@ def generalisation_gap(in_domain: Mapping[str, float], out_of_domain: Mapping[st
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Return Pearson's correlation over models, -1 to 1; None where one of the two does not vary.
+    """Return Pearson's correlation over models, -1 to 1; None if one of the two does not vary.
 
     Args:
         x: one number a model, such as its in-domain score.

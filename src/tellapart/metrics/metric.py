@@ -34,7 +34,7 @@ _PLURAL = {"similarity": "similarities", "logit": "logits", "probability": "prob
 def fits(pattern: str, shape: Shape) -> bool:
     """Return whether items of `shape` (images, texts) match a pattern such as `2x2` or `1xm`; a letter is two or more.
 
-    One letter twice is a square of three or more: a 2x2 item has metrics of its own.
+    One letter twice is a square of three or more: a 2x2 item has separate metrics.
 
     >>> fits("1xm", (1, 5)), fits("1xm", (1, 1)), fits("2x2", (2, 3)), fits("nxn", (4, 4)), fits("nxn", (2, 2))
     (True, False, False, True, False)
@@ -65,7 +65,7 @@ def read_scores(
     >>> read_scores([[[0.9, 0.1]]], "choice_score", ("1xm", "nx1")).dtype
     dtype('float32')
     """
-    values = _numbers(scores, name)
+    values = _check_numbers(scores, name)
     if values.ndim != 3 or not any(fits(pattern, values.shape[1:]) for pattern in shapes):
         raise MetricError(
             f"{name} needs scores (item, image, text) of {' or '.join(shapes)} items; got shape "
@@ -85,7 +85,7 @@ def read_scores(
     return values
 
 
-def _numbers(scores: ArrayLike, name: str) -> NDArray[np.float32]:
+def _check_numbers(scores: ArrayLike, name: str) -> NDArray[np.float32]:
     try:
         raw: NDArray[Any] = np.asarray(scores)
     except ValueError as ragged:
@@ -107,7 +107,7 @@ class Metric:
         shapes: patterns of (images x texts) that scores may have; a letter means two or more. Empty for the metric of
             another task, which has none of the functions below.
         strict: the per-item function; a tie is never right.
-        chance_level: the value of a model without information, a number or a function of the shape; None where
+        chance_level: the value of a model without information, a number or a function of the shape; None if
             right and wrong mean nothing, or where it differs from benchmark to benchmark.
         neutral: the closed form of the tie-neutral value; None: by enumeration of the tied orders.
         kinds: the kinds of score it accepts.
@@ -138,7 +138,7 @@ class Metric:
     one_false: bool = False
 
     def true_texts(self, shape: Shape) -> int:
-        """Return how many texts of an item of one image are true where this metric is defined.
+        """Return how many texts of an item of one image are true if this metric is defined.
 
         >>> from tellapart.metrics.registry import METRICS
         >>> METRICS["itt"].true_texts((1, 3)), METRICS["choice_score"].true_texts((1, 3))
@@ -152,10 +152,10 @@ class Metric:
         return counts and any(fits(pattern, shape) for pattern in self.shapes)
 
     def chance(self, shape: Shape | None = None, true: int = 1) -> float | None:
-        """Return the value of a model without information on items of `shape`; None where there is none.
+        """Return the value of a model without information on items of `shape`; None if there is none.
 
         It is the strict value expected of exchangeable, distinct scores, and exactly the tie-neutral value of
-        a constant model (constant at 1/2 where the metric compares a probability with 1/2).
+        a constant model (constant at 1/2 if the metric compares a probability with 1/2).
 
         Raises:
             MetricError: the metric is not defined for this shape.
@@ -198,7 +198,7 @@ class Metric:
             MetricError: wrong shape.
             ScoreError: no item, or a value that is not finite.
         """
-        return self._function(scores)
+        return self._strict_function(scores)
 
     def tie_neutral(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Return each item's value expected when its ties are broken uniformly at random, exactly.
@@ -212,7 +212,7 @@ class Metric:
         """
         if self.neutral is not None:
             return self.neutral(scores)
-        return tie_neutral_by_enumeration(self._function, read_scores(scores, self.name, self.shapes))
+        return tie_neutral_by_enumeration(self._strict_function, read_scores(scores, self.name, self.shapes))
 
     def ties(self, scores: ArrayLike) -> NDArray[np.bool_]:
         """Return the items (bool (item,)) whose value would change under some way of breaking their ties.
@@ -234,7 +234,7 @@ class Metric:
         return np.asarray(values.min(axis=-1)) if self.components else values
 
     @property
-    def _function(self) -> PerItemFunction:
+    def _strict_function(self) -> PerItemFunction:
         if self.strict is None:
-            raise MetricError(f"{self.name} is no metric of scores; its task measures it")
+            raise MetricError(f"{self.name} is not a metric of scores; its task measures it")
         return self.strict

@@ -73,7 +73,7 @@ def boundary_scores(before: ArrayLike, after: ArrayLike) -> NDArray[np.float32]:
             f"boundary_scores needs a similarity of each of two or more frames to both captions; got shapes "
             f"{first.shape}, {second.shape}"
         )
-    return _finite((first[:-1] + second[1:]).astype(np.float32))
+    return _check_finite((first[:-1] + second[1:]).astype(np.float32))
 
 
 def boundary_times(times: ArrayLike) -> NDArray[np.float64]:
@@ -96,13 +96,13 @@ def boundary_accuracy(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return whether the moment with the highest score is right, strict and tie-neutral: float64 `(tolerance,)` each.
 
-    Right is: nearer than the tolerance (strictly) to a gold moment. Where moments tie at the top the strict value is 1
+    Right is: nearer than the tolerance (strictly) to a gold moment. If moments tie at the top the strict value is 1
     only if every one of them is right, the tie-neutral value is their share that is.
 
     Args:
         times: the candidates' moments in seconds: `(candidate,)`.
         scores: their boundary scores: `(candidate,)`, compared in float32.
-        gold: the true moments of this query in seconds; more than one where the same change happens twice.
+        gold: the true moments of this query in seconds; more than one if the same change happens twice.
         tolerances: seconds.
 
     Raises:
@@ -114,7 +114,7 @@ def boundary_accuracy(
     >>> boundary_accuracy([0.1, 0.3, 0.5], [0.2, 0.9, 0.9], [0.3], tolerances=(0.1, 0.5))
     (array([0., 1.]), array([0.5, 1. ]))
     """
-    moments, values, true = _query(times, scores, gold, tolerances)
+    moments, values, true = _check_query(times, scores, gold, tolerances)
     top = moments[values == values.max()]
     near = np.abs(top[:, None] - true).min(axis=1)[:, None] < np.asarray(tolerances)  # (tied moment, tolerance)
     return near.all(axis=0).astype(np.float64), near.mean(axis=0)
@@ -133,11 +133,11 @@ def random_accuracy(
     >>> random_accuracy([0.5, 9.0], duration=10.0, tolerances=(1.0,))
     array([0.35])
     """
-    true, width = _moments("gold", gold), _tolerances(tolerances)[:, None]
+    true, width = _sort_moments("gold", gold), _check_tolerances(tolerances)[:, None]
     if not (np.isfinite(duration) and duration > 0) or (true < 0).any() or (true > duration).any():
         raise MetricError(f"gold moments {list(gold)} do not lie in a video of {duration} s")
     starts, ends = np.clip(true - width, 0, duration), np.clip(true + width, 0, duration)  # (tolerance, moment), rising
-    # Neighbouring windows may overlap: each adds what lies beyond the end of those before it.
+    # Neighbouring windows may overlap: each adds the part beyond the end of those before it.
     covered = np.concatenate([np.zeros_like(width), np.maximum.accumulate(ends, axis=1)[:, :-1]], axis=1)
     return np.asarray(np.maximum(ends - np.maximum(starts, covered), 0).sum(axis=1) / duration)
 
@@ -153,7 +153,7 @@ def boundary_f1(
 
     Gold moments, in order of time, each take the nearest free prediction, and it counts if it is nearer than the
     tolerance. GEB+'s script draws the number of predictions once for all queries, so that its result differs from run
-    to run; here it is `predictions` or, by default, the exact expectation of that draw. Where candidates tie at the cut
+    to run; here it is `predictions` or, by default, the exact expectation of that draw. If candidates tie at the cut
     the value is that of the worst choice among them, so that a tie is never right.
 
     Args:
@@ -169,12 +169,12 @@ def boundary_f1(
     >>> boundary_f1([1.0, 2.0, 5.0], [0.9, 0.8, 0.7], [1.0, 5.0], tolerances=(0.5,), predictions=2)
     array([0.5])
     """
-    moments, values, true = _query(times, scores, gold, tolerances)
+    moments, values, true = _check_query(times, scores, gold, tolerances)
     counts = range(1, len(PREDICTION_COUNTS) + 1) if predictions is None else (predictions,)
     odds = PREDICTION_COUNTS if predictions is None else (1.0,)
     if min(counts) < 1:
         raise MetricError(f"boundary_f1: predict at least one moment; got {predictions}")
-    limits = _tolerances(tolerances)
+    limits = _check_tolerances(tolerances)
     f1 = np.zeros(len(limits))
     for count, weight in zip(counts, odds, strict=True):
         predicted = min(count, len(moments))
@@ -207,13 +207,13 @@ def _fewest_hits(
         near = (np.abs(tied[:, None] - gold) < tolerance).any(axis=1)
         choices, tied = max(0, choices - int((~near).sum())), tied[near]
     if choices in (0, len(tied)):
-        return _hits(np.sort(np.concatenate([sure, tied[:choices]])), gold, tolerance)
+        return _count_hits(np.sort(np.concatenate([sure, tied[:choices]])), gold, tolerance)
     if len(gold) == 1:
         return 1  # whichever is chosen is near
     return _fewest_hits_of_choices(tuple(sure.tolist()), tuple(tied.tolist()), choices, gold.tolist(), tolerance)
 
 
-def _hits(predicted: NDArray[np.float64], gold: NDArray[np.float64], tolerance: float) -> int:
+def _count_hits(predicted: NDArray[np.float64], gold: NDArray[np.float64], tolerance: float) -> int:
     """Return how many gold moments, in order of time, are nearer than the tolerance to the nearest free prediction."""
     free = predicted.copy()
     hits = 0
@@ -246,15 +246,15 @@ def _fewest_hits_of_choices(
             nearer = [t for t in other if (abs(t - moment), t) < (reach, nearest if hit else -np.inf)]
             if nearer:
                 taken = min(nearer, key=lambda time: abs(time - moment))
-                following.add((hits + 1, left_out, own, _without(other, [taken])))
+                following.add((hits + 1, left_out, own, _remove_moments(other, [taken])))
             if left_out + len(nearer) <= len(tied) - choices:
-                rest = _without(own, [nearest]) if hit else own
-                following.add((hits + hit, left_out + len(nearer), rest, _without(other, nearer)))
+                rest = _remove_moments(own, [nearest]) if hit else own
+                following.add((hits + hit, left_out + len(nearer), rest, _remove_moments(other, nearer)))
         states = following
     return min(hits for hits, *_ in states)
 
 
-def _without(moments: tuple[float, ...], taken: Sequence[float]) -> tuple[float, ...]:
+def _remove_moments(moments: tuple[float, ...], taken: Sequence[float]) -> tuple[float, ...]:
     """Return the moments less each of those taken, once."""
     rest = list(moments)
     for moment in taken:
@@ -262,17 +262,17 @@ def _without(moments: tuple[float, ...], taken: Sequence[float]) -> tuple[float,
     return tuple(rest)
 
 
-def _query(
+def _check_query(
     times: ArrayLike, scores: ArrayLike, gold: Sequence[float], tolerances: Sequence[float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.float64]]:
-    moments, values = np.asarray(times, dtype=np.float64), _finite(np.asarray(scores, dtype=np.float32))
+    moments, values = np.asarray(times, dtype=np.float64), _check_finite(np.asarray(scores, dtype=np.float32))
     if moments.ndim != 1 or moments.shape != values.shape or not np.isfinite(moments).all():
         raise ScoreError(f"one finite time and one score for each candidate; got {moments.shape} and {values.shape}")
-    _tolerances(tolerances)
-    return moments, values, _moments("gold", gold)
+    _check_tolerances(tolerances)
+    return moments, values, _sort_moments("gold", gold)
 
 
-def _finite(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def _check_finite(values: NDArray[np.float32]) -> NDArray[np.float32]:
     if values.size == 0:
         raise ScoreError("no candidate moments; a query needs at least one")
     if len(bad := np.flatnonzero(~np.isfinite(values))):
@@ -280,14 +280,14 @@ def _finite(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return values
 
 
-def _moments(noun: str, values: Sequence[float]) -> NDArray[np.float64]:
+def _sort_moments(noun: str, values: Sequence[float]) -> NDArray[np.float64]:
     moments: NDArray[Any] = np.unique(np.asarray(values, dtype=np.float64))  # a moment marked twice is one moment
     if moments.size == 0 or not np.isfinite(moments).all():
         raise MetricError(f"a query needs one or more finite {noun} moments; got {list(values)}")
     return moments
 
 
-def _tolerances(values: Sequence[float]) -> NDArray[np.float64]:
+def _check_tolerances(values: Sequence[float]) -> NDArray[np.float64]:
     limits = np.asarray(values, dtype=np.float64)
     if limits.ndim != 1 or limits.size == 0 or not (limits > 0).all():
         raise MetricError(f"tolerances are seconds above 0; got {list(values)}")

@@ -1,6 +1,6 @@
 """Order bias of models that answer (1) or (2): each item is asked with the true caption first, then second.
 
-The difference of the two accuracies is the effect of the order; a model that tells the captions apart is right both
+The difference of the two accuracies is the effect of the order; a model that distinguishes the captions is right both
 times.
 """
 
@@ -22,9 +22,9 @@ class OrderBias:
     """Outcomes of the same items in both orders; each array is float64 `(item,)`.
 
     Attributes:
-        true_first: 1 where the answer is right with the true caption first.
-        true_second: 1 where it is right with the true caption second.
-        both: 1 where it is right in both orders. Chance 1/4; 0 for a model that always takes one place.
+        true_first: 1 if the answer is right with the true caption first.
+        true_second: 1 if it is right with the true caption second.
+        both: 1 if it is right in both orders. Chance 1/4; 0 for a model that always takes one place.
         chose_first: of the two answers the share that took the first place, with 1/2 for an answer that took
             neither; 1/2 on average for a model without a preference.
 
@@ -47,7 +47,7 @@ def order_bias(true_first: ArrayLike, true_second: ArrayLike) -> OrderBias:
     """Compare the answers to the same items in both caption orders.
 
     Args:
-        true_first: 1 where the true caption was chosen, -1 where the false one was, 0 where neither; asked with the
+        true_first: 1 if the true caption was chosen, -1 if the false one was, 0 if neither; asked with the
             true caption first. Shape `(item,)`.
         true_second: the same items, asked with the true caption second.
 
@@ -60,7 +60,7 @@ def order_bias(true_first: ArrayLike, true_second: ArrayLike) -> OrderBias:
     >>> always_first.difference.mean(), always_first.chose_first.mean(), always_first.both.mean()
     (np.float64(1.0), np.float64(1.0), np.float64(0.0))
     """
-    first, second = _choices(true_first), _choices(true_second)
+    first, second = _check_choices(true_first), _check_choices(true_second)
     if first.shape != second.shape:
         raise MetricError(
             f"order_bias: {len(first)} answers with the true caption first and {len(second)} with it second; "
@@ -70,7 +70,7 @@ def order_bias(true_first: ArrayLike, true_second: ArrayLike) -> OrderBias:
     return OrderBias(right_first, right_second, right_first * right_second, 0.5 + (first - second) / 4)
 
 
-def _choices(values: ArrayLike) -> NDArray[np.float64]:
+def _check_choices(values: ArrayLike) -> NDArray[np.float64]:
     chosen: NDArray[Any] = np.asarray(values)
     if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "if" or not np.isin(chosen, (-1, 0, 1)).all():
         raise MetricError(

@@ -40,7 +40,7 @@ def _all_right(name: str, scores: ArrayLike, *comparisons: tuple[int, int, int])
 
 
 def text_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 for every item in which each image prefers its own text, `s00 > s01 and s11 > s10`: float64 (item,).
+    """Return 1 for every item in which each image prefers its text, `s00 > s01 and s11 > s10`: float64 (item,).
 
     Raises:
         MetricError: the items are not 2x2.
@@ -55,7 +55,7 @@ def text_score(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def image_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 for every item in which each text prefers its own image, `s00 > s10 and s11 > s01`: float64 (item,).
+    """Return 1 for every item in which each text prefers its image, `s00 > s10 and s11 > s01`: float64 (item,).
 
     Raises:
         MetricError, ScoreError: as `text_score`.
@@ -83,7 +83,7 @@ def group_score(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def ipos_2t(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the positive image (0) prefers its text, `s00 > s01`: float64 (item,).
+    """Return 1 if the positive image (0) prefers its text, `s00 > s01`: float64 (item,).
 
     Raises:
         MetricError, ScoreError: as `text_score`.
@@ -97,7 +97,7 @@ def ipos_2t(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def ineg_2t(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the negative image (1) prefers its text, `s11 > s10`: float64 (item,).
+    """Return 1 if the negative image (1) prefers its text, `s11 > s10`: float64 (item,).
 
     Raises:
         MetricError, ScoreError: as `text_score`.
@@ -109,7 +109,7 @@ def ineg_2t(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def tpos_2i(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the positive text (0) prefers its image, `s00 > s10`: float64 (item,).
+    """Return 1 if the positive text (0) prefers its image, `s00 > s10`: float64 (item,).
 
     Raises:
         MetricError, ScoreError: as `text_score`.
@@ -121,7 +121,7 @@ def tpos_2i(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def tneg_2i(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where the negative text (1) prefers its image, `s11 > s01`: float64 (item,).
+    """Return 1 if the negative text (1) prefers its image, `s11 > s01`: float64 (item,).
 
     Raises:
         MetricError, ScoreError: as `text_score`.
@@ -156,7 +156,7 @@ def t2i(scores: ArrayLike) -> NDArray[np.float64]:
     return _all_right("t2i", scores, _TPOS_2I, _TNEG_2I)
 
 
-def _metric(strict: PerItemFunction, chance: float, title: str, source: str, *, same_as: str = "") -> Metric:
+def _declare_metric(strict: PerItemFunction, chance: float, title: str, source: str, *, same_as: str = "") -> Metric:
     return Metric(
         name=strict.__name__,
         title=title,
@@ -172,14 +172,14 @@ _WINOGROUND = "Winoground (Thrush et al. 2022); EqBen section 5.1 and eqben_acc.
 _BIVLC = "BiVLC (Miranda et al. 2024), appendix D; CLIP_utils.evaluate_BiVLC"
 
 PAIR_METRICS: tuple[Metric, ...] = (
-    _metric(text_score, 1 / 4, "each image prefers its own text", _WINOGROUND),
-    _metric(image_score, 1 / 4, "each text prefers its own image", _WINOGROUND),
-    _metric(group_score, 1 / 6, "each image prefers its own text, and each text its own image", _WINOGROUND),
-    _metric(i2t, 1 / 4, "image to text: each image prefers its own text", _BIVLC, same_as="text_score"),
-    _metric(t2i, 1 / 4, "text to image: each text prefers its own image", _BIVLC, same_as="image_score"),
-    _metric(ipos_2t, 1 / 2, "the positive image prefers its text", _BIVLC),
-    _metric(ineg_2t, 1 / 2, "the negative image prefers its text", _BIVLC),
-    _metric(tpos_2i, 1 / 2, "the positive text prefers its image", _BIVLC),
-    _metric(tneg_2i, 1 / 2, "the negative text prefers its image", _BIVLC),
+    _declare_metric(text_score, 1 / 4, "each image prefers its own text", _WINOGROUND),
+    _declare_metric(image_score, 1 / 4, "each text prefers its own image", _WINOGROUND),
+    _declare_metric(group_score, 1 / 6, "each image prefers its own text, and each text its own image", _WINOGROUND),
+    _declare_metric(i2t, 1 / 4, "image to text: each image prefers its own text", _BIVLC, same_as="text_score"),
+    _declare_metric(t2i, 1 / 4, "text to image: each text prefers its own image", _BIVLC, same_as="image_score"),
+    _declare_metric(ipos_2t, 1 / 2, "the positive image prefers its text", _BIVLC),
+    _declare_metric(ineg_2t, 1 / 2, "the negative image prefers its text", _BIVLC),
+    _declare_metric(tpos_2i, 1 / 2, "the positive text prefers its image", _BIVLC),
+    _declare_metric(tneg_2i, 1 / 2, "the negative text prefers its image", _BIVLC),
 )
 """The right-or-wrong metrics of 2x2 items."""

@@ -53,13 +53,13 @@ def by_tag(tags: Sequence[Mapping[str, str]], most: int | None = None) -> dict[s
         for tag, value in carried.items():
             items_of.setdefault(tag, {}).setdefault(value, []).append(item)
     return {
-        tag: {value: _mask(values[value], len(tags)) for value in sorted(values)}
+        tag: {value: _make_mask(values[value], len(tags)) for value in sorted(values)}
         for tag, values in sorted(items_of.items())
         if most is None or len(values) <= most
     }
 
 
-def _mask(items: Sequence[int], total: int) -> NDArray[np.bool_]:
+def _make_mask(items: Sequence[int], total: int) -> NDArray[np.bool_]:
     mask = np.zeros(total, dtype=np.bool_)
     mask[items] = True
     return mask
@@ -72,13 +72,13 @@ class PerItem:
     Attributes:
         name: the metric's.
         strict: float64 `(item,)`, or `(item, component)` with `reduce`; a tie is never right.
-        neutral: the same with ties broken at random, in expectation; None where nothing can tie.
-        chance: the value of a model without information; None where that is not defined.
+        neutral: the same with ties broken at random, in expectation; None if nothing can tie.
+        chance: the value of a model without information; None if that is not defined.
         binary: every value is 0 or 1.
         reduce: takes means of components `(..., component)` to the metric `(...)`.
         deviation: 0 is best and the spread matters (equivariance); not a score that should be high.
-        official: the values as the benchmark's authors count ties; None where they count them as wrong, too.
-        groups: the group of each item, where the number is the unweighted mean over groups; None: over items.
+        official: the values as the benchmark's authors count ties; None if they count them as wrong, too.
+        groups: the group of each item, if the number is the unweighted mean over groups; None: over items.
 
     >>> one = PerItem(name="accuracy", strict=np.array([1.0, 0.0]), chance=0.5, binary=True)
     >>> one.ties

@@ -2,26 +2,26 @@
 
 BLEU, ROUGE-L and CIDEr depend on tokens, so captions must be cut exactly as for the published numbers:
 `edu.stanford.nlp.process.PTBTokenizer -preserveLines -lowerCase` of Stanford CoreNLP 3.4.1, then a list of punctuation
-is dropped. The rules below are our own regular expressions, checked by probing that program.
+is dropped. The rules below are our regular expressions, checked by probing that program.
 
-How it works: at each place the longest match of all rules is taken, the first rule among equals; a rule may look at
-what follows its token, and what it looked at counts towards its length. Between blanks nothing depends on the
+How it works: at each place the longest match of all rules is taken, the first rule among equals; a rule may look beyond
+    its token, and the characters it looked at count towards its length. Between blanks nothing depends on the
 neighbours but for a few rules, so pieces are cut once and remembered.
 
 Covered: words and accents, contractions (`can't` -> `ca n't`, `cannot` -> `can not`, `dog's` -> `dog 's`), words with
-an apostrophe of their own (`o'clock`, `rock 'n' roll`, `'90s`), hyphens and slashes, numbers, mixed fractions (`3 1/2`
-is one token, its blank a no-break space), money, dates, telephone numbers, abbreviations and initials, URLs, file
+an inner or leading apostrophe (`o'clock`, `rock 'n' roll`, `'90s`), hyphens and slashes, numbers, mixed fractions (`3
+1/2` is one token, its blank a no-break space), money, dates, telephone numbers, abbreviations and initials, URLs, file
 names, e-mail, tags of markup, hashtags, handles, faces, quotes, brackets (`(` -> `-lrb-`), dots and dashes, the
 entities of markup in any case (`&AMP;`, `&Nbsp;`, `&eacute;`), the Unicode classes of `ptb_characters`.
 
 How equality was measured: the tokens are identical on every string of the annotation files that the tests read, 355,557
-distinct ones (captions, questions, expressions and what else the files hold), and on `tests/metrics/ptb_golden.jsonl`.
+distinct ones (captions, questions, expressions and the files' other texts), and on `tests/metrics/ptb_golden.jsonl`.
 Of 160,000 captions with a random sign or entity put into a word or around it, none differed; and none of 197,811 drawn
 ones in mixed case, with characters from U+0080 to U+FFFF, entities in any case, and numbers and signs run together
 (`tests/metrics/ptb_drawn.json`).
 
 Not covered: entities in capitals right behind capitals (`BE&Apos;`, where the program reads a name, `BE&A`), entities
-inside telephone numbers, quotes written as entities inside tags, and soft hyphens beside signs.
+inside telephone numbers, quotes written as entities inside tags, and soft hyphens next to signs.
 
 Known differences, all deliberate: the program reads a corpus as one text, so that a caption that ends in `no.` or in an
 initial is cut differently when the next caption begins with a digit or a capital; here a caption is cut as if nothing
@@ -67,12 +67,12 @@ pl sql ps cgi x
 """
 
 
-def _any(words: str, *, capital: bool = False) -> str:
+def _any_of(words: str, *, capital: bool = False) -> str:
     """Return the alternatives of a regular expression: the words, or if asked in any case after their first letter."""
     return "|".join(f"{word[0]}(?i:{word[1:]})" if capital else word for word in words.split())
 
 
-# Entities of markup are put into the text as characters of their own, one each, which no caption holds: the program
+# Entities of markup are put into the text as private characters, one each, which no caption holds: the program
 # reads `&apos;` as an apostrophe, but not everywhere; and all but the common ones it writes out again.
 _QUOT_ENTITY, _AMP_ENTITY, _ACCENTS = "\ue000", "\ue001", "\ue010-\ue01e"
 _NBSP_ENTITY = "\ue004"  # in no rule, as if the program did not know it: dropped, and no token goes on behind it
@@ -113,7 +113,7 @@ _AUXILIARY = "(?:[sdmSDM]|[rR][eE]|[vV][eE]|[lL][lL])"
 _SLASHED = rf"[{_AD}]+(?:-[{_A}]+){{0,2}}"
 _TAG_NAME = r"[A-Za-z][A-Za-z0-9_:.-]*"
 _ATTRIBUTE = r"[A-Za-z_:][A-Za-z0-9_:.-]*(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'))?"
-# What an address may hold and what it may end in, as ranges: each ASCII character was tried in each place.
+# The characters of an address and those at its end, as ranges: each ASCII character was tried in each place.
 _ADDRESS = "!#-'*-;=?-z~\x80-\U0010ffff"
 _ADDRESS_END = "#-'*+/-;=@-z~\x80-\U0010ffff"
 # An entity ends in a semicolon, which no label holds: "&amp;www.a.com" is a sign and an address.
@@ -122,7 +122,7 @@ _MAIL = r"!#-'*-,\-/-;=?-z~\x80-\x9f\xa1-\U0010ffff"
 _HOST = rf"(?:(?i:www)(?:\.[-{_ADDRESS_END}]+)+\.[{_A}]{{2,4}}|(?:[{_HOST_LABEL}]+\.)+(?i:com|net|org|edu))"
 _DIGIT_GROUP = "[0-9]{2,4}[ \xa0-]"
 
-# Group 1 is the token; what a rule matches beyond it is looked at, counted, and left for the next token.
+# Group 1 is the token; a rule's match beyond it is looked at, counted, and left for the next token.
 _RULES = (
     # Two words written as one come before words: among equally long matches the first rule wins.
     rf"((?i:can))(?i:not)(?![{_AD}])",
@@ -139,7 +139,7 @@ _RULES = (
     rf"('{_AUXILIARY})(?![{_A}])",
     rf"([\u2019\x92{_APOS_ENTITIES}]{_AUXILIARY})",
     "('[tT])(?i:is|was)",
-    # Words with an apostrophe of their own.
+    # Words with an inner or leading apostrophe.
     rf"([yY]{_APOS})[{_L}]",
     rf"([dDjJlL]{_APOS})",
     rf"({_APOS}[nN]{_APOS})",
@@ -155,12 +155,12 @@ _RULES = (
     # E-mail comes before abbreviations, and these before hyphens.
     rf"((?:<|&(?i:lt);)?[{_AD}][.{_MAIL}]*@[{_MAIL}]+(?:\.[{_MAIL}]+)*(?:>|&(?i:gt);)?)",
     rf"([{_A}]\.)",
-    rf"([{_A}])\.\s+(?:{_any(_SENTENCE_STARTS, capital=True)})\s",
+    rf"([{_A}])\.\s+(?:{_any_of(_SENTENCE_STARTS, capital=True)})\s",
     rf"({_INITIALS}\.)",
     r"((?:[pP][hH]|[eE][dD])\.[dD]\.)(?:[\s\S]{2})?",
-    rf"((?:(?i:{_any(_TITLES)})|[Mm]f[Gg])\.)",
-    rf"((?:(?i:{_any(_ENDINGS)})|[Pp][Tt][ey]|{_any(_CAPITALISED_ENDINGS, capital=True)})\.)(?:[\s\S]{{2}})?",
-    rf"((?i:{_any(_BEFORE_NUMBERS)})\.)\s?[{DIGITS}]",
+    rf"((?:(?i:{_any_of(_TITLES)})|[Mm]f[Gg])\.)",
+    rf"((?:(?i:{_any_of(_ENDINGS)})|[Pp][Tt][ey]|{_any_of(_CAPITALISED_ENDINGS, capital=True)})\.)(?:[\s\S]{{2}})?",
+    rf"((?i:{_any_of(_BEFORE_NUMBERS)})\.)\s?[{DIGITS}]",
     rf"((?:{_WORD}|{_JOINED})\.)[,;:]",
     rf"([{_AD}][{_AD}\xad.,]*(?:-(?:{_INITIALS}\.|[{_AD}\xad]+))+)",
     "((?i:anti|pro)-)",
@@ -175,7 +175,7 @@ _RULES = (
     # The web.
     rf"((?i:https?)://[{_ADDRESS}]+[{_ADDRESS_END}])",
     rf"({_HOST}(?:/[{{}}{_ADDRESS}]+[{_ADDRESS_END}])?)",
-    rf"([{_LD}]+(?:\.[{_LD}]+)*\.(?i:{_any(_FILES)}))(?=[\s.,!?])",
+    rf"([{_LD}]+(?:\.[{_LD}]+)*\.(?i:{_any_of(_FILES)}))(?=[\s.,!?])",
     rf"(@[{_A}_][{_AD}_]*)",
     rf"(#[{_LM}]+)",
     r"(<[!?][A-Za-z-][^>]*>)",
@@ -224,9 +224,9 @@ _NAME = re.compile(rf"[A-Z+&{_AMP_ENTITY}]+")
 _MADE_OF_QUOTES = re.compile(rf"[{_QUOTES}{_APOS_ENTITIES}]+|{_APOS}{_AUXILIARY}|[nN]{_APOS_OR_TICK}[tT]")
 _BLANK = re.compile(r"\s")
 _ASCII_BLANKS = re.compile(r"[ \t]+")
-# What may reach over a blank: markup, an initial before a sentence, fractions and telephones, `no. 5`.
+# Tokens that may reach over a blank: markup, an initial before a sentence, fractions and telephones, `no. 5`.
 _SPANNING = re.compile(
-    rf"<[^>]*\s[^>]*>|[{_A}]\.\s+[A-Z]|[0-9]\s[0-9]|\)\s[0-9]|(?i:(?:{_any(_BEFORE_NUMBERS)}))\.\s[{DIGITS}]"
+    rf"<[^>]*\s[^>]*>|[{_A}]\.\s+[A-Z]|[0-9]\s[0-9]|\)\s[0-9]|(?i:(?:{_any_of(_BEFORE_NUMBERS)}))\.\s[{DIGITS}]"
 )
 _ENTITIES = {
     **{"&nbsp;": _NBSP_ENTITY, "&amp;": _AMP_ENTITY, **_DASH_ENTITIES},
@@ -249,12 +249,12 @@ def _mark_entity(match: re.Match[str]) -> str:
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], ...]:
+def _compile_patterns() -> tuple[re.Pattern[str], ...]:
     """Compile the rules for the first caption: at import they would take longer than all else that a run imports."""
     return tuple(re.compile(rule, re.ASCII) for rule in _RULES)
 
 
-def _spell(token: str) -> str:
+def _spell_token(token: str) -> str:
     """Write a token as the program does: brackets and money by name, plain quotes, lower case."""
     if (spelling := _SPELLING.get(token.lower())) is not None:
         return spelling
@@ -265,32 +265,32 @@ def _spell(token: str) -> str:
     return _BLANK.sub("\xa0", token.lower().translate(_WRITTEN))
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     """Return the tokens of a text, joined by blanks, without the dropped punctuation."""
     text += "\n"  # a caption is a line: some rules want to see a blank after their token
     tokens = []
     at = 0
     while at < len(text):
         longest, end = None, at
-        for rule in _patterns():
+        for rule in _compile_patterns():
             match = rule.match(text, at)
             if match and match.end() > end:
                 longest, end = match, match.end()
         if longest is None:  # a blank, or a character that the program does not know and drops
             at += 1
             continue
-        tokens.append(_spell(longest[1]))
+        tokens.append(_spell_token(longest[1]))
         at = longest.end(1)
     return " ".join(token for token in tokens if token and token not in _DROPPED)
 
 
-_cut_piece = lru_cache(maxsize=1 << 16)(_cut)
+_cut_piece = lru_cache(maxsize=1 << 16)(_cut_text)
 
 
 def tokenize(caption: str) -> str:
     """Return a caption's tokens, lower-cased and joined by single blanks, as pycocoevalcap's tokeniser gives them.
 
-    The empty string where nothing but punctuation is left.
+    The empty string if nothing but punctuation is left.
 
     Source: `PTBTokenizer` of Stanford CoreNLP 3.4.1 and `pycocoevalcap/tokenizer/ptbtokenizer.py`; see above for what
     is covered.
@@ -304,5 +304,5 @@ def tokenize(caption: str) -> str:
     if "&" in caption:
         caption = _ENTITY.sub(_mark_entity, caption)
     if _SPANNING.search(caption):
-        return _cut(caption)
+        return _cut_text(caption)
     return " ".join(filter(None, map(_cut_piece, _ASCII_BLANKS.split(caption))))

@@ -19,7 +19,7 @@ __all__ = ["Agreement", "Movement", "agreement_with_people", "movement", "places
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two rankings of the same candidates agree; 1 the same, -1 reversed, None where one is all ties.
+    """How far two rankings of the same candidates agree; 1 the same, -1 reversed, None if one is all ties.
 
     Attributes:
         kendall: Kendall's tau-b, which counts pairs in the same order and allows for ties.
@@ -72,7 +72,7 @@ def places(scores: ArrayLike) -> NDArray[np.float64]:
     >>> places([0.2, 0.9, 0.2, 0.1])
     array([2.5, 1. , 2.5, 4. ])
     """
-    values = _ranking("places", scores).astype(np.float32)
+    values = _check_ranking("places", scores).astype(np.float32)
     _, level, count = np.unique(-values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     return np.asarray((last - (count - 1) / 2)[level])
@@ -94,12 +94,12 @@ def agreement_with_people(scores: ArrayLike, people: ArrayLike) -> Agreement:
     0.5
     """
     own = places(scores)
-    theirs = _ranking("agreement_with_people", people)
+    theirs = _check_ranking("agreement_with_people", people)
     if own.shape != theirs.shape:
         raise MetricError(
             f"agreement_with_people: {len(own)} scores and {len(theirs)} places; rank the same candidates"
         )
-    return _agreement(own, theirs)
+    return _measure_agreement(own, theirs)
 
 
 def movement(before: ArrayLike, after: ArrayLike) -> Movement:
@@ -121,10 +121,10 @@ def movement(before: ArrayLike, after: ArrayLike) -> Movement:
     old, new = places(before), places(after)
     if old.shape != new.shape:
         raise MetricError(f"movement: {len(old)} scores before the edit and {len(new)} after it; score the same images")
-    return Movement(old, new, _agreement(old, new))
+    return Movement(old, new, _measure_agreement(old, new))
 
 
-def _agreement(a: NDArray[np.float64], b: NDArray[np.float64]) -> Agreement:
+def _measure_agreement(a: NDArray[np.float64], b: NDArray[np.float64]) -> Agreement:
     if a.min() == a.max() or b.min() == b.max():
         return Agreement(None, None)
     from scipy import stats
@@ -132,7 +132,7 @@ def _agreement(a: NDArray[np.float64], b: NDArray[np.float64]) -> Agreement:
     return Agreement(float(stats.kendalltau(a, b).statistic), float(stats.spearmanr(a, b).statistic))
 
 
-def _ranking(call: str, values: ArrayLike) -> NDArray[Any]:
+def _check_ranking(call: str, values: ArrayLike) -> NDArray[Any]:
     array: NDArray[Any] = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "biuf" or len(array) < 2:
         raise MetricError(f"{call} needs a number for each of two or more candidates; got {array.dtype} {array.shape}")

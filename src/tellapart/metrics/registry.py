@@ -16,7 +16,7 @@ from tellapart.metrics.metric import Metric, Shape
 __all__ = ["METRICS", "defined_for", "one_name_each"]
 
 
-def _declarations() -> Iterator[tuple[str, Metric]]:
+def _yield_declarations() -> Iterator[tuple[str, Metric]]:
     """Yield every metric of the catalogue with its name; an entry is a metric or a tuple of metrics."""
     for entry in names("metric"):
         declared = load("metric", entry)
@@ -26,7 +26,7 @@ def _declarations() -> Iterator[tuple[str, Metric]]:
             yield metric.name, metric
 
 
-METRICS: Mapping[str, Metric] = MappingProxyType(dict(_declarations()))
+METRICS: Mapping[str, Metric] = MappingProxyType(dict(_yield_declarations()))
 """Name -> metric, in the order of tables."""
 
 

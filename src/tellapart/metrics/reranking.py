@@ -1,7 +1,7 @@
 """Two-stage retrieval: a cheap score picks the candidates, a costly one orders them, the rest stays below.
 
 The protocol of ALBEF and X-VLM: contrastive similarity picks the top k of a gallery, the matching head scores
-these pairs again. Each direction has candidates of its own; for text to image pass the transposed scores.
+these pairs again. Each direction has separate candidates; for text to image pass the transposed scores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tellapart.errors import MetricError, ScoreError
 
 __all__ = ["candidates", "rerank"]
 
-_LARGEST = 2.0**22  # whole numbers up to four times this are exact in float32
+_LARGEST = 2.0**22  # integers up to four times this are exact in float32
 
 
 def candidates(first: ArrayLike, k: int) -> NDArray[np.int64]:
@@ -27,7 +27,7 @@ def candidates(first: ArrayLike, k: int) -> NDArray[np.int64]:
         k: how many for each query; all if the gallery is smaller.
 
     Raises:
-        ScoreError: the scores are no matrix, or some are not finite.
+        ScoreError: the scores are not a matrix, or some are not finite.
         MetricError: `k` is below 1.
 
     Source: VLUE's X-VLM baseline (`k_test` = 256).
@@ -35,7 +35,7 @@ def candidates(first: ArrayLike, k: int) -> NDArray[np.int64]:
     >>> candidates([[0.9, 0.1, 0.5], [0.3, 0.3, 0.1]], k=1).tolist()
     [[0, 0], [1, 0], [1, 1]]
     """
-    values = _finite(first)
+    values = _check_finite(first)
     if k < 1:
         raise MetricError(f"candidates: k must be at least 1; got {k}")
     cut = min(k, values.shape[1])
@@ -46,8 +46,8 @@ def candidates(first: ArrayLike, k: int) -> NDArray[np.int64]:
 def rerank(first: ArrayLike, pairs: ArrayLike, second: ArrayLike) -> NDArray[np.float32]:
     """Return scores that order each gallery by the second stage, and all other entries below: float32 `(query, entry)`.
 
-    The entries that were not scored again keep their first scores and so their order; each candidate gets a whole
-    number above them, its place among the query's second scores. Ties stay ties. Only the order within a row is
+    The entries that were not scored again keep their first scores and so their order; each candidate gets an integer
+    above them, its place among the query's second scores. Ties stay ties. Only the order within a row is
     meaningful: pass the result to `scores_both_ways` and read the direction it was made for.
 
     Args:
@@ -62,7 +62,7 @@ def rerank(first: ArrayLike, pairs: ArrayLike, second: ArrayLike) -> NDArray[np.
     >>> rerank([[0.9, 0.1, 0.5]], [[0, 0], [0, 2]], [-3.0, 4.0]).tolist()
     [[1.0, 0.10000000149011612, 2.0]]
     """
-    result = _finite(first).copy()
+    result = _check_finite(first).copy()
     where, scores = np.asarray(pairs), np.asarray(second, dtype=np.float32)  # where: (candidate, 2)
     if where.ndim != 2 or where.shape[1] != 2 or where.dtype.kind not in "iu" or scores.shape != (len(where),):
         raise ScoreError(
@@ -86,7 +86,7 @@ def rerank(first: ArrayLike, pairs: ArrayLike, second: ArrayLike) -> NDArray[np.
     return result
 
 
-def _finite(first: ArrayLike) -> NDArray[np.float32]:
+def _check_finite(first: ArrayLike) -> NDArray[np.float32]:
     values = np.asarray(first, dtype=np.float32)
     if values.ndim != 2 or values.size == 0:
         raise ScoreError(f"two-stage retrieval needs first scores (query, entry); got shape {values.shape}")

@@ -6,7 +6,7 @@ several images to one caption; the best-placed true entry counts, and ties among
 value has a tie-neutral one, its exact expectation when tied entries are put in random order.
 
 One pass over blocks of rows counts both directions and keeps the first few entries of each query; the gallery is not
-sorted and the whole matrix of comparisons never exists. A result depends on neither the block size nor the order of
+sorted and the full matrix of comparisons never exists. A result depends on neither the block size nor the order of
 images and captions.
 """
 
@@ -67,7 +67,7 @@ class Ranks:
 
         Source: VLUE section 3.1 (R@k); X-VLM `itm_eval`, there with ties in favour of the higher index.
         """
-        return np.asarray(self.rank <= _depth(k), dtype=np.float64)
+        return np.asarray(self.rank <= _check_depth(k), dtype=np.float64)
 
     def tie_neutral_recall(self, k: int) -> NDArray[np.float64]:
         """Return the chance of a true entry among the first `k`, ties broken at random: float64 `(query,)`.
@@ -80,7 +80,7 @@ class Ranks:
         >>> Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1])).tie_neutral_recall(1)
         array([1. , 0.5, 0. ])
         """
-        places = np.clip(_depth(k) - self.above, 0, self.tied + 1)
+        places = np.clip(_check_depth(k) - self.above, 0, self.tied + 1)
         missed = np.ones(len(self.above))
         for filled in range(int(places.max(initial=0))):
             # The next tied place goes to a false entry, given that all before it did.
@@ -130,7 +130,7 @@ def scores_both_ways(scores: ArrayLike, pairs: ArrayLike) -> Retrieval:
             least one.
 
     Raises:
-        ScoreError: the scores are no matrix of numbers, or some are not finite (the images are named).
+        ScoreError: the scores are not a matrix of numbers, or some are not finite (the images are named).
         MetricError: a pair is out of range or repeated, or an image or a caption has none.
 
     Source: VLUE section 3.1; COCO-Counterfactuals' retrieval over all images.
@@ -139,15 +139,15 @@ def scores_both_ways(scores: ArrayLike, pairs: ArrayLike) -> Retrieval:
     >>> retrieval.image_to_text.rank, retrieval.text_to_image.rank
     (array([1, 3]), array([1, 2, 2]))
     """
-    values = _matrix("scores_both_ways", scores, "(image, caption)")
-    links = _link(pairs, values.shape)
+    values = _check_matrix("scores_both_ways", scores, "(image, caption)")
+    links = _make_links(pairs, values.shape)
     rows = max(1, _BLOCK // values.shape[1])
     blocks = ((start, values[start : start + rows]) for start in range(0, len(values), rows))
-    return _count(blocks, values[links.image, links.caption], links)
+    return _count_blocks(blocks, values[links.image, links.caption], links)
 
 
 def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLike) -> Retrieval:
-    """Rank by the cosine of embeddings, without holding the whole matrix of scores.
+    """Rank by the cosine of embeddings, without holding the full matrix of scores.
 
     Dot products of `grid_vectors` are exact in float64, so the cosine, rounded to float32 once, depends on its two
     vectors alone: equal images tie whatever the block, the threads and the order, and no BLAS can break the tie.
@@ -158,21 +158,23 @@ def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLik
         pairs: as for `scores_both_ways`.
 
     Raises:
-        ScoreError: the vectors are no matrices of one width, or some are zero or not finite (the rows are named).
+        ScoreError: the vectors are not matrices of one width, or some are zero or not finite (the rows are named).
         MetricError: as for `scores_both_ways`.
 
     >>> retrieval = embeddings_both_ways([[2, 0], [2, 0], [0, 1]], [[3, 0], [1, 1], [0, 5]], [(0, 0), (1, 1), (2, 2)])
     >>> retrieval.text_to_image.rank
     array([2, 3, 1])
     """
-    left = grid_vectors(_matrix("embeddings_both_ways", images, "(image, dimension)"), "embeddings of images")
-    right = grid_vectors(_matrix("embeddings_both_ways", captions, "(caption, dimension)"), "embeddings of captions")
+    left = grid_vectors(_check_matrix("embeddings_both_ways", images, "(image, dimension)"), "embeddings of images")
+    right = grid_vectors(
+        _check_matrix("embeddings_both_ways", captions, "(caption, dimension)"), "embeddings of captions"
+    )
     if left.shape[1] != right.shape[1]:
         raise ScoreError(
             f"embeddings_both_ways: images have {left.shape[1]} dimensions and captions {right.shape[1]}; "
             "give the embeddings of one model"
         )
-    links = _link(pairs, (len(left), len(right)))
+    links = _make_links(pairs, (len(left), len(right)))
     at_once = max(1, _BLOCK // left.shape[1])
     true = np.concatenate(
         [
@@ -182,7 +184,7 @@ def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLik
     ).astype(np.float32)
     rows = max(1, _BLOCK // len(right))
     blocks = ((start, (left[start : start + rows] @ right.T).astype(np.float32)) for start in range(0, len(left), rows))
-    return _count(blocks, true, links)
+    return _count_blocks(blocks, true, links)
 
 
 def chance_recall(true: ArrayLike, gallery: int, k: int) -> NDArray[np.float64]:
@@ -203,7 +205,7 @@ def chance_recall(true: ArrayLike, gallery: int, k: int) -> NDArray[np.float64]:
     """
     counts = np.asarray(true, dtype=np.float64)
     missed = np.ones(len(counts))
-    for drawn in range(min(_depth(k), gallery)):
+    for drawn in range(min(_check_depth(k), gallery)):
         missed *= np.maximum(gallery - counts - drawn, 0) / (gallery - drawn)
     return 1 - missed
 
@@ -219,7 +221,7 @@ class _Links:
     caption_starts: NDArray[np.int64]
 
 
-def _link(pairs: ArrayLike, shape: tuple[int, ...]) -> _Links:
+def _make_links(pairs: ArrayLike, shape: tuple[int, ...]) -> _Links:
     links: NDArray[Any] = np.asarray(pairs)
     if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu" or len(links) == 0:
         raise MetricError(
@@ -246,7 +248,9 @@ def _link(pairs: ArrayLike, shape: tuple[int, ...]) -> _Links:
     return _Links(image, caption, image_starts, of_caption, caption_starts)
 
 
-def _count(blocks: Iterator[tuple[int, NDArray[np.float32]]], true: NDArray[np.float32], links: _Links) -> Retrieval:
+def _count_blocks(
+    blocks: Iterator[tuple[int, NDArray[np.float32]]], true: NDArray[np.float32], links: _Links
+) -> Retrieval:
     """Count, for each image and caption, the entries above and level with its best true score."""
     best_image = np.maximum.reduceat(true, links.image_starts)
     best_caption = np.maximum.reduceat(true[links.of_caption], links.caption_starts)
@@ -280,7 +284,7 @@ def _count(blocks: Iterator[tuple[int, NDArray[np.float32]]], true: NDArray[np.f
     )
 
 
-def _matrix(call: str, values: ArrayLike, axes: str) -> NDArray[np.float32]:
+def _check_matrix(call: str, values: ArrayLike, axes: str) -> NDArray[np.float32]:
     try:
         raw: NDArray[Any] = np.asarray(values)
     except ValueError as ragged:
@@ -291,7 +295,7 @@ def _matrix(call: str, values: ArrayLike, axes: str) -> NDArray[np.float32]:
         return raw.astype(np.float32, copy=False)
 
 
-def _depth(k: int) -> int:
+def _check_depth(k: int) -> int:
     if k < 1:
         raise MetricError(f"recall at k needs a k of at least 1; got {k}")
     return k

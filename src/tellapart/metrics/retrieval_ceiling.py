@@ -43,10 +43,10 @@ def unavoidable_misses(
     if not all(0 <= i < len(images) and 0 <= c < len(captions) for i, c in pairs):
         raise MetricError(f"a pair lies outside the {len(images)} images and {len(captions)} captions")
     swapped = [(caption, image) for image, caption in pairs]
-    return _misses(images, captions, pairs, k), _misses(captions, images, swapped, k)
+    return _count_misses(images, captions, pairs, k), _count_misses(captions, images, swapped, k)
 
 
-def _misses(queries: Sequence[str], gallery: Sequence[str], pairs: Sequence[tuple[int, int]], k: int) -> int:
+def _count_misses(queries: Sequence[str], gallery: Sequence[str], pairs: Sequence[tuple[int, int]], k: int) -> int:
     copies = Counter(gallery)
     truths: dict[int, set[int]] = defaultdict(set)
     for query, entry in pairs:

@@ -16,7 +16,7 @@ _SHAPES = ("1xm",)
 
 
 def itt(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 where every true text outscores the false one, which is the last: float64 (item,). Chance 1/m.
+    """Return 1 if every true text outscores the false one, which is the last: float64 (item,). Chance 1/m.
 
     Of the m! orders of m scores, one in m has the false text at the bottom.
 
@@ -34,7 +34,7 @@ def itt(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def _itt_neutral(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return one over the number tied at the bottom, 0 where the false text is above it."""
+    """Return one over the number tied at the bottom, 0 if the false text is above it."""
     flat = read_scores(scores, "itt", _SHAPES)[:, 0, :]
     bottom = flat == flat.min(axis=1, keepdims=True)
     return np.asarray(bottom[:, -1] / bottom.sum(axis=1))

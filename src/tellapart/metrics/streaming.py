@@ -32,7 +32,7 @@ class StreamingMetric:
 
     Args:
         kind: of the scores: similarity, logit or probability.
-        seed: of the bootstrap, where the interval is one.
+        seed: of the bootstrap, if the interval is one.
 
     Raises:
         MetricError: the metric cannot use scores of that kind.
@@ -71,7 +71,7 @@ class StreamingMetric:
 
         Args:
             scores: numbers `(item, image, text)`, or of one item `(image, text)`: lists, arrays or tensors.
-            clusters: what each item is resampled with (its source image, say); each by itself if not given.
+            clusters: the unit of resampling of each item (for example its source image); each by itself if not given.
 
         Raises:
             MetricError: the metric is not defined for that shape, or it is another than that of earlier items.
@@ -79,7 +79,7 @@ class StreamingMetric:
         """
         if hasattr(scores, "detach"):  # a tensor, on whichever device
             scores = scores.detach().to("cpu").double().numpy()
-        batch = np.asarray(scores) if isinstance(scores, np.ndarray) or _depth(scores) else scores
+        batch = np.asarray(scores) if isinstance(scores, np.ndarray) or _is_one_item(scores) else scores
         if isinstance(batch, np.ndarray) and batch.ndim == 2:
             batch = batch[None]
         values = self.metric.check(batch, self.kind)
@@ -99,7 +99,7 @@ class StreamingMetric:
         """Return the metric over all items so far: its value (a tie is never right), interval, n, ties and chance.
 
         Raises:
-            MetricError: there is no item yet.
+            MetricError: it has no items yet.
         """
         if not self._scores:
             raise MetricError(f"{self.metric.name}: no items to measure; call update(scores) first")
@@ -120,7 +120,7 @@ class StreamingMetric:
     def merge(self, other: StreamingMetric) -> None:
         """Take the items of another one, which measured elsewhere: the value is that of all items.
 
-        Items without a cluster of their own stay apart: `merge` numbers them anew.
+        Items without a cluster stay separate: `merge` numbers them again.
 
         Raises:
             MetricError: it is of another metric or kind.
@@ -223,7 +223,7 @@ def _torch_class(name: str) -> type[torchmetrics.Metric]:
     return TorchMetric
 
 
-def _depth(scores: object) -> bool:
+def _is_one_item(scores: object) -> bool:
     """Return whether these are rows of rows, and no more: the scores of one item."""
     return (
         isinstance(scores, list | tuple)

@@ -89,7 +89,7 @@ def _over_items(
     """Average each metric over the items of a mask (micro)."""
     columns = [Column(one.strict[mask], one.binary, one.reduce) for one in metrics]
     intervals = zip(metrics, intervals_for(columns, clusters[mask], seed=seed), strict=True)
-    return {one.name: _value(one, interval, clusters, [mask], "micro: items") for one, interval in intervals}
+    return {one.name: _record_value(one, interval, clusters, [mask], "micro: items") for one, interval in intervals}
 
 
 def _over_values(
@@ -107,10 +107,10 @@ def _over_values(
     columns = [_macro_column(one, carried, member) for one in metrics]
     intervals = zip(metrics, intervals_for(columns, clusters[carried], seed=seed), strict=True)
     average = f"macro: {len(groups)} values of {tag}"
-    return {one.name: _value(one, interval, clusters, masks, average) for one, interval in intervals}
+    return {one.name: _record_value(one, interval, clusters, masks, average) for one, interval in intervals}
 
 
-def _value(
+def _record_value(
     one: PerItem,
     interval: Interval,
     clusters: NDArray[np.intp],
@@ -146,7 +146,7 @@ def _value(
 
 
 def _macro_column(one: PerItem, carried: NDArray[np.bool_], member: NDArray[np.bool_]) -> Column:
-    """Lay out a metric so that one bootstrap draw gives every value's own mean.
+    """Lay out a metric so that one bootstrap draw gives every value's mean.
 
     Columns are the strict values masked by each value of the tag, then the masks: a resample's mean of the first over
     its mean of the second is the value's mean in that resample, however many of its items were drawn.
@@ -155,7 +155,7 @@ def _macro_column(one: PerItem, carried: NDArray[np.bool_], member: NDArray[np.b
     rows = strict[:, None, :] if strict.ndim == 2 else strict[:, None, None]  # (item, 1, component)
     masked = rows * member[:, :, None]  # (item, value, component)
     table = np.concatenate([masked.reshape(len(masked), -1), member.astype(np.float64)], axis=1)
-    # Still 0 or 1 where the metric is: without spread the interval is then Wilson's, not a single point.
+    # Still 0 or 1 if the metric is: without spread the interval is then Wilson's, not a single point.
     return Column(table, one.binary, _macro_reduce(one.reduce, member.shape[1]))
 
 

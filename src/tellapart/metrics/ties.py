@@ -77,11 +77,11 @@ def tie_neutral_by_enumeration(
 def break_ties(scores: ArrayLike, rule: TieRule, true: int = 1) -> NDArray[np.float32]:
     """Return numbers in the order of each item's scores, ties broken by a rule: float32 `(item, image, text)`.
 
-    A metric of them is what the benchmark's own code gives. Only for metrics that depend on the order of an item's
+    A metric of them equals that of the benchmark's code. Only for metrics that depend on the order of an item's
     scores and not on their size; with the rule `wrong` ties stay.
 
     Args:
-        scores: `(item, image, text)`; in the order of the file for `first` and `last`, what is true first for `right`.
+        scores: `(item, image, text)`; in the order of the file for `first` and `last`, the true ones first for `right`.
         rule: which of tied entries of a row or a column comes first.
         true: how many texts of one image are true.
 

@@ -1,4 +1,4 @@
-"""The top entries of a gallery for each query, found block by block, for people to look at beside a rank."""
+"""The top entries of a gallery for each query, found block by block, for people to look at."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TopEntries:
     """The entries that score most for each query, the best first; equal scores keep the gallery's order.
 
     Attributes:
-        entry: positions in the gallery, int64 `(query, k)`; `k` is `DEPTH`, or less where the gallery is smaller.
+        entry: positions in the gallery, int64 `(query, k)`; `k` is `DEPTH`, or less if the gallery is smaller.
         score: their scores, float32 `(query, k)`.
 
     >>> TopEntries(np.array([[1, 0]]), np.float32([[0.9, 0.1]])).of(0)
@@ -55,7 +55,7 @@ def top_entries(scores: NDArray[np.float32], *, start: int = 0) -> TopEntries:
 
 
 def merge_top_entries(before: TopEntries | None, after: TopEntries) -> TopEntries:
-    """Return the top entries of two parts of a gallery, the first part's ahead where scores are equal.
+    """Return the top entries of two parts of a gallery, the first part's ahead if scores are equal.
 
     >>> part = top_entries(np.float32([[1, 3]]))
     >>> merge_top_entries(part, top_entries(np.float32([[3, 2]]), start=2)).entry

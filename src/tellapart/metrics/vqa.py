@@ -5,9 +5,9 @@ decides what agrees; its accidents are part of every published number, so they a
 in use differ in when they apply it:
 
 - `official` (VQA 2.0's present script): prediction and people are cleaned alike, punctuation and then words, but
-  only where the people do not all give the same answer; else the prediction is compared unchanged.
+  only if the people do not all give the same answer; else the prediction is compared unchanged.
 - `xvlm` (its earlier version, copied by ALBEF, X-VLM and VLUE): the prediction is always cleaned; of the people's
-  answers only the punctuation is, and only where they are not all the same.
+  answers only the punctuation is, and only if they are not all the same.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MARKS = ';/[]"{}()=+\\_-><@`,?!'
 _DIGITS_AND_COMMA = re.compile(r"\d,\d")
 # The script means to spare a point after a digit; its mistyped look-behind spares none, so only the look-ahead acts.
 _POINT = re.compile(r"\.(?!\d)")
-_MOST_POINTS = 32  # a flag passed where a count belongs: only so many points are removed
+_MOST_POINTS = 32  # a flag passed in place of a count: only so many points are removed
 _ARTICLES = frozenset({"a", "an", "the"})
 _NUMBERS = {"none": "0", "zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6"}
 _NUMBERS |= {"seven": "7", "eight": "8", "nine": "9", "ten": "10"}
-# A word that lacks exactly one of these apostrophes gets it back. Forms of "I" are no use: words are lower-cased.
+# A word that lacks exactly one of these apostrophes gets it back. Forms of "I" are useless: words are lower-cased.
 _CONTRACTIONS = """
 ain't aren't can't could've couldn't couldn't've didn't doesn't don't hadn't hadn't've hasn't haven't he'd he'd've
 he's how'd how'll how's isn't it'd it'd've it'll ma'am mightn't mightn't've might've mustn't must've needn't not've
@@ -59,7 +59,7 @@ _AGREEING = 3
 def clean_punctuation(text: str) -> str:
     """Return `text` without the script's marks and full stops.
 
-    A mark becomes nothing if it is beside a space anywhere in the text, or if the text holds a comma between digits;
+    A mark becomes nothing if it is next to a space anywhere in the text, or if the text holds a comma between digits;
     else a space. A full stop goes unless a digit follows, the first 32 only. Apostrophes and colons stay.
 
     Source: VQA 2.0 `vqaEval.py`, `processPunctuation`.
@@ -128,11 +128,11 @@ def soft_accuracy(
                 f"soft_accuracy: question {row} has {quote(people)} for answers; it leaves one person out, so it needs "
                 "two or more: with one gold answer use exact_match"
             )
-        values[row] = _leave_one_out(*_normalise(prediction, people, variant))
+        values[row] = _leave_one_out(*_normalise_answers(prediction, people, variant))
     return values
 
 
-def _normalise(prediction: str, people: Sequence[str], variant: Variant) -> tuple[str, list[str]]:
+def _normalise_answers(prediction: str, people: Sequence[str], variant: Variant) -> tuple[str, list[str]]:
     own = _one_line(prediction)
     if variant == "official":
         people = [_one_line(answer) for answer in people]

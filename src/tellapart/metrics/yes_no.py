@@ -1,4 +1,4 @@
-"""Yes or no, A or B: what an answer in words says, as the benchmarks' own code reads it and strictly."""
+"""Yes or no, A or B: the meaning of an answer in words, as the benchmarks' code reads it and strictly."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_strictly(answer: str, options: tuple[str, str]) -> str | None:
 
 
 def read_as_pope(answer: str) -> str:
-    """Return `no` if the first sentence of an answer has the word No, no or not, else `yes`: whatever else it says.
+    """Return `no` if the first sentence of an answer has the word No, no or not, else `yes`, whatever else it contains.
 
     Source: POPE (Li et al. 2023), its evaluate.py.
 
@@ -82,9 +82,9 @@ READERS: Mapping[str, Callable[[str], str | None]] = MappingProxyType({"mvp": re
 
 
 def yes_table(answers: Sequence[str], gold: Sequence[str]) -> NDArray[np.float64]:
-    """Return what precision, recall and F1 of yes are made of, 0 or 1, float64 `(question, 3)`.
+    """Return the parts of precision, recall and F1 of yes, 0 or 1, float64 `(question, 3)`.
 
-    The columns say whether yes was answered rightly, whether it was answered, and whether it is the right answer.
+    The columns: yes was answered rightly; it was answered; it is the right answer.
 
     >>> table = yes_table(["yes", "yes", "no"], ["yes", "no", "yes"])
     >>> table.tolist()
@@ -96,8 +96,8 @@ def yes_table(answers: Sequence[str], gold: Sequence[str]) -> NDArray[np.float64
     return np.stack([said & is_yes, said, is_yes], axis=1).astype(np.float64)
 
 
-def _share(*columns: int) -> Reduce:
-    """Return yeses that are right as a share of the mean of these columns; 0 where there is none."""
+def _make_share(*columns: int) -> Reduce:
+    """Return yeses that are right as a share of the mean of these columns; 0 if there is none."""
 
     def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
         of = means[..., columns].mean(axis=-1)
@@ -106,5 +106,7 @@ def _share(*columns: int) -> Reduce:
     return reduce
 
 
-#: What means of `yes_table` come to, `(...)` of `(..., 3)`.
-YES_SHARES: Mapping[str, Reduce] = MappingProxyType({"precision": _share(1), "recall": _share(2), "f1": _share(1, 2)})
+#: The metrics of means of `yes_table`, `(...)` of `(..., 3)`.
+YES_SHARES: Mapping[str, Reduce] = MappingProxyType(
+    {"precision": _make_share(1), "recall": _make_share(2), "f1": _make_share(1, 2)}
+)

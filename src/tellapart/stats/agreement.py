@@ -33,8 +33,8 @@ class Reliability:
     """A coefficient of agreement with its interval.
 
     Attributes:
-        value: at most 1; 0 is luck; None where everybody gave one label to everything (0 / 0).
-        interval: over items; without bounds where the value has none, or there is one cluster.
+        value: at most 1; 0 is luck; None if everybody gave one label to everything (0 / 0).
+        interval: over items; without bounds if the value has none, or there is one cluster.
         items: with at least two labels.
 
     >>> kappa_with_interval(["a", "b"], ["a", "b"], ["scene", "scene"]).interval.method
@@ -55,14 +55,14 @@ def percent_agreement(a: Labels, b: Labels) -> float:
     >>> percent_agreement(["yes", "no", "no", "yes"], ["yes", "no", "yes", "yes"])
     0.75
     """
-    first, second, _ = _codes("percent_agreement", a, b)
+    first, second, _ = _code_labels("percent_agreement", a, b)
     return float((first == second).mean())
 
 
 def cohens_kappa(a: Labels, b: Labels) -> float | None:
     """Return Cohen's kappa, unweighted: (agreement - agreement by luck) / (1 - agreement by luck).
 
-    None where both annotators gave one and the same label to everything: luck explains all, kappa is 0 / 0.
+    None if both annotators gave one and the same label to everything: luck explains all, kappa is 0 / 0.
 
     Raises:
         MetricError: no labels, or not one an item from each.
@@ -72,9 +72,9 @@ def cohens_kappa(a: Labels, b: Labels) -> float | None:
     >>> cohens_kappa(["yes", "no", "no", "yes"], ["yes", "no", "yes", "yes"])
     0.5
     """
-    first, second, labels = _codes("cohens_kappa", a, b)
+    first, second, labels = _code_labels("cohens_kappa", a, b)
     items = len(first)
-    # Whole-number products, so that two constant annotators give exactly 1.
+    # Integer products, so that two constant annotators give exactly 1.
     luck = int(np.bincount(first, minlength=labels) @ np.bincount(second, minlength=labels))
     if luck == items**2:
         return None
@@ -85,10 +85,10 @@ def cohens_kappa(a: Labels, b: Labels) -> float | None:
 def krippendorffs_alpha(labels: Sequence[Sequence[str | None]]) -> float | None:
     """Return Krippendorff's alpha for nominal labels: 1 - observed / expected disagreement.
 
-    None where all labels are one and the same: luck explains all, alpha is 0 / 0.
+    None if all labels are one and the same: luck explains all, alpha is 0 / 0.
 
     Args:
-        labels: a row an item, an entry an annotator; None where an annotator did not label the item. Items with
+        labels: a row an item, an entry an annotator; None if an annotator did not label the item. Items with
             fewer than two labels are left out.
 
     Raises:
@@ -141,7 +141,7 @@ def alpha_with_interval(
 
     own = None if clusters is None else np.asarray(clusters)[rows]
     value = krippendorffs_alpha(labels)
-    return Reliability(value, _interval(value, terms, own, alpha, level, seed), items)
+    return Reliability(value, _bootstrap_interval(value, terms, own, alpha, level, seed), items)
 
 
 def kappa_with_interval(
@@ -166,10 +166,10 @@ def kappa_with_interval(
         expected = 1 - (ours * theirs).sum(axis=-1)
         return _luck_taken_out(1 - means[..., 0], expected)
 
-    return Reliability(value, _interval(value, terms, clusters, kappa, level, seed), len(a))
+    return Reliability(value, _bootstrap_interval(value, terms, clusters, kappa, level, seed), len(a))
 
 
-def _codes(call: str, a: Labels, b: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def _code_labels(call: str, a: Labels, b: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Return both annotators' labels as numbers from 0, and how many distinct labels there are."""
     first, second = np.asarray(a), np.asarray(b)
     if first.ndim != 1 or first.shape != second.shape or first.size == 0:
@@ -204,14 +204,14 @@ def _alpha_terms(labels: Sequence[Sequence[str | None]]) -> tuple[NDArray[np.flo
 
 
 def _luck_taken_out(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 1 - observed / expected disagreement, and 1 where none can be expected."""
-    # What remains of 1 - 1 after rounding is no disagreement.
+    """Return 1 - observed / expected disagreement, and 1 if none can be expected."""
+    # The rest of 1 - 1 after rounding is not a disagreement.
     none = expected < 1e-12
     share: NDArray[np.float64] = 1 - np.where(none, 0.0, observed) / np.where(none, 1.0, expected)
     return share
 
 
-def _interval(
+def _bootstrap_interval(
     value: float | None,
     terms: NDArray[np.float64],
     clusters: Clusters | None,

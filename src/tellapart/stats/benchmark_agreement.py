@@ -25,7 +25,7 @@ class BenchmarkAgreement:
     Attributes:
         spearman: rank correlation of each two benchmarks: float64 `(benchmark, benchmark)`.
         order: benchmarks in the order of a clustering (average linkage of 1 - correlation): neighbours are alike.
-        shares: of the variance of ranks, what each principal component holds, the greatest first: `(benchmark,)`.
+        shares: of the variance of ranks, by principal component, the greatest first: `(benchmark,)`.
         dimensions: components that hold more than in 95 of 100 tables whose columns were shuffled, counted from the
             first.
 
@@ -74,13 +74,13 @@ def agree(values: ArrayLike, *, seed: int = 0) -> BenchmarkAgreement:
     if not np.isfinite(table).all():
         model, benchmark = np.argwhere(~np.isfinite(table))[0]
         raise MetricError(f"agree: model {model} has no finite value on benchmark {benchmark}; leave one of them out")
-    ranks = np.apply_along_axis(_rank, 0, table)
+    ranks = np.apply_along_axis(_rank_values, 0, table)
     if len(equal := np.flatnonzero(np.ptp(ranks, axis=0) == 0)):
         raise MetricError(f"agree: all models are equal on benchmark {equal[0]}; leave it out")
     spearman: NDArray[np.float64] = np.asarray(np.corrcoef(ranks, rowvar=False))
-    eigenvalues = _eigenvalues(spearman)
+    eigenvalues = _find_eigenvalues(spearman)
     return BenchmarkAgreement(
-        spearman, _cluster(spearman), eigenvalues / eigenvalues.sum(), _dimensions(ranks, eigenvalues, seed)
+        spearman, _order_leaves(spearman), eigenvalues / eigenvalues.sum(), _count_dimensions(ranks, eigenvalues, seed)
     )
 
 
@@ -96,10 +96,10 @@ def items_to_tell_apart(values: ArrayLike, n: int, *, reliability: float = 0.9) 
         reliability: the part wanted.
 
     Returns:
-        The number of items; None where models differ no more than chance makes them.
+        The number of items; None if models differ no more than chance makes them.
 
     Raises:
-        MetricError: fewer than two models, a value that is no share, no item, or a reliability outside 0 to 1.
+        MetricError: fewer than two models, a value that is not a share, no item, or a reliability outside 0 to 1.
 
     >>> items_to_tell_apart([0.2, 0.5, 0.8], 1000) < items_to_tell_apart([0.45, 0.5, 0.55], 1000)
     True
@@ -111,21 +111,21 @@ def items_to_tell_apart(values: ArrayLike, n: int, *, reliability: float = 0.9) 
         raise MetricError(f"items_to_tell_apart needs the shares of two or more models, 0 to 1; got {shares}")
     if n < 1 or not 0 < reliability < 1:
         raise MetricError(
-            f"items_to_tell_apart: {n} items, reliability {reliability}; say one item or more, and 0 to 1"
+            f"items_to_tell_apart: {n} items, reliability {reliability}; give one item or more, and 0 to 1"
         )
     noise = float((shares * (1 - shares)).mean())
     between = float(shares.var(ddof=1)) - noise / n
     return None if between <= 0 else noise / between * reliability / (1 - reliability)
 
 
-def _rank(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rank_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ranks, the lowest first; equal values share the mean of theirs."""
     # As scipy.stats.rankdata, which takes a second or more to import: the board's first reader would wait for it.
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[place]
 
 
-def _cluster(spearman: NDArray[np.float64]) -> tuple[int, ...]:
+def _order_leaves(spearman: NDArray[np.float64]) -> tuple[int, ...]:
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
@@ -135,12 +135,12 @@ def _cluster(spearman: NDArray[np.float64]) -> tuple[int, ...]:
     return tuple(int(leaf) for leaf in leaves_list(tree))
 
 
-def _eigenvalues(correlations: NDArray[np.float64]) -> NDArray[np.float64]:
+def _find_eigenvalues(correlations: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip(np.linalg.eigvalsh(correlations)[::-1], 0, None)
 
 
-def _dimensions(ranks: NDArray[np.float64], eigenvalues: NDArray[np.float64], seed: int) -> int:
+def _count_dimensions(ranks: NDArray[np.float64], eigenvalues: NDArray[np.float64], seed: int) -> int:
     rng = np.random.default_rng(seed)
-    drawn = [_eigenvalues(np.corrcoef(rng.permuted(ranks, axis=0), rowvar=False)) for _ in range(_SHUFFLES)]
+    drawn = [_find_eigenvalues(np.corrcoef(rng.permuted(ranks, axis=0), rowvar=False)) for _ in range(_SHUFFLES)]
     above = eigenvalues > np.quantile(drawn, 0.95, axis=0)
     return int(np.argmin(above)) if not above.all() else len(above)

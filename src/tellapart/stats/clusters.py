@@ -1,6 +1,6 @@
 """Cluster totals for resampling tests, summed exactly so that no order can change a result.
 
-Captions of one image, frames of one video and variants of one scene are not independent, so whole clusters are
+Captions of one image, frames of one video and variants of one scene are not independent, so clusters are
 drawn, or flipped. Floating-point sums depend on the order of their terms, so values are first rounded to a binary
 grid so fine (about 1e-10 of the largest value) and so short that every sum of them is exact.
 """
@@ -73,7 +73,7 @@ def is_binary(values: NDArray[np.float64]) -> bool:
 
 
 def number_clusters(call: str, clusters: Clusters | None, items: int) -> NDArray[np.int64]:
-    """Number the items' clusters from 0: int64 `(item,)`; without clusters each item is its own.
+    """Number the items' clusters from 0: int64 `(item,)`; without clusters each item is one.
 
     Raises:
         MetricError: clusters are not one number or string an item.
@@ -86,7 +86,7 @@ def number_clusters(call: str, clusters: Clusters | None, items: int) -> NDArray
     names = np.asarray(clusters)
     if names.dtype.kind not in "iuU" or names.ndim != 1:
         raise MetricError(
-            f"{call}: expected one whole number or string an item as its cluster, "
+            f"{call}: expected one integer or string an item as its cluster, "
             f"got an array of {names.dtype} with shape {names.shape}"
         )
     if len(names) != items:
@@ -102,7 +102,7 @@ class ClusterTotals:
     the items' order and of the clusters' names.
 
     Attributes:
-        sums: float64 `(cluster, component)`; whole numbers, values times `2**shift`.
+        sums: float64 `(cluster, component)`; integers, values times `2**shift`.
         counts: float64 `(cluster,)`; items in each cluster.
         shift: the grid, the same for all components, so that they can be subtracted exactly.
 
@@ -156,14 +156,14 @@ class ClusterTotals:
         return bool((self.counts == 1).all())
 
     def means(self, sums: NDArray[np.float64], counts: Any) -> NDArray[np.float64]:
-        """Return `sums / counts` in the values' own unit; the last axis of `sums` is the component."""
+        """Return `sums / counts` in the values' unit; the last axis of `sums` is the component."""
         scaled: NDArray[np.float64] = np.ldexp(sums / counts, -self.shift)
         return scaled
 
     def variance(self) -> float:
         """Return the linearised variance of the first component's mean, over draws of at least two clusters.
 
-        The mean is a ratio: its sum and its count change with the clusters drawn. In the values' own unit, squared.
+        The mean is a ratio: its sum and its count change with the clusters drawn. In the values' unit, squared.
 
         Source: Cochran (1977), Sampling Techniques, 3rd ed., section 6.3 (a ratio of cluster totals).
 

@@ -1,4 +1,4 @@
-"""What items in clusters are worth: the number of independent ones, and the fall of a score that they could show."""
+"""The worth of items in clusters: the number of independent ones, and the fall of a score that they could show."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["detectable_fall", "effective_items"]
 def effective_items(values: Any, clusters: Clusters | None) -> float | None:
     """Return how many independent items would give a mean as precise as that of these: n over the design effect.
 
-    The design effect is the variance of the mean over draws of clusters, divided by what it would be over draws of
-    single items. Where clusters balance themselves it is below 1, which is not believed: the result is n at most.
+    The design effect is the variance of the mean over draws of clusters, divided by that over draws of single items. If
+        clusters balance themselves it is below 1, which is not believed: the result is n at most.
 
     Args:
         values: float `(item,)`, each item's value of a metric.
         clusters: one name or number an item; None if items are independent.
 
     Returns:
-        None where clusters hold several items and their values cannot say: one cluster, or the same value everywhere.
+        None if clusters hold several items and their values do not show it: one cluster, or the same value everywhere.
 
     Raises:
         MetricError: no values, values that are not finite or of two dimensions, clusters that do not fit.
@@ -55,7 +55,7 @@ def detectable_fall(
 ) -> float | None:
     """Return the smallest true fall from `base` to `new` that a paired test of these items shows with this power.
 
-    The test is `compare`'s (exact McNemar, or sign flips of whole clusters), at the level that Holm's first step leaves
+    The test is `compare`'s (exact McNemar, or sign flips of clusters), at the level that Holm's first step leaves
     to one of several. How often the two disagree, and how much of that is shared within clusters, is taken from the
     data.
 
@@ -68,7 +68,7 @@ def detectable_fall(
         power: the probability that a fall of that size is significant.
 
     Returns:
-        A fraction, `base`'s mean at most: a fall to 0. None where not even that would be significant.
+        A fraction, `base`'s mean at most: a fall to 0. None if not even that would be significant.
 
     Raises:
         MetricError: empty, not finite, of different lengths; clusters that do not fit; alpha or power outside (0, 1).
@@ -93,16 +93,16 @@ def detectable_fall(
     change = ClusterTotals.of(call, first - second, clusters)
     most = float(first.mean())
     if is_binary(first) and is_binary(second):
-        # Runs that agree everywhere say nothing of their clusters: each is then worth one item.
+        # Runs that agree everywhere show nothing of their clusters: each is then worth one item.
         worth = effective_items(first - second, clusters) or len(change)
         seen = smallest_seen(max(1, int(worth)), float((first != second).mean()), alpha=level, power=power)
     else:
-        seen = _normal(change, level, power)
+        seen = _normal_change(change, level, power)
     return most if seen is None else min(seen, most)
 
 
-def _normal(change: ClusterTotals, alpha: float, power: float) -> float | None:
-    """Return the change that lies so many standard errors from 0; None where every item changed alike."""
+def _normal_change(change: ClusterTotals, alpha: float, power: float) -> float | None:
+    """Return the change that lies so many standard errors from 0; None if every item changed alike."""
     from scipy.special import stdtrit
 
     error = float(np.sqrt(change.variance()))

@@ -16,7 +16,8 @@ FOLDS = 5
 
 
 def fold_of(clusters: Sequence[str], *, folds: int = FOLDS, seed: int = 0) -> NDArray[np.int64]:
-    """Return the fold of each item, int64 `(item,)`: whole clusters, so that folds differ by one cluster at most.
+    """Return the fold of each item, int64 `(item,)`: a cluster is never split, so that folds differ by one cluster at
+    most.
 
     Depends on the clusters' names alone: not on the order of items, nor on how many each cluster holds.
 

@@ -1,8 +1,8 @@
-"""Confidence intervals: Wilson where items are independent, the cluster bootstrap where they are not.
+"""Confidence intervals: Wilson if items are independent, the cluster bootstrap if they are not.
 
 `interval_for` chooses by the coverage measured on simulated clusters (`bench/coverage.py`): the percentile bootstrap
 is too short when few clusters were drawn, or when few of them hold a right (or a wrong) answer; there the Wilson
-interval at the effective sample size covers what it promises.
+interval at the effective sample size covers at its level.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _FEW_DISSENTERS = 10
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval; `low` and `high` are None where the data cannot give one.
+    """A confidence interval; `low` and `high` are None if the data cannot give one.
 
-    `method` names the estimator and warns (`few clusters`) where it leans on little.
+    `method` names the estimator and warns (`few clusters`) if it leans on little.
 
     >>> Interval(0.1, 0.3, 0.95, "wilson").high
     0.3
@@ -99,7 +99,7 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
 
 
 def wilson_in_clusters(values: Any, clusters: Clusters | None, *, level: float = 0.95) -> Interval:
-    """Return Wilson's interval of 0/1 values, at the effective sample size where items are in clusters.
+    """Return Wilson's interval of 0/1 values, at the effective sample size if items are in clusters.
 
     It draws nothing, so that it is exact at any level and quick for any number of items. `interval_for` prefers the
     bootstrap, which is as short as the data allow; this one is for many intervals at high levels.
@@ -121,7 +121,7 @@ def wilson_in_clusters(values: Any, clusters: Clusters | None, *, level: float =
     True
     """
     check_level("wilson_in_clusters", level)
-    totals = _totals("wilson_in_clusters", [Column(values, binary=True)], clusters)[0]
+    totals = _sum_columns("wilson_in_clusters", [Column(values, binary=True)], clusters)[0]
     right = totals.means(totals.sums, 1)[:, 0]
     if totals.independent:
         return wilson(int(right.sum()), totals.items, level=level)
@@ -151,10 +151,10 @@ def cluster_bootstrap(
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Return the expanded percentile interval of the mean over items, whole clusters drawn with replacement.
+    """Return the expanded percentile interval of the mean over items, clusters drawn with replacement.
 
     Each resample's mean is its sum over its count, so clusters of unequal sizes are weighed as they are. The
-    percentiles are those at which a normal sample's interval would equal Student's (they tend to `level`'s own as
+    percentiles are those at which a normal sample's interval would equal Student's (they tend to `level`'s as
     clusters grow). The result depends on neither the items' order nor the clusters' names.
 
     Args:
@@ -176,11 +176,11 @@ def cluster_bootstrap(
     """
     call = "cluster_bootstrap"
     check_level(call, level)
-    totals = _totals(call, [Column(values, binary=False, reduce=reduce)], clusters)[0]
+    totals = _sum_columns(call, [Column(values, binary=False, reduce=reduce)], clusters)[0]
     if len(totals) < 2:
         raise MetricError(f"{call}: got 1 cluster; resampling needs 2 or more, and means little below 20")
     means = next(_bootstrap_means([totals], resamples, seed))
-    return _percentile(_reduce(means, reduce), totals, level)
+    return _percentile_interval(_reduce_means(means, reduce), totals, level)
 
 
 def interval_for(
@@ -212,14 +212,14 @@ def intervals_for(
 ) -> list[Interval]:
     """Return an interval for each metric of the same items, all from one set of draws.
 
-    A metric's interval is the same alone and among others. The method says which rule held:
+    A metric's interval is the same alone and among others. The method names the rule:
 
     - `wilson`: 0/1 values, one item a cluster.
     - `wilson, design effect`: 0/1 values in clusters, of which fewer than 20 were drawn, or fewer than 10 hold a
       right (or a wrong) answer; n is the effective one, the quantile Student's (Korn & Graubard 1998).
     - `wilson on clusters`: 0/1 values whose resamples are all alike (all right, all wrong); n counts clusters.
     - `cluster bootstrap`, `bootstrap` (one item a cluster): everything else.
-    - `none: 1 cluster`: there is no interval; `no spread`: measured values that are all the same.
+    - `none: 1 cluster`: no interval; `no spread`: measured values that are all the same.
 
     The method names fewer than 20 clusters. 10,000 resamples are drawn.
 
@@ -233,16 +233,16 @@ def intervals_for(
     """
     call = "interval_for"
     check_level(call, level)
-    totals = _totals(call, columns, clusters)
+    totals = _sum_columns(call, columns, clusters)
     intervals = [_closed_form(column, total, level) for column, total in zip(columns, totals, strict=True)]
     waiting = [index for index, interval in enumerate(intervals) if interval is None]
     draws = _bootstrap_means([totals[index] for index in waiting], 10_000, seed)
     for index, means in zip(waiting, draws, strict=True):
         column, total = columns[index], totals[index]
-        statistic = _reduce(means, column.reduce)
+        statistic = _reduce_means(means, column.reduce)
         point = float(statistic[0])
         if np.ptp(statistic) > 0:
-            intervals[index] = _percentile(statistic, total, level)
+            intervals[index] = _percentile_interval(statistic, total, level)
         elif column.binary:
             intervals[index] = _wilson_on_clusters(point, total, level)
         else:
@@ -250,14 +250,14 @@ def intervals_for(
     return [interval for interval in intervals if interval is not None]
 
 
-def _totals(call: str, columns: Sequence[Column], clusters: Clusters | None) -> list[ClusterTotals]:
+def _sum_columns(call: str, columns: Sequence[Column], clusters: Clusters | None) -> list[ClusterTotals]:
     """Check columns of the same items, and sum them by cluster."""
     totals = []
     codes = None
     for column in columns:
         values = check_values(call, column.values, binary=column.binary)
         if column.reduce is None and values.ndim == 2:
-            raise MetricError(f"{call}: got values of shape {values.shape} and no reduce; say how components combine")
+            raise MetricError(f"{call}: got values of shape {values.shape} and no reduce; pass one")
         if codes is None or len(codes) != len(values):
             codes = number_clusters(call, clusters, len(values))
         totals.append(ClusterTotals.of_numbered(values, codes))
@@ -340,7 +340,7 @@ def _times_drawn(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[n
     A run measures its models and tags on few numbers of clusters, again and again: small draws are kept.
     """
     if clusters > _KEPT_CLUSTERS:
-        chunks = _draw(clusters, resamples, seed)
+        chunks = _draw_counts(clusters, resamples, seed)
     else:
         kept, step = _kept_draws(clusters, resamples, seed), max(1, _CHUNK // clusters)
         chunks = (kept[start : start + step] for start in range(0, resamples, step))
@@ -349,12 +349,12 @@ def _times_drawn(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[n
 
 @lru_cache(maxsize=32)
 def _kept_draws(clusters: int, resamples: int, seed: int) -> NDArray[Any]:
-    """Return all chunks of `_draw` at once: of 10,000 resamples 10 kB a cluster, for a count seldom exceeds 255."""
-    drawn = np.concatenate(list(_draw(clusters, resamples, seed)))
+    """Return all chunks of `_draw_counts` at once: of 10,000 resamples 10 kB a cluster: a count seldom exceeds 255."""
+    drawn = np.concatenate(list(_draw_counts(clusters, resamples, seed)))
     return drawn.astype(np.min_scalar_type(drawn.max()))
 
 
-def _draw(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[Any]]:
+def _draw_counts(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[Any]]:
     """Draw as many clusters as there are, again and again; yield how often each was drawn, in chunks of resamples."""
     rng = np.random.default_rng(seed)
     step = max(1, _CHUNK // clusters)
@@ -368,7 +368,7 @@ def _draw(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[Any]]:
             yield np.bincount(numbered.ravel(), minlength=rows * clusters).reshape(rows, clusters)
 
 
-def _reduce(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.float64]:
+def _reduce_means(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.float64]:
     """Take component means `(resample, component)` to the statistic `(resample,)`."""
     if reduce is None:
         return means[:, 0]
@@ -381,7 +381,7 @@ def _reduce(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.flo
     return statistic
 
 
-def _percentile(statistic: NDArray[np.float64], totals: ClusterTotals, level: float) -> Interval:
+def _percentile_interval(statistic: NDArray[np.float64], totals: ClusterTotals, level: float) -> Interval:
     """Return the expanded percentile interval of a bootstrap distribution `(resample,)`."""
     from scipy.special import ndtr, stdtrit
 

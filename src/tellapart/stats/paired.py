@@ -1,7 +1,7 @@
 """Paired tests of two runs on the same items: exact McNemar, the difference with its interval, the sign-flip test.
 
-McNemar's test takes items as independent. Where clusters hold several items, use `paired_permutation`, which flips
-whole clusters; with one 0/1 item a cluster the two are the same test.
+McNemar's test takes items as independent. If clusters hold several items, use `paired_permutation`, which flips
+clusters; with one 0/1 item a cluster the two are the same test.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class McNemar:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Run A minus run B: the value, and its interval (None where the data cannot give one).
+    """Run A minus run B: the value, and its interval (None if the data cannot give one).
 
     >>> Difference(0.1, 0.02, 0.18, 0.95, "cluster bootstrap").value
     0.1
@@ -67,7 +67,7 @@ class Difference:
 
 
 def mcnemar(a: Any, b: Any) -> McNemar:
-    """Test whether two runs are right equally often: exact, two-sided, on the items where they differ.
+    """Test whether two runs are right equally often: exact, two-sided, on the items on which they differ.
 
     Args:
         a: 0/1 `(item,)`, outcomes of run A.
@@ -81,7 +81,7 @@ def mcnemar(a: Any, b: Any) -> McNemar:
     >>> mcnemar([1, 1, 1, 1, 0], [0, 0, 0, 1, 0])
     McNemar(only_a=3, only_b=0, p=0.25, n=5)
     """
-    first, second = _pair("mcnemar", a, b, binary=True)
+    first, second = _check_pair("mcnemar", a, b, binary=True)
     if first.ndim != 1:
         raise MetricError(f"mcnemar: expected shape (item,), got {first.shape}; test one metric at a time")
     only_a, only_b = int((first > second).sum()), int((second > first).sum())
@@ -92,7 +92,7 @@ def mcnemar_p(only_a: Any, only_b: Any) -> NDArray[np.float64]:
     """Return the exact two-sided p of discordant counts, for many pairs of runs at once.
 
     Args:
-        only_a: whole numbers of any shape: items that run A alone got right.
+        only_a: integers of any shape: items that run A alone got right.
         only_b: likewise of run B.
 
     >>> mcnemar_p([3, 5, 0], [0, 5, 0]).tolist()
@@ -118,7 +118,7 @@ def paired_difference(
     """Return the mean of A minus the mean of B, with its paired interval.
 
     Both runs share each resample of clusters (10,000 are drawn). For 0/1 outcomes that differ on fewer than 10
-    clusters, where the bootstrap is too short, the method is `bonett-price`: one imagined cluster is added for
+    clusters, for which the bootstrap is too short, the method is `bonett-price`: one imagined cluster is added for
     A and one for B, so two runs that never differ still get an interval around 0.
 
     Args:
@@ -141,9 +141,9 @@ def paired_difference(
     """
     call = "paired_difference"
     check_level(call, level)
-    first, second = _pair(call, a, b, binary=binary)
+    first, second = _check_pair(call, a, b, binary=binary)
     if reduce is None and first.ndim == 2:
-        raise MetricError(f"{call}: got values of shape {first.shape} and no reduce; say how components combine")
+        raise MetricError(f"{call}: got values of shape {first.shape} and no reduce; pass one")
     stacked = np.column_stack([first, second])
     half = stacked.shape[1] // 2
 
@@ -204,7 +204,7 @@ def paired_permutation(a: Any, b: Any, clusters: Clusters | None, *, resamples: 
     1.0
     """
     call = "paired_permutation"
-    first, second = _pair(call, a, b, binary=False)
+    first, second = _check_pair(call, a, b, binary=False)
     if first.ndim != 1:
         raise MetricError(f"{call}: expected shape (item,), got {first.shape}; test one metric at a time")
     totals = ClusterTotals.of(call, np.column_stack([first, second]), clusters)
@@ -227,7 +227,7 @@ def sign_flip_p(
     """Return the sign-flip p of each pair of runs, all from one set of signs.
 
     Args:
-        sums: float64 `(cluster, run)`, whole numbers (so that ties with the observed sum are seen).
+        sums: float64 `(cluster, run)`, integers (so that ties with the observed sum are seen).
         pairs: int `(pair, 2)`, columns of `sums`.
         observed: float64 `(pair,)`, the absolute difference of the runs' sums.
         resamples: how many sign vectors are drawn, if they are not all enumerated.
@@ -293,7 +293,7 @@ def write_p(p: float, *, at_most: bool = False) -> str:
     return f"{'<= ' if at_most and p < 1 else ''}{p:.3g}"
 
 
-def _pair(call: str, a: Any, b: Any, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _check_pair(call: str, a: Any, b: Any, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Check both runs' values, and that they have one shape."""
     first, second = (check_values(call, values, binary=binary) for values in (a, b))
     if first.shape != second.shape:

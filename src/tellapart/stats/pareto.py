@@ -26,7 +26,7 @@ def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
     >>> pareto_front([[0.2, 0.9], [0.6, 0.6], [0.5, 0.6], [0.6, 0.6], [np.nan, 1.0]])
     array([ True,  True, False,  True, False])
     """
-    points = _points("pareto_front", scores)
+    points = _check_points("pareto_front", scores)
     whole: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(points), axis=1)
     front = whole.copy()
     for row in np.flatnonzero(whole):
@@ -38,8 +38,8 @@ def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
 def pareto_best(scores: ArrayLike) -> int:
     """Return the index of the front's point with the greatest mean over objectives; the first of equal ones.
 
-    Every objective weighs the same, so they must be in one unit (shares, say). The greatest mean is always on the
-    front.
+    Every objective weighs the same, so they must be in one unit (for example shares). The greatest mean is always on
+    the front.
 
     Args:
         scores: float `(point, objective)`, higher is better.
@@ -50,7 +50,7 @@ def pareto_best(scores: ArrayLike) -> int:
     >>> pareto_best([[0.2, 0.9], [0.6, 0.6], [0.7, 0.5], [np.nan, 1.0]])
     1
     """
-    points, front = _points("pareto_best", scores), pareto_front(scores)
+    points, front = _check_points("pareto_best", scores), pareto_front(scores)
     if not front.any():
         raise MetricError(f"pareto_best: none of {len(points)} points has a finite score for every objective")
     # Summed in one order and exactly rounded means of equal points are equal, so the first of them is taken.
@@ -58,7 +58,7 @@ def pareto_best(scores: ArrayLike) -> int:
     return int(np.argmax(means))
 
 
-def _points(call: str, scores: ArrayLike) -> NDArray[np.float64]:
+def _check_points(call: str, scores: ArrayLike) -> NDArray[np.float64]:
     try:
         points = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -21,7 +21,7 @@ __all__ = [
 
 
 def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.05) -> float:
-    """Return the probability that a model truly right on `share` has its whole Wilson interval above chance.
+    """Return the probability that a model truly right on `share` has all of its Wilson interval above chance.
 
     Args:
         share: the true score, in [0, 1].
@@ -41,7 +41,7 @@ def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.
     _check_n(call, n)
     if not 0 <= share <= 1:
         raise MetricError(f"{call}: expected share in [0, 1], got {share:g}; 25 % is written 0.25")
-    return float(binom.sf(_critical(call, n, chance, alpha), n, share))
+    return float(binom.sf(_critical_count(call, n, chance, alpha), n, share))
 
 
 def detectable_above_chance(n: int, chance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
@@ -62,20 +62,20 @@ def detectable_above_chance(n: int, chance: float, *, alpha: float = 0.05, power
     call = "detectable_above_chance"
     _check_n(call, n)
     check_level(call, power)
-    most = _critical(call, n, chance, alpha)
+    most = _critical_count(call, n, chance, alpha)
     if most >= n:
         return None
     # The share at which at most `most` successes have probability 1 - power.
     return float(bdtri(most, n, 1 - power)) - chance
 
 
-def _critical(call: str, n: int, chance: float, alpha: float) -> int:
+def _critical_count(call: str, n: int, chance: float, alpha: float) -> int:
     """Return the largest number of successes whose Wilson interval does not lie above chance."""
     from scipy.special import ndtri
 
     check_level(call, alpha)
     check_level(call, chance)
-    # Wilson's low bound exceeds chance exactly where the score test rejects, which has a closed form.
+    # Wilson's low bound exceeds chance exactly if the score test rejects, which has a closed form.
     limit = n * chance + ndtri(1 - alpha / 2) * np.sqrt(n * chance * (1 - chance))
     return int(np.floor(limit))
 
@@ -143,7 +143,7 @@ def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, po
 
     if surplus(discordance) < 0:
         return None
-    if surplus(0.0) >= 0:  # only where power <= alpha
+    if surplus(0.0) >= 0:  # only if power <= alpha
         return 0.0
     return float(brentq(surplus, 0.0, discordance, xtol=1e-9))
 
@@ -151,7 +151,7 @@ def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, po
 def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
     """Return the smallest true difference that McNemar sees with this power, or None if n items never show one.
 
-    It is `detectable_difference` where two runs that disagree this often can differ enough. Runs that disagree on too
+    It is `detectable_difference` if two runs that disagree this often can differ enough. Runs that disagree on too
     few items for that, or on none, would have to disagree on more: then on all of these one run alone is right.
 
     Args:

@@ -43,7 +43,7 @@ class SigmoidHead:
                 f"the head was fitted on features of {len(self.weights)} dimensions and is given {features.shape[-1]}; "
                 "use the same encoder"
             )
-        # Each number is a sum over its own features, in one order: equal features tie to the bit.
+        # Each number is a sum over its features, in one order: equal features tie to the bit.
         logits = (features.astype(np.float64) * self.weights).sum(axis=-1) + self.bias
         return np.asarray(expit(logits), np.float64)
 
@@ -71,9 +71,9 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
     from scipy.special import expit
 
     exact = np.asarray(features, np.float64)
-    _check(exact, labels, penalty)
+    _check_inputs(exact, labels, penalty)
     centre, scale = exact.mean(axis=0), exact.std(axis=0)
-    moves = scale > 1e-9 * (1 + np.abs(centre))  # a feature that only rounding moves is no feature
+    moves = scale > 1e-9 * (1 + np.abs(centre))  # a feature that only rounding moves does not count
     rows = (exact[:, moves] - centre[moves]) / scale[moves]
     signs = np.where(labels == 1, -1.0, 1.0)
 
@@ -92,7 +92,7 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
     return SigmoidHead(weights, float(optimum[-1] - centre @ weights))
 
 
-def _check(features: NDArray[np.float64], labels: NDArray[np.integer], penalty: float) -> None:
+def _check_inputs(features: NDArray[np.float64], labels: NDArray[np.integer], penalty: float) -> None:
     if features.ndim != 2 or labels.shape != features.shape[:1]:
         raise DataError(f"features {features.shape} and labels {labels.shape}: give (entry, dimensions) and (entry,)")
     if not np.isfinite(features).all():

@@ -37,12 +37,12 @@ class Tier:
 
 
 def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: float = 0.05, seed: int = 0) -> list[Tier]:
-    """Rank models by mean (higher is better) and cut the ranking where a difference is significant.
+    """Rank models by mean (higher is better) and cut the ranking at significant differences.
 
     Going down the ranking, a model joins the tier unless it differs from the tier's best at `alpha`, by Holm's
     correction over all pairs of models. The test is exact McNemar for 0/1 outcomes with one item a cluster, else
-    the cluster sign-flip test. The order of models and items and the names of clusters do not matter. A tier is no
-    proof of equality: these items do not distinguish its members.
+    the cluster sign-flip test. The order of models and items and the names of clusters do not matter. A tier does not
+    prove equality: these items do not distinguish its members.
 
     Args:
         outcomes: model name -> float `(item,)`, all on the same items in the same order.
@@ -59,10 +59,10 @@ def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: floa
     """
     check_level("tiers", alpha)
     names = sorted(outcomes)
-    table = _table(names, outcomes)
+    table = _stack_outcomes(names, outcomes)
     totals = ClusterTotals.of("tiers", table, clusters)
     means = totals.means(totals.sums.sum(axis=0), totals.items)
-    distinct = _distinct(table, totals, alpha, seed)
+    distinct = _test_pairs(table, totals, alpha, seed)
     ranking = sorted(range(len(names)), key=lambda model: (-means[model], names[model]))
     groups: list[list[int]] = []
     for model in ranking:
@@ -77,7 +77,7 @@ def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: floa
     ]
 
 
-def _table(names: list[str], outcomes: Mapping[str, Any]) -> NDArray[np.float64]:
+def _stack_outcomes(names: list[str], outcomes: Mapping[str, Any]) -> NDArray[np.float64]:
     """Return outcomes as `(item, model)`."""
     if not names:
         raise MetricError("tiers: got no models; pass a mapping from a model's name to its outcomes")
@@ -91,7 +91,7 @@ def _table(names: list[str], outcomes: Mapping[str, Any]) -> NDArray[np.float64]
     return np.column_stack(columns)
 
 
-def _distinct(table: NDArray[np.float64], totals: ClusterTotals, alpha: float, seed: int) -> NDArray[np.bool_]:
+def _test_pairs(table: NDArray[np.float64], totals: ClusterTotals, alpha: float, seed: int) -> NDArray[np.bool_]:
     """Return for each pair of models `(model, model)` whether it differs, all pairs corrected together."""
     models = table.shape[1]
     distinct = np.zeros((models, models), dtype=np.bool_)
