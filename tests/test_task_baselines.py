@@ -91,7 +91,7 @@ def test_without_files_the_reason_names_them(baselines: ModuleType, tmp_path: Pa
     (tmp_path / "vlue").mkdir()
     one = next(one for one in baselines.task_benchmarks(tmp_path) if one.name == "vlue-nlvr2")
     assert baselines.baselines_of(one) == {
-        "not_measured": "not at hand: nlvr2_vlue_test.json, from https://github.com/MichaelZhouwang/VLUE"
+        "not_measured": "missing: nlvr2_vlue_test.json, from https://github.com/MichaelZhouwang/VLUE"
     }
 
 

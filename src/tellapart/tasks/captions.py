@@ -28,7 +28,7 @@ __all__ = ["CAPTIONS", "measure_captions"]
 
 _SCORERS = "pycocoevalcap; VLUE section 3.1"
 _BLEU = tuple(
-    Metric(name=f"bleu_{n}", title=f"n-grams up to {n} that a reference holds, of the whole set", source=_SCORERS)
+    Metric(name=f"bleu_{n}", title=f"n-grams up to {n} that a reference holds, of the full set", source=_SCORERS)
     for n in range(1, 5)
 )
 _ROUGE_L = Metric(name="rouge_l", title="longest common subsequence with a reference, beta 1.2", source=_SCORERS)

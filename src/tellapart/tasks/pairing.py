@@ -23,7 +23,7 @@ _SOURCE = "EqBen section 5.5 and Table 7"
 _METRICS = tuple(
     Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
     for name, title, chance in (
-        ("group_score_both_orders", "the whole pairing is right, in both orders of the captions", 0.25),
+        ("group_score_both_orders", "all of the pairing is right, in both orders of the captions", 0.25),
         ("group_score_in_order", "right with the captions in the item's order", 0.5),
         ("group_score_swapped", "right with the captions swapped", 0.5),
         ("pairing_bias", "right in order less right swapped", 0.0),

@@ -27,7 +27,7 @@ __all__ = ["NLVR2", "measure_statements"]
 
 _ACCURACY = Metric(
     name="accuracy",
-    title="the statement is judged as its label says",
+    title="the statement is judged as labelled",
     source="NLVR2; VLUE section 3.1",
     chance_level=0.5,
 )
