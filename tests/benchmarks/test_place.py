@@ -31,7 +31,7 @@ def test_a_folder_of_the_benchmarks_name_comes_before_the_folder_itself(tmp_path
 
 @pytest.mark.parametrize("option", ["data", "images"])
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path, option: str) -> None:
-    with raises(DataError, f"--{option}", "folder"):
+    with raises(DataError, f"{option}", "folder"):
         Locations(**{option: tmp_path / "gone"})
 
 

@@ -89,7 +89,7 @@ def test_scores_that_float32_cannot_tell_apart_tie() -> None:
         ([["a", "b"]], [0], ("scores", "numbers")),
         (np.zeros((0, 2)), np.zeros(0, int), ("scores", "numbers")),
         ([[0.1, 0.2]], [2], ("0", "1", "2", "2")),
-        ([[0.1, 0.2]], [0.0], ("labels", "numbers")),
+        ([[0.1, 0.2]], [0.0], ("labels", "integers")),
         ([[0.1, np.nan]], [0], ("NaN", "1", "0", "0")),
         ([[0.1, 1e300]], [0], ("scores", "finite")),
     ],

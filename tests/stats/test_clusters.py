@@ -57,8 +57,8 @@ def test_every_sum_that_a_resample_can_make_is_a_whole_number_that_float64_holds
         (["a"], None, ("<U1", "array")),
         ([[[1.0]]], None, ("(item,)", "(item, component)", "(1, 1, 1)")),
         ([1.0, 2.0], ["a"], ("2", "1", "items", "clusters")),
-        ([1.0, 2.0], [0.5, 1.5], ("float64", "number")),
-        ([1.0, 2.0], ["a", None], ("object", "number")),
+        ([1.0, 2.0], [0.5, 1.5], ("float64", "integer")),
+        ([1.0, 2.0], ["a", None], ("object", "integer")),
         ([1.0, 2.0], [["a"], ["b"]], ("(2, 1)", "shape")),
     ],
 )
