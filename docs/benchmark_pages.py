@@ -20,6 +20,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.metrics.metric import Metric
+from tellapart.tasks.authors import AUTHORS_METRICS
 from tellapart.tasks.registry import TASKS, headline
 
 __all__ = ["benchmark_page", "benchmark_pages"]
@@ -68,7 +69,8 @@ def _first_metrics(one: Benchmark) -> list[Metric]:
     """Return the metrics of a first look, of pairs those that need no probability."""
     declared = TASKS[one.task].metrics_for(one.shape, one.true)
     metrics = {metric.name: metric for metric in declared if "similarity" in metric.kinds}
-    return [metrics[name] for name in one.official or headline(set(metrics))]
+    authors = {metric.name: metric for metric in AUTHORS_METRICS}
+    return [metrics[name] if name in metrics else authors[name] for name in one.official or headline(set(metrics))]
 
 
 def _metric_fact(metric: Metric, one: Benchmark) -> str:

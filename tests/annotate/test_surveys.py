@@ -85,7 +85,7 @@ def test_each_survey_asks_its_units(survey, shape, units, truths) -> None:
         ("match", (2, 3), ("images", "texts")),
         ("statement", (1, 2), ("items", "images")),
         ("question", (3, 1), ("items", "images")),
-        ("expression", (1, 1), ("--after", "box")),
+        ("expression", (1, 1), ("after", "box")),
         ("error-category", (2, 2), ("study", "coco-cf")),
     ],
 )

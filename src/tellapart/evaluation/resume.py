@@ -75,7 +75,7 @@ def _read_or_begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
     if differing := [f"{key} was {then[key]}, now {now[key]}" for key in now if now[key] != then[key]]:
         hint = "name another out=, or delete it"
         if not model.fingerprint and not old.model.fingerprint and len(differing) == 1:
-            hint = f"if this is the same model, add names={old.model.name!r}; else name another out="
+            hint = f"if this is the same model, add name={old.model.name!r}; else name another out="
         raise RunError(f"{folder} holds another run ({'; '.join(differing)}); {hint}")
     return old
 
