@@ -33,7 +33,7 @@ __all__ = [
     "write_folder",
 ]
 
-#: Tensors of a module by name: what is trained, and buffers.
+#: Tensors of a module by name: trained parameters, and buffers.
 Weights = dict[str, "Tensor"]
 
 _FOLDER = "step-{:08d}"
@@ -63,7 +63,7 @@ class TrainingState:
 
 
 def weights_of(module: nn.Module) -> Weights:
-    """Return copies of what training changes: parameters with gradients, and buffers that are saved; shared ones once.
+    """Return copies of the trained tensors: parameters with gradients, and buffers that are saved; shared ones once.
 
     >>> import torch
     >>> sorted(weights_of(torch.nn.BatchNorm1d(1)))
@@ -184,7 +184,7 @@ def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -
         parameter, _, key = name.rpartition(":")
         if parameter not in parameters:
             raise RunError(f"{checkpoint}: holds moments of {parameter!r}, which is not trained; it is another run's")
-        # AdamW counts steps on the CPU; moments lie where their parameter does.
+        # AdamW counts steps on the CPU; moments lie on the device of their parameter.
         device = "cpu" if key == "step" else parameters[parameter].device
         optimiser.state[parameters[parameter]][key] = value.to(device)
     try:
@@ -204,7 +204,7 @@ def _complete(folder: Path) -> list[Path]:
 def _read_tensors(path: Path) -> Weights:
     try:
         tensors: Weights = require("safetensors.torch", extra="train").load_file(path)
-    except Exception as error:  # the library raises its own bare Exception
+    except Exception as error:  # the library raises a bare Exception
         raise RunError(
             f"{path}: cannot be read as weights ({first_line(error)}); delete the checkpoint's folder to go on from "
             "the one before"

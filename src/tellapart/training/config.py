@@ -62,7 +62,7 @@ class DataConfig(_Table):
     @model_validator(mode="after")
     def _fresh(self) -> DataConfig:
         if self.keep_images and self.augment != "none":
-            raise ValueError("keep_images keeps what augment draws anew at each step; leave one of them out")
+            raise ValueError("keep_images keeps pictures that augment changes at each step; leave one of them out")
         return self
 
 
@@ -133,7 +133,7 @@ class MatchingConfig(_Table):
 class LoraConfig(_Table):
     """Low-rank updates of linear layers (peft): they are trained, and all else is frozen.
 
-    The packed projections of torch's own `MultiheadAttention` (open_clip's attention) are no linear layers, and are not
+    The packed projections of torch's `MultiheadAttention` (open_clip's attention) are not linear layers, and are not
     adapted; in open_clip's towers the two layers of each block's MLP are, in transformers' the attention too.
     """
 
@@ -161,7 +161,7 @@ class ReportConfig(_Table):
 
 
 class LogConfig(_Table):
-    """Trackers that get the numbers of each step, beside `log.jsonl`."""
+    """Trackers that get the numbers of each step, in addition to `log.jsonl`."""
 
     tensorboard: bool = False
     wandb: str | None = None
@@ -278,7 +278,7 @@ class TrainConfig(_Table):
 
 
 def read_config(path: Path) -> TrainConfig:
-    """Read a training run from a TOML file; a preset's values fill in what the file does not set.
+    """Read a training run from a TOML file; a preset's values fill in the keys that the file leaves out.
 
     Raises:
         DataError: the file cannot be read, is not TOML, or holds an unknown key or preset, or a value out of range.

@@ -52,7 +52,7 @@ _READERS = 2
 #: Rows of a batch that an error names.
 _NAMED = 8
 
-#: What one rank encodes of a part of a step, and the images that are being read for it.
+#: One rank's rows in a part of a step, and the images that are being read for it.
 _Part = tuple[Any, list[Any]]
 
 
@@ -174,7 +174,7 @@ def _accumulate(
 ) -> LossParts:
     """Leave the mean gradient of a step's parts in the parameters, and return the mean of their losses.
 
-    Each part has its own similarity matrix, of the pairs of all ranks, which add up their gradients with the last.
+    Each part has its similarity matrix, of the pairs of all ranks, which add up their gradients with the last.
     """
     ranks, count, means = training.ranks, training.config.batch.accumulate, dict[str, Any]()
     for part, (drawn, futures) in enumerate(islice(feed, count)):
@@ -187,7 +187,7 @@ def _accumulate(
         if bad is not None:
             raise RunError(
                 f"the loss's part {bad!r} is {float(found[bad])} in step {step + 1}: training has diverged; lower "
-                "optimiser.learning_rate, or look at what the batch holds: "
+                "optimiser.learning_rate, or look at the rows of the batch: "
                 f"{_name_rows(training.rows, order.batch(number, parts=count))}. Nothing was written after the last "
                 "checkpoint"
             )
@@ -307,7 +307,7 @@ def _finish_step(
     files, settings = training.files, training.config.validation
     files.log(state.step, numbers)
     if state.step % settings.every == 0 or state.step == total:
-        # The first measurement is what the second is compared with.
+        # The second measurement is compared with the first.
         _validate(training, state, max(1, math.ceil(total / settings.every) - 1))
         files.sync_log()
         write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)

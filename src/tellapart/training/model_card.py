@@ -31,7 +31,7 @@ def _front_matter(record: TrainRecord) -> str:
     lines = ["---", f"license: {report.get('licence') or 'unknown'}"]
     if _on_the_hub(base):
         lines.append(f"base_model: {base.removeprefix('hf-hub:')}")
-    if not isinstance(find_loss(loss), FusionLoss):  # the hub has no name for what a matching head does
+    if not isinstance(find_loss(loss), FusionLoss):  # the hub has no name for the task of a matching head
         lines.append("pipeline_tag: zero-shot-image-classification")
     tags = ("tellapart", "image-text", "minimal-pairs", loss)
     return "\n".join([*lines, "tags:", *(f"- {tag}" for tag in tags), "---"])
@@ -80,7 +80,7 @@ def _settings(record: TrainRecord) -> Iterator[str]:
 
 
 def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
-    """Yield what decides the weights, in the configuration's own keys; empty values are left out."""
+    """Yield the settings that decide the weights, in the configuration's keys; empty values are left out."""
     for key, value in record.config.items():
         if key in {"loss", "matching", "optimiser", "batch", "lora", "data"} and isinstance(value, dict):
             for name, each in value.items():
@@ -196,7 +196,7 @@ def _cell(text: str) -> str:
 
 
 def _code(value: object) -> str:
-    """The same inside backticks, where only these two and a line's end do harm."""
+    """Do the same inside backticks: there only these two and a line's end do harm."""
     return (
         "".join(letter if letter.isprintable() else " " for letter in str(value)).replace("`", "'").replace("|", "\\|")
     )

@@ -1,6 +1,6 @@
-"""The papers' hyper-parameters, by name: a preset fills in what a configuration does not set.
+"""The papers' hyper-parameters, by name: a preset fills in the keys that a configuration leaves out.
 
-Each is declared beside its loss, with its source and what is not as released.
+Each is declared with its loss, its source and its differences from the release.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ranks that train together and end together: an error in one of them is raised in all.
 
-Under torchrun several processes take the same steps. Each reads its own images and opens its own model; the first alone
+Under torchrun several processes take the same steps. Each reads its images and opens its model; the first alone
 measures, and writes the run's folder. All that can fail in one rank runs in `RankGroup.together`, so that no other is
 left waiting in an exchange that never comes.
 """
@@ -42,7 +42,7 @@ class RankGroup:
         if self.of > 1:
             import torch.distributed as dist
 
-            # Beside the gradients' group, which keeps accelerate's backend and its time limit.
+            # A second group: that of the gradients keeps accelerate's backend and its time limit.
             self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
 
     @property
@@ -72,11 +72,11 @@ class RankGroup:
             return
         number, (kind, message) = failed
         if own is not None and not isinstance(own, TellapartError | OSError):
-            raise own  # unexpected: its traceback is what helps
+            raise own  # unexpected: its traceback helps
         raise kind(message if number == 0 else f"rank {number}: {message}") from own
 
     def first(self, compute: Callable[[], Result]) -> Result:
-        """Return to every rank what the first one computes.
+        """Return the first rank's result to every rank.
 
         Raises:
             TellapartError: as `together`.
@@ -130,7 +130,7 @@ def _describe(error: Exception) -> tuple[type[TellapartError], str]:
 def open_accelerator(device: str) -> Accelerator:
     """Return accelerate's view of this process: one of several under torchrun.
 
-    Its own mixed precision is off, for accelerate fixes that once a process; `autocast` takes its place.
+    accelerate's mixed precision is off, for it is fixed once a process; `autocast` takes its place.
 
     Raises:
         RunError: the device is not available, or something else in this process has set accelerate up otherwise.
@@ -142,7 +142,7 @@ def open_accelerator(device: str) -> Accelerator:
     except ValueError as error:
         raise RunError(
             f"accelerate was given another device or precision in this process before, and keeps to it ({error}); "
-            "train in a process of its own"
+            "train in a separate process"
         ) from error
     if accelerator.device.type != device:
         raise RunError(

@@ -1,6 +1,6 @@
-"""The record of a training run: its configuration, data, start and machine, how it went, and what changed.
+"""The record of a training run: its configuration, data, start and machine, its progress, and its gains and losses.
 
-`record.json` is the last file that a run writes: where it exists, the run is complete.
+`record.json` is the last file that a run writes: if it exists, the run is complete.
 """
 
 from __future__ import annotations
@@ -55,12 +55,13 @@ class TrainRecord(_Record):
         fingerprint: of all that decides the weights.
         start: fingerprint of the weights that it began with.
         model: the trained model's name, as `tellapart run -m` takes it.
-        limit: steps, where it was a smoke run.
+        limit: steps, if it was a smoke run.
         started: when this process began, UTC; a run that was resumed began before.
         seconds: wall time of this process.
-        leaks: what each reported benchmark shares with the training images; with any, `--allow-leak` was given.
+        leaks: pictures that each reported benchmark shares with the training images; with any, `--allow-leak` was
+            given.
         steps, best_step, best, history: how far it went, and the validation set's values.
-        comparison: of the trained model (a) with its start (b), on what is reported.
+        comparison: of the trained model (a) with its start (b), on the reported benchmarks.
         sweep: over weights between the two.
     """
 
@@ -87,12 +88,12 @@ class TrainRecord(_Record):
 
     @property
     def gained(self) -> tuple[MetricComparison, ...]:
-        """What is better beyond doubt: the interval of the difference lies above 0."""
+        """Metrics that are better beyond doubt: the interval of the difference lies above 0."""
         return tuple(row for row in self._compared if row.low is not None and row.low > 0)
 
     @property
     def lost(self) -> tuple[MetricComparison, ...]:
-        """What is forgotten beyond doubt: the interval of the difference lies below 0."""
+        """Metrics that are worse beyond doubt: the interval of the difference lies below 0."""
         return tuple(row for row in self._compared if row.high is not None and row.high < 0)
 
     @property
@@ -123,13 +124,13 @@ def read_record(folder: Path) -> TrainRecord:
     """Read the record of a run's folder.
 
     Raises:
-        RunError: there is none, or it is not what it must be.
+        RunError: there is none, or it is malformed.
     """
     path = folder / RECORD
     if not path.exists():
         raise RunError(f"{folder} has no record.json; name the folder of a finished `tellapart train`")
     text = decode_text(read_whole(path, error=RunError), path, error=RunError)
-    parse_json(text, path, error=RunError)  # pydantic's own reader takes a key twice
+    parse_json(text, path, error=RunError)  # pydantic's reader takes a key twice
     try:
         return TrainRecord.model_validate_json(text)
     except ValidationError as error:

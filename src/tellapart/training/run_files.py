@@ -27,12 +27,12 @@ class RunFiles:
 
     Attributes:
         folder: of the run.
-        trackers: called with each step and its numbers, beside the log (TensorBoard).
+        trackers: called with each step and its numbers, in addition to the log (TensorBoard).
         checkpoints: folder of the last ones.
         best: file of the weights that did best on the validation set.
         model: folder of the trained model, when all is done.
-        start: folder of the start, where its weights were drawn for this run.
-        report: run folder of the trained model, the start's beside it.
+        start: folder of the start, if its weights were drawn for this run.
+        report: run folder of the trained model, next to the start's.
         sweep: folder of the sweep between the start and the trained weights (WiSE-FT).
         log_path: one JSON object a line: the step and its numbers.
 
@@ -84,7 +84,7 @@ class RunFiles:
         return True
 
     def describe_kept(self) -> str | None:
-        """Say what `--resume` would go on from; None before the first checkpoint."""
+        """Describe the state that `--resume` would go on from; None before the first checkpoint."""
         if (self.folder / "record.json").is_file():
             return f"the run in {self.folder} is complete"
         checkpoint = latest_checkpoint(self.checkpoints)

@@ -1,6 +1,6 @@
 """One configuration under several seeds: mean and spread over them, and tests paired by seed.
 
-An interval over items tells how sure one run's number is; it tells nothing of how much another seed would change it.
+An interval over items covers one run's number; it does not cover the change by another seed.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _Values = Mapping[_Key, float]
 
 @dataclass(frozen=True, slots=True)
 class SeedRow:
-    """One metric of one benchmark over seeds, paired with what it is compared with.
+    """One metric of one benchmark over seeds, paired with its counterpart.
 
     Attributes:
         seeds: how many.
         mean, sd: of the trained models; the sd is that of a sample, None of one seed.
         other: mean of the start, or of the other configuration.
-        difference, low, high: mean less other, with Student's 95 % interval over seeds; None of one seed, or where all
+        difference, low, high: mean less other, with Student's 95 % interval over seeds; None of one seed, or if all
             seeds differ by the same.
-        p: of the paired t-test, two-sided; None where there is no interval.
+        p: of the paired t-test, two-sided; None without an interval.
         p_holm: p, adjusted for all rows that have one (Holm).
         p_ranks: of Wilcoxon's signed ranks, which assumes no normal distribution; None of one seed.
     """
@@ -69,7 +69,7 @@ def train_seeds(
     """Train under the configuration's seed and those after it, each to `out/seed-N`; return the records, to rank 0.
 
     Args:
-        config: of all; its own seed is the first.
+        config: of all; its seed is the first.
         out: the folder of the runs.
         count: of seeds.
         once: trains one configuration to one folder (`run_training`, with its other arguments set).
@@ -94,7 +94,8 @@ def train_seeds(
     with ranks.together():
         if odd:
             raise RunError(
-                f"{out}: {join_names(odd)} trained on other data than the rest; delete what is out of date, and resume"
+                f"{out}: {join_names(odd)} trained on other data than the rest; delete the folders that are out "
+                "of date, and resume"
             )
     ranks.leave()
     return records

@@ -1,6 +1,6 @@
 """The sweep between the start and the trained weights (WiSE-FT), and the alpha that is Pareto-best.
 
-A fine-tuned model is better where it was tuned and worse elsewhere; the weights between both ends often keep most of
+A fine-tuned model is better on the tuned task and worse elsewhere; the weights between both ends often keep most of
 the first and lose little of the second.
 
 Source: Wortsman et al., Robust fine-tuning of zero-shot models (WiSE-FT), CVPR 2022, equation 1.
@@ -40,7 +40,7 @@ class Sweep:
     Attributes:
         benchmarks: one objective each: the mean of its headline metrics.
         curve: alpha -> objectives, in the order of the benchmarks; 0 are the start's weights, 1 the trained ones.
-        best: the Pareto-best alpha. It is chosen on what is reported, so its own numbers flatter it.
+        best: the Pareto-best alpha. It is chosen on the reported benchmarks, so its numbers flatter it.
         model: its name.
     """
 
@@ -66,7 +66,7 @@ def run_sweep(
         save: writes weights as a model to a new folder and returns its name.
         settings: benchmarks and device; the models are those of the sweep.
         out: gets a run folder for each alpha, `curve.json`, and `model/`.
-        progress: takes a title to the callable that gets the progress of what it names.
+        progress: takes a title to the callable that gets the progress of that stage.
 
     Raises:
         TellapartError: a benchmark is not available, or the weights are of two architectures.
@@ -106,8 +106,8 @@ def _objective(result: BenchmarkResult) -> float:
 def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha: float) -> dict[str, Tensor]:
     """Return `(1 - alpha) * before + alpha * after`, tensor by tensor, in new memory.
 
-    Computed in float64 and rounded once to the tensors' own type, on the device of `before`; 0 and 1 give the ends to
-    the bit. Tensors of whole numbers or truth values (counters, positions) are no points on a line: they are copied
+    Computed in float64 and rounded once to the tensors' type, on the device of `before`; 0 and 1 give the ends to
+    the bit. Tensors of integers or truth values (counters, positions) are not points on a line: they are copied
     from the nearer end, at 1/2 from `after`.
 
     Args:
@@ -132,7 +132,7 @@ def _between(start: Tensor, end: Tensor, alpha: float) -> Tensor:
     import torch
 
     nearer = start if alpha < 0.5 else end.to(start.device)
-    # At an end no arithmetic: nought times infinity is no number.
+    # At an end no arithmetic: nought times infinity is not a number.
     if alpha in (0, 1) or not start.is_floating_point():
         return nearer.detach().clone()
     start64, end64 = start.detach().to(torch.float64), end.detach().to(start.device, torch.float64)
@@ -166,7 +166,7 @@ def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
         curve: alpha -> its score on each objective, in one order and one unit, higher is better.
 
     Raises:
-        MetricError: no alpha, one that is no number, not as many scores for each, or none that was measured.
+        MetricError: no alpha, one that is not a number, not as many scores for each, or none that was measured.
 
     >>> best_alpha({0.0: (0.30, 0.60), 0.5: (0.45, 0.58), 1.0: (0.46, 0.40)})
     0.5

@@ -36,7 +36,7 @@ def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[T
 
 
 def _open_lazily(open_tracker: Callable[[int], Tracker]) -> Tracker:
-    """Open at the first number: its step is where the run begins, or goes on."""
+    """Open at the first number: at its step the run begins, or goes on."""
     opened: list[Tracker] = []
 
     def track(step: int, numbers: Mapping[str, float]) -> None:
@@ -69,7 +69,7 @@ def _wandb(stack: ExitStack, folder: Path, name: str, project: str) -> Callable[
     wandb = require("wandb", extra="wandb")
 
     def open_tracker(_first: int) -> Tracker:
-        # The run's own id, so that a resumed run goes on in the same place; W&B drops steps that it has.
+        # The run's id, so that a resumed run goes on in the same place; W&B drops steps that it has.
         path = folder / "wandb-id.txt"
         if not path.exists():
             path.write_text(secrets.token_hex(8), encoding="utf-8")

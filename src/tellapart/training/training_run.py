@@ -51,9 +51,9 @@ class FinishedRun:
         name: of the trained model, as `tellapart run -m` takes it.
         state: how far it went.
         resumed: whether it went on from a checkpoint.
-        comparison: with the start, on what is reported; None where nothing is.
-        sweep: over weights between the two; None where none was asked for.
-        record: what `record.json` holds; None on other ranks than the first.
+        comparison: with the start, on the reported benchmarks; None without one.
+        sweep: over weights between the two; None if none was asked for.
+        record: the content of `record.json`; None on other ranks than the first.
     """
 
     name: str
@@ -90,7 +90,7 @@ def run_training(
     allow_leak: bool = False,
     progress: NotedProgress | None = None,
 ) -> FinishedRun:
-    """Train as a configuration says, or go on with a run that was stopped.
+    """Train as a configuration asks, or go on with a run that was stopped.
 
     Args:
         config: of the run.
@@ -102,7 +102,7 @@ def run_training(
         progress: called with how far it is.
 
     Raises:
-        TellapartError: a file is missing or not what it must be, the folder holds another run, or training diverges.
+        TellapartError: a file is missing or malformed, the folder holds another run, or training diverges.
     """
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     ranks, files, name = RankGroup(open_accelerator(config.device)), RunFiles(out), resolve_name(config.model, home)
@@ -160,13 +160,13 @@ def _measure(
     finished: FinishedRun,
     progress: Progress | None,
 ) -> FinishedRun:
-    """Measure the start and the trained model, and weights between both, on what is reported.
+    """Measure the start and the trained model, and weights between both, on the reported benchmarks.
 
     Args:
         training: that was done.
-        started: the start's name, and where the files of what is reported are.
+        started: the start's name, and the folders of the reported benchmarks.
         before: its weights.
-        finished: what is known so far.
+        finished: the facts so far.
         progress: called with how far it is.
     """
     start, place = started
@@ -208,7 +208,7 @@ def _save(trainable: Trainable, files: RunFiles) -> str:
 
 
 def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun) -> FinishedRun:
-    """Write the model card, then the record: it comes last, so where it exists the run is complete."""
+    """Write the model card, then the record: it comes last, so if it exists the run is complete."""
     state = finished.state
     record = TrainRecord(
         config=beginning.config.model_dump(mode="json"),
@@ -253,7 +253,7 @@ def _add_title(progress: Progress) -> Callable[[str], Progress]:
 
 
 def _place(data: DataConfig, home: Path) -> Locations:
-    """Return where the sets that are validated and reported on lie, and what is allowed of them."""
+    """Return the folders of the sets that are validated and reported on, and the licences that are allowed."""
     return Locations(data=data_folder(data, home), outside=data.outside_images)
 
 

@@ -1,7 +1,7 @@
 """Changes of training pictures, drawn by the seed, the step and the row alone: resuming and ranks change nothing.
 
-They are made in Pillow, before the model's own preparation, as the authors' are. Each picture has a generator of its
-own; torchvision's transforms share torch's with dropout and with all threads that read.
+They are made in Pillow, before the model's preparation, as the authors' are. Each picture has a separate generator;
+torchvision's transforms share torch's with dropout and with all threads that read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _RandAugment:
         magnitude: as a share of each operation's range.
         chance: that a drawn operation is done.
         farthest: the greatest move, in pixels.
-        fill: grey of what a rotation, a shear or a move leaves empty.
+        fill: grey of the pixels that a rotation, a shear or a move leaves empty.
         resample: of those.
         count: how many are drawn.
     """
@@ -88,7 +88,7 @@ def _lighten_and_solarise(picture: Image.Image, share: float) -> Image.Image:
     return ImageOps.solarize(Image.fromarray(lighter.astype(np.uint8)), 128)
 
 
-#: What takes a picture and the magnitude, as a share of the range.
+#: An operation on a picture with a magnitude, as a share of the range.
 _COLOURS: Mapping[str, Callable[[Image.Image, float], Image.Image]] = MappingProxyType(
     {
         "auto-contrast": lambda picture, _: ImageOps.autocontrast(picture),
@@ -112,7 +112,7 @@ _ENHANCERS: Mapping[str, Callable[[Image.Image], Any]] = MappingProxyType(
 _GEOMETRY = ("rotate", "shear-x", "shear-y", "move-x", "move-y")
 
 #: METER's RandAugment(2, 9), of 30. Its list of operations is taken to be that of ViLT, on whose code METER's is built:
-#: the usual ones without inversion and cut-out. METER's own file was not at hand.
+#: the usual ones without inversion and cut-out. METER's file was not available.
 _METER = _RandAugment(
     (*_COLOURS, *_ENHANCERS, *_GEOMETRY),
     magnitude=9 / 30,
@@ -161,7 +161,7 @@ def _flip(picture: Image.Image, generator: _Generator, _side: int) -> Image.Imag
     return ImageOps.mirror(picture) if generator.random() < 0.5 else picture
 
 
-#: `data.augment` -> what is done to a picture, in order.
+#: `data.augment` -> the changes of a picture, in order.
 _AUGMENTATIONS: Mapping[str, tuple[_Change, ...]] = MappingProxyType(
     {
         "none": (),
@@ -178,7 +178,7 @@ def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | N
     Args:
         name: a value of `data.augment`.
         seed: of the run.
-        trainable: the model, which says what side its images have.
+        trainable: the model, which gives the side of its images.
     """
     changes = _AUGMENTATIONS[name]
     if not changes:
@@ -196,7 +196,7 @@ def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | N
 
 
 def warn_of_flips(name: str, rows: TrainingRows) -> None:
-    """Warn if pictures are flipped whose captions say left or right: half of those then are false."""
+    """Warn if pictures are flipped whose captions contain left or right: half of those then are false."""
     told = [row for row in rows.rows if re.search(r"\b(left|right)\b", row.caption, re.IGNORECASE)]
     if _flip in _AUGMENTATIONS[name] and told:
         warnings.warn(

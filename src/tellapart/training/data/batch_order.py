@@ -21,7 +21,7 @@ class BatchOrder:
     """The batches of a run.
 
     Attributes:
-        rows: what is trained on.
+        rows: training rows.
         size: pairs a step, over all ranks.
         seed: of the permutations.
         together: keep the rows of an item in one batch.
@@ -58,7 +58,7 @@ class BatchOrder:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches; the rows that are left over wait for the next permutation."""
+        """Full batches; the rows that are left over wait for the next permutation."""
         return len(self.rows) // self.size
 
     def batch(self, step: int, rank: int = 0, ranks: int = 1, *, parts: int = 1) -> list[int]:

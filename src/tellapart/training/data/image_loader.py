@@ -21,7 +21,7 @@ class ImageLoader:
 
     Args:
         rows: of training.
-        prepare: the model's own preprocessing of one image, uint8 `(height, width, 3)`.
+        prepare: the model's preprocessing of one image, uint8 `(height, width, 3)`.
         keep: keep prepared images in memory, for sets that fit.
         threads: that read.
         side: of the images that the model reads, which joined pictures have.

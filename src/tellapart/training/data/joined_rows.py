@@ -25,7 +25,7 @@ class JoinedRows:
     Attributes:
         second: number of the row whose picture is joined to the first's.
         swapped: whether the second's picture comes first.
-        captions: true of the joined picture; the first two say the same in another order.
+        captions: true of the joined picture; the first two mean the same in another order.
         false: the captions with a word of one in the other's place; None if that is true as well, or each has
             only the other's words.
     """
@@ -42,7 +42,7 @@ def draw_joined(rows: TrainingRows, first: int, positives: int, seed: int, step:
     Args:
         rows: of training, of two pictures at least.
         first: number of the row.
-        positives: further captions, which join one of either row's own `positives`.
+        positives: further captions, which join one of either row's `positives`.
         seed: of the run.
         step: number of the part.
 
@@ -59,7 +59,7 @@ def draw_joined(rows: TrainingRows, first: int, positives: int, seed: int, step:
     pair = rows.rows[first], rows.rows[second]
     one, two = (row.caption for row in pair)
     captions = [join_captions(one, two), join_captions(two, one)]
-    # Each row's own captions in an order of its own, again from the start where there are too few.
+    # Each row's captions in a separate order, again from the start if there are too few.
     orders = [rng.permutation(len(row.positives)) for row in pair]
     for k in range(positives):
         texts = [row.positives[order[k % len(order)]] for row, order in zip(pair, orders, strict=True)]
@@ -81,7 +81,7 @@ def join_captions(first: str, second: str) -> str:
 
 
 def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, str] | None:
-    """Return two captions with a word of each in the other's place; None if there are no two such words.
+    """Return two captions with a word of each in the other's place; None without two such words.
 
     A word names a thing or a property, and is none of the other caption's.
 
@@ -102,7 +102,7 @@ def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, 
 def join_pictures(first: Pixels, second: Pixels, side: int) -> Pixels:
     """Join two pictures to a square, uint8 `(side, side, 3)`; each is stretched to a half.
 
-    High ones stand beside each other, wide ones (and square ones) on one another, as the first is.
+    High ones are joined left and right, wide (and square) ones top and bottom; the first picture decides.
 
     >>> black, white = np.zeros((4, 2, 3), np.uint8), np.full((4, 2, 3), 255, np.uint8)
     >>> join_pictures(black, white, 4)[0, :, 0].tolist(), join_pictures(black[:2], white[:2], 4)[:, 0, 0].tolist()

@@ -1,4 +1,4 @@
-"""Training images that are pictures of a reported benchmark: what was trained on must not be measured on."""
+"""Training images that are pictures of a reported benchmark: training images must not be measured on."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def find_leaks(
     """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash.
 
     Args:
-        rows: what is trained on.
+        rows: training rows.
         benchmarks: names of sets and tasks.
         progress: called with how far it is.
-        place: where files are, and whether images may lie outside of their set's folder.
+        place: folders of the files, and whether images may lie outside of their set's folder.
 
     Raises:
         DataError: an image cannot be read.
@@ -90,7 +90,7 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
     """Refuse to train on a benchmark's pictures.
 
     Raises:
-        DataError: a benchmark shares a picture, or what looks like one, with the training images.
+        DataError: a benchmark shares a picture, or a near copy of one, with the training images.
     """
     for leak in leaks:
         parts = []
@@ -102,7 +102,7 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
             parts.append(f"{len(leak.alike)} {noun} ({_list(leak.alike)})")
         if parts:
             raise DataError(
-                f"{leak.benchmark}: {', '.join(parts)}; a number measured on what was trained on means nothing: leave "
+                f"{leak.benchmark}: {', '.join(parts)}; a number measured on training images means nothing: leave "
                 f"them out of data.train or {leak.benchmark} out of report.benchmarks, or allow it with allow_leak=True"
             )
 

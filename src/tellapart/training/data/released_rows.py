@@ -56,7 +56,7 @@ def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of a CSV file of `image_path` and `caption`, counterfactual pairs put together again.
 
     An image of COCO-Counterfactuals is named by its side's folder and the pair (`.../187055_2.jpg`); it is read as the
-    hub's release has it, `187055_2_img_0.jpg`. Where the file holds both halves of a pair, each is the other's false
+    hub's release has it, `187055_2_img_0.jpg`. If the file holds both halves of a pair, each is the other's false
     caption and hard counterpart, and the two are one item. All pairs of one picture of COCO are one cluster. Any other
     path is read unchanged.
 
@@ -100,5 +100,5 @@ def _list(where: str, name: str, text: str) -> list[Any]:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, list):
-        raise DataError(f"{where}: column {name!r} is no list: {quote(text)}")
+        raise DataError(f"{where}: column {name!r} is not a list: {quote(text)}")
     return value

@@ -2,9 +2,9 @@
 
 A source is a JSONL file, a pair set folder, or a file that a paper released (`released_rows`). A JSONL row holds
 `image` (a path), `caption`, and if it has them `negative_captions` (texts that are false of the image),
-`negative_images` (numbers of rows of the same file, from 0, whose images are hard to tell from this one), `units`
-(pairs of texts: a part of the caption, and a foil that is false of the image; a third entry "relation" marks a relation
-of two things), `positive_captions` (further texts that are true of it) and `cluster`.
+`negative_images` (numbers of rows of the same file, from 0, whose images are hard to distinguish from this one),
+`units` (pairs of texts: a part of the caption, and a foil that is false of the image; a third entry "relation" marks a
+relation of two things), `positive_captions` (further texts that are true of it) and `cluster`.
 Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
 counterpart. Of a 1xn item the first text is the caption, the others are false.
 """
@@ -43,14 +43,14 @@ class TrainingRow:
 
     Attributes:
         image: the file's path.
-        caption: what is true of it.
+        caption: a text that is true of it.
         negatives: captions that are false of it.
-        counterparts: numbers of rows whose images are hard to tell from this one.
+        counterparts: numbers of rows whose images are hard to distinguish from this one.
         units: parts of the caption, each with a foil.
         relations: numbers of the units that are relations of two things.
         positives: further captions that are true of it.
-        item: number of what the row is a part of: rows of one item may be kept in one batch.
-        cluster: what must not be split between training and validation.
+        item: number of the row's item: rows of one item may be kept in one batch.
+        cluster: name of rows that must not be split between training and validation.
     """
 
     image: Path
@@ -109,7 +109,7 @@ class TrainingRows:
         """Return whether a row's image is at least as wide as high; its head alone is read, once.
 
         Raises:
-            DataError: it cannot be read or is no image.
+            DataError: it cannot be read or is not an image.
         """
         path = self.rows[number].image
         if path not in self._wide:
@@ -138,7 +138,7 @@ class TrainingRows:
         return digest.hexdigest()
 
     def split(self, share: float, salt: str = "") -> tuple[TrainingRows, TrainingRows]:
-        """Split by cluster: each cluster's own hash decides where it goes, so more data move no cluster.
+        """Split by cluster: each cluster's hash decides its side, so more data move no cluster.
 
         Args:
             share: of the clusters, in expectation, that the first part gets.
@@ -180,8 +180,8 @@ def read_rows(
     Args:
         sources: files and folders, relative to `home`, a folder with or without `folder:` before it.
         home: the configuration's folder.
-        images: the folder that the files' image paths are relative to; each file's own if None. A pair set's images
-            are looked for there first, then in the set's own folder.
+        images: the folder that the files' image paths are relative to; the file's folder if None. A pair set's images
+            are looked for there first, then in the set's folder.
         take: for each source the share of its clusters that is used; everything if empty.
         limit: only the first so many items.
         outside: images may lie outside of these folders.

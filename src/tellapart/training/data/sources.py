@@ -1,7 +1,7 @@
-"""Where a run's training rows come from: files and sets, in the configuration's folder or the data's, and recipes.
+"""Sources of a run's training rows: files and sets, in the configuration's folder or the data's, and recipes.
 
-A recipe among the sources is built first, as `tellapart build` builds it: into `sets/NAME` of the working folder, where
-it stays for the next run. The paths in its options are relative to the folder of the data, where one is named.
+A recipe among the sources is built first, as `tellapart build` builds it: into `sets/NAME` of the working folder, and
+    stays there for the next run. The paths in its options are relative to the folder of the data, if one is named.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def data_folder(config: DataConfig, home: Path) -> Path | None:
     """Return the folder of the data that `data.folder` or `--data` names, or None.
 
     Raises:
-        DataError: there is no such folder.
+        DataError: the folder does not exist.
     """
     if config.folder is None:
         return None
     folder = home / Path(config.folder).expanduser()
     if not folder.is_dir():
-        raise DataError(f"data=, or data.folder: there is no folder {folder}")
+        raise DataError(f"data=, or data.folder: missing folder {folder}")
     return folder
 
 
@@ -48,9 +48,9 @@ def build_recipes(config: DataConfig, home: Path, progress: Progress | None = No
 
 
 def find_sources(config: DataConfig, home: Path) -> list[str]:
-    """Return the sources as `read_rows` takes them: a recipe as its set, a path where it is.
+    """Return the sources as `read_rows` takes them: a recipe as its set, a path as the file or folder found.
 
-    A path is that in the configuration's folder; where there is nothing, that in the folder of the data.
+    A path is relative to the configuration's folder; if nothing is there, to the folder of the data.
     """
     data = data_folder(config, home)
     found = []

@@ -44,8 +44,8 @@ def validation_set(name: str, reported: Sequence[str] = (), place: Locations | N
 
     Args:
         name: a benchmark's name, or `folder:PATH`.
-        reported: names of what is reported in the end.
-        place: where files are, and whether images may lie outside of their set's folder.
+        reported: names of the benchmarks that are reported in the end.
+        place: folders of the files, and whether images may lie outside of their set's folder.
 
     Raises:
         DataError: the set is reported, too: weights would be chosen on the test.

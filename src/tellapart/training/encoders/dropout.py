@@ -1,4 +1,4 @@
-"""Dropout of the outputs of a model's parts, named by patterns: the models here have none of their own."""
+"""Dropout of the outputs of a model's parts, named by patterns: the models here have none."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ def open_fusion(
         reading: of the head where the model is validated, `itm` (if None) or `itm_logit`; of an authors' file the head
             that is trained, too (`rank`).
         contrast: train the projections to unimodal vectors, too; else they are frozen.
-        image_size: side of the images of an authors' file, in pixels; its own if None.
-        also: readings of further matching heads of an authors' file, which are trained beside.
+        image_size: side of the images of an authors' file, in pixels; the model's side if None.
+        also: readings of further matching heads of an authors' file, which are trained, too.
 
     Raises:
-        ModelError: it has no matching head that can be trained, or its files are not what they must be.
+        ModelError: it has no matching head that can be trained, or its files are malformed.
         MissingDependencyError: torch or transformers is not installed.
     """
     where = runtime(ModelOptions(device=device))
@@ -119,12 +119,12 @@ class TrainableFusion:
 
     Args:
         parts: the opened model.
-        where: device and dtype.
+        where: runtime, with device and dtype.
         reading: of the head in `model()`; `itm` if None.
         heads: readings of the matching heads, that one's first.
 
     Attributes:
-        module: the model in its wrapper; called with a function, it calls that with itself: one forward of a whole
+        module: the model in its wrapper; called with a function, it calls that with itself: one forward of a full
             step. Its `heads` are the readings of the columns that `join` returns.
     """
 
@@ -142,7 +142,7 @@ class TrainableFusion:
         return None if scale is None or isinstance(scale, int | float) or not scale.requires_grad else scale
 
     def image(self, pixels: Pixels) -> Inputs:
-        """Prepare one image, uint8 `(height, width, 3)`, as the model's own processor does."""
+        """Prepare one image, uint8 `(height, width, 3)`, as the model's processor does."""
         torch = import_torch()
         return {key: torch.as_tensor(value) for key, value in self._parts.preparation.images(pixels).items()}
 
@@ -180,10 +180,11 @@ def _matcher() -> type[nn.Module]:
 
         @property
         def scale(self) -> Tensor | float | None:
-            """What multiplies cosines, a parameter's or a number; None where there is no contrast."""
+            """The scale of cosines, a parameter's or a number; None without a contrast."""
             if self._contrast is None:
                 return None
-            # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration holds where that began.
+            # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration holds that one's first
+            # value.
             logarithm = self._contrast.log_scale(self.model)
             scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
             return scale
@@ -210,7 +211,7 @@ def _matcher() -> type[nn.Module]:
             return self._halves.texts(tokens["input_ids"], tokens["attention_mask"].bool())
 
         def vectors(self, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
-            """Unit vectors of images and of texts, float32 `(n, d)`; all the same where there is no contrast."""
+            """Unit vectors of images and of texts, float32 `(n, d)`; all the same without a contrast."""
             if self._contrast is None:
                 return (torch.ones(len(images[0]), 1, device=images[0].device),) * 2
             image, text = self._contrast.vectors(self.model, images, texts)

@@ -28,7 +28,7 @@ def open_huggingface(source: str, device: str) -> TrainableHuggingFace:
     """Open a CLIP-like model of transformers to train it.
 
     Raises:
-        ModelError: it is of another architecture, or its files are not what they must be.
+        ModelError: it is of another architecture, or its files are malformed.
     """
     where = runtime(ModelOptions(device=device))
     architecture = next(iter(read_config(source).get("architectures") or ()), "")
@@ -56,7 +56,7 @@ class TrainableHuggingFace(TrainableDual):
         super().__init__(model, lambda images: towers.image(model, images), lambda texts: towers.text(model, texts))
 
     def image(self, pixels: Pixels) -> Inputs:
-        """Prepare one image as the model's own processor does."""
+        """Prepare one image as the model's processor does."""
         torch = import_torch()
         return {key: torch.as_tensor(value) for key, value in self._image_inputs(pixels).items()}
 

@@ -24,8 +24,8 @@ def open_start(name: str, settings: StartSettings) -> tuple[Trainable | None, st
     opens it, once the run has a folder.
 
     Raises:
-        DataError: the configuration asks for what the family has not.
-        ModelError: the model cannot be trained by that loss, or its files are not what they must be.
+        DataError: the configuration asks for an option that the family lacks.
+        ModelError: the model cannot be trained by that loss, or its files are malformed.
         MissingDependencyError: its library is not installed.
     """
     if name.startswith(NEW):
@@ -46,7 +46,7 @@ def draw_start(name: str, settings: StartSettings, folder: Path, ranks: RankGrou
     new = Path(name.removeprefix(NEW))
     ranks.first(lambda: write_new_model(new, folder, settings.seed))
     with ranks.together():
-        drawn = write_new_model(new, folder, settings.seed)  # drawn again where the first rank's disk is not seen
+        drawn = write_new_model(new, folder, settings.seed)  # again by ranks that do not see the first's disk
         trainable = _open(drawn, settings)
     return drawn, trainable
 
@@ -89,8 +89,7 @@ def open_dual(name: str, device: str) -> Trainable:
         device: `cpu`, `cuda` or `mps`.
 
     Raises:
-        ModelError: it has no towers with gradients (an ONNX model, a reference), or its files are not what they must
-            be.
+        ModelError: it has no towers with gradients (an ONNX model, a reference), or its files are malformed.
         MissingDependencyError: its library is not installed.
     """
     from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
@@ -99,7 +98,7 @@ def open_dual(name: str, device: str) -> Trainable:
     if isinstance(declared_prefix(name), FusionPrefix):
         raise ModelError(
             f"{name} cannot be trained by a contrastive loss alone: take a loss of matching heads (itm, ranking, "
-            "eqsim-itm, ...), which adds the contrastive one where the model has towers"
+            "eqsim-itm, ...), which adds the contrastive one if the model has towers"
         )
 
     if name.startswith(COMPACT):

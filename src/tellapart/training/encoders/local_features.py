@@ -1,4 +1,4 @@
-"""What a dual encoder says of each patch and each word: its towers' last states, projected as the pooled ones are."""
+"""Local features of a dual encoder, by patch and by word: its towers' last states, projected as the pooled ones are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LocalFeatures", "LocalTower"]
 
 @dataclass(frozen=True, slots=True)
 class LocalTower:
-    """Where a tower's tokens are, before one vector is made of them.
+    """Places of a tower's tokens, before one vector is made of them.
 
     Attributes:
         norm: the last module that gives a state for every token, `(n, tokens, width)`.
@@ -46,7 +46,7 @@ class LocalFeatures:
         self._states[side] = states
 
     def read(self, ids: Tensor) -> tuple[Any, Any, Any]:
-        """Return what the towers have just said: patches, words, and which words there are.
+        """Return the towers' last outputs: patches, words, and a mask of real words.
 
         Args:
             ids: of the texts that were encoded, int64 `(m, length)`.

@@ -24,7 +24,7 @@ __all__ = ["add_updates", "linear_layers", "merge_updates", "save_merged", "with
 
 
 def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
-    """Put low-rank updates beside linear layers, and freeze all else but the contrastive scale.
+    """Add low-rank updates to linear layers, and freeze all else but the contrastive scale.
 
     The updates' length is 0 at first, so the model begins unchanged.
 
@@ -34,7 +34,7 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
         seed: of the updates' directions.
 
     Raises:
-        ModelError: there is no such layer.
+        ModelError: unknown layer.
         MissingDependencyError: peft is not installed.
     """
     peft = require("peft", extra="train")
@@ -44,7 +44,7 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
         r=config.rank,
         lora_alpha=config.alpha,
         lora_dropout=config.dropout,
-        target_modules="|".join(map(re.escape, names)),  # a text is a pattern of whole names
+        target_modules="|".join(map(re.escape, names)),  # a text is a pattern of full names
     )
     peft.inject_adapter_in_model(settings, trainable.module)  # which freezes everything else
     if trainable.log_scale is not None:
@@ -58,12 +58,12 @@ def save_merged(trainable: Trainable, folder: Path) -> str:
 
 
 def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
-    """Return the names of the linear layers that an update can be put beside.
+    """Return the names of the linear layers that can have an update.
 
     Args:
         module: of any model. Inside torch's `MultiheadAttention` there are none: its projections are packed in one
             tensor, and its one layer is never called.
-        ends: of the names, whole parts of them (`fc1`, `layers.0.mlp.fc1`); all layers if empty.
+        ends: of the names, in full parts (`fc1`, `layers.0.mlp.fc1`); all layers if empty.
 
     Raises:
         ModelError: none has such an end.
@@ -84,11 +84,11 @@ def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
             kinds = ", ".join(sorted({name.rpartition(".")[2] for name in every})) or "none at all"
             raise ModelError(
                 f"lora.targets: no linear layer's name ends in {end!r}; the layers' last names are {kinds} (packed "
-                "projections of MultiheadAttention are no linear layers)"
+                "projections of MultiheadAttention are not linear layers)"
             )
     layers = [name for name in every if not ends or any(f".{name}".endswith(f".{end}") for end in ends)]
     if not layers:
-        raise ModelError("lora: the model has no linear layer to put an update beside; leave out [lora]")
+        raise ModelError("lora: the model has no linear layer to update; leave out [lora]")
     return layers
 
 
@@ -96,7 +96,7 @@ def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
 def merge_updates(module: nn.Module) -> Iterator[None]:
     """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates.
 
-    Afterwards every weight is what it was, to the bit.
+    Afterwards every weight is as it was, to the bit.
     """
     adapted: list[tuple[Any, str, Any, Any]] = []
     for name, layer in list(module.named_modules()):
@@ -117,7 +117,7 @@ def merge_updates(module: nn.Module) -> Iterator[None]:
 
 
 def with_directions(start: Weights, trained: Weights) -> Weights:
-    """Return the start's weights with the trained directions: what lies between is then a mean of merged weights.
+    """Return the start's weights with the trained directions: a mean of both is then a mean of merged weights.
 
     An update is a product B A, and the start's B is 0: with A the same at both ends, B alone is interpolated.
 

@@ -94,7 +94,7 @@ class TrainableOpenClip(TrainableDual):
         )
 
     def save(self, folder: Path) -> str:
-        """Write `open_clip_config.json` and `open_clip_model.safetensors`; its own tokenizer, too, if it has one."""
+        """Write `open_clip_config.json` and `open_clip_model.safetensors`; its tokenizer, too, if it has one."""
         model = self._parts.model
         folder.mkdir(parents=True)
         config = {"model_cfg": self._config, "preprocess_cfg": dict(import_open_clip().get_model_preprocess_cfg(model))}

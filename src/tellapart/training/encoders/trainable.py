@@ -1,4 +1,4 @@
-"""The protocol of models in training: towers with gradients, their own preprocessing, and a folder to write."""
+"""The protocol of models in training: towers with gradients, their preprocessing, and a folder to write."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Trainable(Protocol):
         """The parameter whose exponential is a contrastive scale, or None."""
 
     def image(self, pixels: Pixels) -> Inputs:
-        """Prepare one image, uint8 `(height, width, 3)`, as the model's own preprocessing does."""
+        """Prepare one image, uint8 `(height, width, 3)`, as the model's preprocessing does."""
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Tokenise texts; `(m, length)`, cut to the context, as long as the longest needs."""
@@ -95,7 +95,7 @@ class TrainableDual:
         return scale
 
     def add_bias(self) -> None:
-        """Add SigLIP's bias, -10 at first, where the model has none; it is trained, and not saved with the model."""
+        """Add SigLIP's bias, -10 at first, if the model has none; it is trained, and not saved with the model."""
         if getattr(self._model, "logit_bias", None) is None:
             torch = import_torch()
             value = torch.full((), -10.0, device=self.log_scale.device)
@@ -123,7 +123,7 @@ def freeze_images(trainable: Trainable) -> None:
     """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means.
 
     Raises:
-        ModelError: the model has no image tower of its own.
+        ModelError: the model has no separate image tower.
     """
     module = cast("Any", trainable.module)
     towers = {"visual", "vision_model", "visual_projection"}
@@ -131,7 +131,7 @@ def freeze_images(trainable: Trainable) -> None:
     found = [part for name, part in model.named_children() if name in towers] if hasattr(module, "frozen") else []
     if not found:
         raise ModelError(
-            'optimiser.tower = "text": the model has no image tower of its own to be left as it is; take a dual '
+            'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
             "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
         )
     for part in found:
@@ -182,6 +182,6 @@ def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Scale rows to length one, in their own precision."""
+    """Scale rows to length one, in the same precision."""
     scaled: Tensor = vectors / vectors.norm(dim=-1, keepdim=True)
     return scaled

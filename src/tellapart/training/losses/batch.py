@@ -24,19 +24,19 @@ class Batch:
         images: float `(b, d)`, unit vectors.
         texts: float `(b, d)`, unit vectors.
         scale: scalar that cosines are multiplied by (the exponential of CLIP's `logit_scale`).
-        image_ids: int64 `(b,)`, equal where two pairs show the same image, on any rank: the caption of an image is
+        image_ids: int64 `(b,)`, equal if two pairs show the same image, on any rank: the caption of an image is
             never a negative of that image.
         bias: scalar that SigLIP adds to its logits.
         negative_texts: float `(b, f, d)`, unit vectors of captions that are false of image `i`.
-        has_negative: bool `(b, f)`, False where an image has fewer; all True if None.
-        positive_texts: float `(b, p, d)`, unit vectors of further captions that are true of image `i`; the first says
-            what the pair's own text says.
+        has_negative: bool `(b, f)`, False if an image has fewer; all True if None.
+        positive_texts: float `(b, p, d)`, unit vectors of further captions that are true of image `i`; the first means
+            the same as the pair's text.
         units: float `(b, u, 2, d)`, unit vectors of parts of each caption, each with its foil, which is false of the
             image.
         patches: float `(b, p, d)`, vectors of the parts of each image, of any length.
         words: float `(b, 1 + f, w, d)`, unit vectors of the tokens of each text and its false captions.
-        real_words: bool `(b, 1 + f, w)`, False where a token begins a text or fills it up.
-        mates: the hard counterpart of each pair (another image and its own caption), as many pairs as these.
+        real_words: bool `(b, 1 + f, w)`, False if a token begins a text or fills it up.
+        mates: the hard counterpart of each pair (another image and its caption), as many pairs as these.
         chunk: rows of the similarity matrix in memory at a time; all of them if None. Changes no number.
         step: seed of a loss that draws negatives; another number, other draws.
 

@@ -49,10 +49,10 @@ _DEFAULT = CeClip()
 def ce_clip(batch: Batch, options: CeClip = _DEFAULT) -> LossParts:
     """Return `negclip` and parts `intra`, a contrast between texts, and `rank`, true over false by a threshold.
 
-    `intra`: the logit of a pair against its text's with all false captions. `rank`: the mean over an image's own false
+    `intra`: the logit of a pair against its text's with all false captions. `rank`: the mean over an image's false
     captions of `[threshold + logit of the false one - logit of the true one]_+`. The threshold has no gradient; its
     mean is over this step's false captions of all ranks. In the original it is the last step's, and each kind of false
-    caption has its own.
+    caption has one.
 
     Raises:
         ModelError: the batch has no false captions.

@@ -44,7 +44,7 @@ def clic(batch: Batch, options: Clic = _DEFAULT) -> LossParts:
     """Return `itc` and `choice`, each the mean over an image's true captions, and `paraphrase`, how far two are apart.
 
     `choice`: the cross-entropy of a true caption among it and the image's false one. `paraphrase`: the squared distance
-    of the first two true captions, which say the same in another order. A batch of plain pictures, which has one true
+    of the first two true captions, which mean the same in another order. A batch of plain pictures, which has one true
     caption for each, is given plain contrast, of weight 1: every other step of the original.
 
     Raises:
@@ -82,7 +82,8 @@ def clic(batch: Batch, options: Clic = _DEFAULT) -> LossParts:
 #: The released command and its defaults: from OpenAI's weights, 800 pictures a step (200 on each of four GPUs), one
 #: epoch over a million of LAION with CogVLM's captions, the first sentence and two others drawn. The text tower and the
 #: scale alone; joined pictures and plain ones by turns; weights 0.5, 0.5 and 1 (Eq. 7). A fifth of the epoch is the
-#: warm-up (250 steps). Weight decay leaves out what has one axis or none, as here; its clamp of the scale does nothing.
+#: warm-up (250 steps). Weight decay leaves out tensors of one axis or none, as here; its clamp of the scale does
+#: nothing.
 _CLIC = Preset(
     {
         "loss": {"name": "clic", "contrast": 0.5, "choice": 0.5, "paraphrase": 1.0},

@@ -49,8 +49,8 @@ def cs_clip(batch: Batch, options: CsClip = _DEFAULT) -> LossParts:
     """Return parts `negclip`, of captions, and `units`, a contrast of units and their foils, the mean over units.
 
     A unit is a thing with its attributes, or a relation, that the caption names ("a red cup"); its foil differs in one
-    of them ("a blue cup"). An image tells its unit from the other images' units and from its own foil; a unit tells its
-    image from the others. The first units of all captions meet each other, then the second ones. A unit may be true of
+    of them ("a blue cup"). An image finds its unit among it, the other images' units and its foil; a unit finds its
+    image among all images. The first units of all captions meet each other, then the second ones. A unit may be true of
     another image of the batch, too, which no number here knows.
 
     Raises:

@@ -54,7 +54,7 @@ def gumbel(step: int, rows: Tensor, columns: int) -> Tensor:
 
 
 def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
-    """Draw `count` distinct columns a row with the probabilities of a softmax; -1 where none is left.
+    """Draw `count` distinct columns a row with the probabilities of a softmax; -1 if none is left.
 
     The same distribution as `torch.multinomial` without replacement.
 
@@ -62,7 +62,7 @@ def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
         logits: `(c, n)`; -inf is never drawn.
         count: draws a row.
         step: other numbers, other draws.
-        rows: int64 `(c,)`, the rows' numbers in the whole batch.
+        rows: int64 `(c,)`, the rows' numbers in the batch of all ranks.
 
     Returns:
         int64 `(c, count)`.
@@ -75,7 +75,7 @@ def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
 
 
 def best(values: Tensor, count: int) -> Tensor:
-    """Return the columns of each row's `count` largest values, int64 `(c, count)`; -1 where a value is -inf or missing.
+    """Return the columns of each row's `count` largest values, int64 `(c, count)`; -1 if a value is -inf or missing.
 
     >>> import torch
     >>> best(torch.tensor([[3.0, 5.0, -torch.inf]]), 4).tolist()

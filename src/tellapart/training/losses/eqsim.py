@@ -25,7 +25,7 @@ def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
     """Return `itc` and EqSim's regularisation: parts `itc`, `v1` and `v2`, the last two times beta.
 
     v1 (`s12 = s21`) is averaged over distant pairs of pairs, v2 (`s11 - s12 = s22 - s21` and `s11 - s21 = s22 - s12`)
-    over close ones, each deviation squared and hinged at alpha before it is averaged. Two pairs are close where either
+    over close ones, each deviation squared and hinged at alpha before it is averaged. Two pairs are close if either
     is among the `k` partners most similar to the other. Two pairs of one image are neither.
 
     Source: EqSim (Wang et al. 2023), section 3, Eq. 6, and appendix C; with `as_released`, its code.
@@ -109,7 +109,7 @@ def _similarities(rows: MatrixRows, whole: Tensor, normalise: str) -> tuple[Four
 
 
 def _closest(pairs: AllPairs, k: int) -> Tensor:
-    """Return each pair's `k` most similar partners among all ranks' pairs, int64 `(n, k)`; -1 where there are fewer.
+    """Return each pair's `k` most similar partners among all ranks' pairs, int64 `(n, k)`; -1 if there are fewer.
 
     The similarity of two pairs is the higher of their two crossed cosines.
     """
@@ -124,13 +124,13 @@ def _closest(pairs: AllPairs, k: int) -> Tensor:
 
 
 def _close_pairs(rows: MatrixRows, neighbours: Tensor) -> Tensor:
-    """Return which pairs are close to the rows' own, bool `(c, n)`: one is a neighbour, `(n, k)`, of the other."""
+    """Return which pairs are close to the rows' pairs, bool `(c, n)`: one is a neighbour, `(n, k)`, of the other."""
     import torch
 
     n, k = neighbours.shape
     close = torch.zeros(rows.last - rows.first, n + 1, dtype=torch.bool, device=neighbours.device)
     chosen = neighbours[rows.first : rows.last]
-    close.scatter_(1, torch.where(chosen < 0, n, chosen), True)  # a column more takes what is missing
+    close.scatter_(1, torch.where(chosen < 0, n, chosen), True)  # a column more takes missing neighbours
     choosing = torch.arange(n, device=neighbours.device).repeat_interleave(k)
     chosen = neighbours.flatten()
     here = (chosen >= rows.first) & (chosen < rows.last)
@@ -146,8 +146,8 @@ def _as_released(pairs: AllPairs, options: EqSim, step: int) -> LossParts:
     crossed entries swapped: a hinge on the mean of all pairs of the batch. v1 is the mean over all `n x n` entries of
     `(P - P^T)^2`, which is 0 at drawn pairs, without a margin.
 
-    Two things differ from that code: pairs of one image are never drawn (and other captions are no candidates), and
-    ranks compute what one rank would (there each rank masks its own rows only and takes the other ranks' as constants).
+    Two things differ from that code: pairs of one image are never drawn (and other captions are not candidates), and
+    ranks compute the numbers of one rank (there each rank masks its rows only and takes the other ranks' as constants).
 
     Source: `get_pairloss_itc_hard` and `get_pairloss_v1_itc_hard` of EqSim's released objectives.
     """
@@ -168,7 +168,7 @@ def _as_released(pairs: AllPairs, options: EqSim, step: int) -> LossParts:
 def drawn_negatives(pairs: AllPairs, k: int, step: int) -> Tensor:
     """Return `k // 2` images drawn for each text and then `k // 2` texts drawn for each image, int64 `(n, 2 (k // 2))`.
 
-    Drawn without replacement by the softmax of the logits; the two lists may overlap. -1 where there are too few.
+    Drawn without replacement by the softmax of the logits; the two lists may overlap. -1 if there are too few.
 
     >>> import torch
     >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([0, 0, 1]), 0, 3, None)

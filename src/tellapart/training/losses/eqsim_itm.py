@@ -27,7 +27,7 @@ def eqsim_itm(matches: Matches, options: EqSim = _DEFAULT) -> LossParts:
     """Return `itm` and EqSim's regularisation: parts `itm`, `v1` and `v2`, the last two times beta.
 
     Similarities are sigmoids of logits. v2 holds for close negatives, v1 for the others. As released (the code's
-    `hard_itm`), v2 holds for all negatives, with a hinge on each side's mean deviation, and there is no v1.
+    `hard_itm`), v2 holds for all negatives, with a hinge on each side's mean deviation, and v1 is left out.
 
     Raises:
         ModelError: the negatives' counterparts are missing.
@@ -73,8 +73,8 @@ def _regularisation(matches: Matches, options: EqSim) -> dict[str, Tensor]:
     import torch
 
     if matches.counterparts is None:
-        raise ModelError("EqSim needs Matches(counterparts=...), the logits of the negatives' own pairs")
-    # Where the wrong text and the wrong image come from two pairs, there are no two pairs to compare.
+        raise ModelError("EqSim needs Matches(counterparts=...), the logits of the negatives' true pairs")
+    # If the wrong text and the wrong image come from two pairs, two pairs cannot be compared.
     paired = matches.negative_text_ids == matches.negative_image_ids
     counted = matches.has_wrong_text & matches.has_wrong_image & paired
     four = Four(

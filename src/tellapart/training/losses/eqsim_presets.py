@@ -42,7 +42,7 @@ EQSIM_F30K = Preset(
     },
 )
 
-#: Outputs that lose a tenth in both models' text layers (`drop_rate`, and RoBERTa's own).
+#: Outputs that lose a tenth in both models' text layers (`drop_rate`, and RoBERTa's dropout).
 _DROPOUT: Mapping[str, float] = {"*.output.dense": 0.1, "*text_transformer.embeddings": 0.1}
 _NO_DROPOUT = "the authors also drop a tenth of attention's weights"
 
@@ -79,12 +79,12 @@ EQSIM_FIBER_F30K = Preset(
     },
 )
 
-#: METER's own fine-tuning (`task_finetune_irtr_f30k` of its code): EqSim's code for it is not released. Ranking among
+#: METER's fine-tuning (`task_finetune_irtr_f30k` of its code): EqSim's code for it is not released. Ranking among
 #: 15 captions and their images, 8 of them close, mined beforehand: `tellapart mine ROWS -m DUAL_ENCODER --scorer
-#: meter:FILE --reading itm` writes such rows (128 nearest images). Matching is trained beside it with a weight of 1:
+#: meter:FILE --reading itm` writes such rows (128 nearest images). Matching is trained with it, with a weight of 1:
 #: the configuration has 0.5, which the code reads as "on" (in another version of it, as "off"); its head is frozen.
 #: Rate 5e-6, five times that for cross-modal layers (not for the ranking head, which its list of heads lacks);
-#: pictures of 288 pixels, as in EqSim (METER's own are 384), RandAugment(2, 9). Not known: alpha, beta (each chosen
+#: pictures of 288 pixels, as in EqSim (METER's are 384), RandAugment(2, 9). Not known: alpha, beta (each chosen
 #: from three), seeds.
 EQSIM_METER_F30K = Preset(
     {

@@ -43,11 +43,11 @@ class EqSim(LossOptions):
         beta: weight of the regularisation; the paper takes 0.2, 0.5 or 1.
         k: close partners of a pair.
         variant: a key of `VARIANTS`; section 3 has v1 on distant pairs, section 5.4 on all (`v1-all+v2-close`).
-        normalise: of a dual encoder's cosines. `batch`: a softmax over texts where texts change, over images where
-            images change; `block`: a softmax over the four similarities of two pairs, under which both equations are
-            those on cosines; `none`: cosines. A fusion encoder's logits always go through a sigmoid. Through a softmax
-            over a batch distant pairs have next to no similarity, and v1 of them means nothing (docs/eqsim_ablation.md:
-            below 1e-6); on cosines, with an alpha of 0, both equations act.
+        normalise: of a dual encoder's cosines. `batch`: a softmax over texts if texts change, over images if images
+            change; `block`: a softmax over the four similarities of two pairs, under which both equations are those on
+            cosines; `none`: cosines. A fusion encoder's logits always go through a sigmoid. Through a softmax over a
+            batch distant pairs have next to no similarity, and v1 of them means nothing (docs/eqsim_ablation.md: below
+            1e-6); on cosines, with an alpha of 0, both equations act.
         as_released: the released code instead of the paper: 2 x `k // 2` drawn negatives for the top `k`, a hinge on
             the mean deviation, a softmax over texts alone, no margin for v1. `variant` and `normalise` keep their
             defaults.
@@ -95,7 +95,7 @@ class Four:
 
 
 def v1(four: Four) -> Tensor:
-    """Return `s12 - s21`: 0 where the changed similarity is the same from either side.
+    """Return `s12 - s21`: 0 if the changed similarity is the same from either side.
 
     Source: EqSim (Wang et al. 2023), Eq. 6.
 
@@ -106,7 +106,7 @@ def v1(four: Four) -> Tensor:
 
 
 def v2_text(four: Four) -> Tensor:
-    """Return `(s11 - s12) - (s22 - s21)`: 0 where a change of text costs either image the same.
+    """Return `(s11 - s12) - (s22 - s21)`: 0 if a change of text costs either image the same.
 
     Source: EqSim (Wang et al. 2023), Eq. 6.
 
@@ -117,7 +117,7 @@ def v2_text(four: Four) -> Tensor:
 
 
 def v2_image(four: Four) -> Tensor:
-    """Return `(s11 - s21) - (s22 - s12)`: 0 where a change of image costs either text the same.
+    """Return `(s11 - s21) - (s22 - s12)`: 0 if a change of image costs either text the same.
 
     Source: EqSim (Wang et al. 2023), Eq. 6.
 

@@ -1,4 +1,4 @@
-"""Contrast, and a calibrated one among an image's captions, by whole vectors and by patches and words (FSC-CLIP)."""
+"""Contrast, and a calibrated one among an image's captions, by pooled vectors and by patches and words (FSC-CLIP)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class FscClip(LossOptions):
     """Options of `fsc_clip`.
 
     Attributes:
-        weight: of the contrast among an image's own captions.
+        weight: of the contrast among an image's captions.
         local: of the same by patches and words; the paper's 0.2 is for ViT-B/32, and 0.5 for B/16 and L/14.
         gamma: how much less a caption counts that the model is sure of; 0 for plain cross-entropy.
         smoothing: share of the label that is spread evenly over the image's captions, false ones as well.
-        unit_patches: patches are made unit vectors first; in the released code a longer one has more to say.
+        unit_patches: patches are made unit vectors first; in the released code a longer one counts more.
 
     Raises:
         ModelError: a number lies outside of its bounds.
@@ -44,7 +44,7 @@ class FscClip(LossOptions):
     unit_patches: bool = False
 
     def whole(self) -> FscGlobal:
-        """Return the options of the half that reads whole vectors."""
+        """Return the options of the half that reads pooled vectors."""
         return FscGlobal(self.weight, self.gamma, self.smoothing)
 
 
@@ -75,7 +75,7 @@ def fsc_clip(batch: Batch, options: FscClip = _DEFAULT) -> LossParts:
 
 
 def local_logits(batch: Batch, *, unit_patches: bool = False) -> Tensor:
-    """Return how well an image's patches fit the words of each of its own captions, float `(b, 1 + f)`.
+    """Return how well an image's patches fit the words of each of its captions, float `(b, 1 + f)`.
 
     A word looks at the patches: their dot products with it, from 0 for the lowest to 1 for the highest, are their
     shares in a mean patch (these have no gradient). Its logit is `scale` times its cosine with that mean, and a
@@ -108,7 +108,7 @@ def local_logits(batch: Batch, *, unit_patches: bool = False) -> Tensor:
         patches = normalize(patches, dim=-1) if unit_patches else patches
         products = torch.einsum("bcwd,bpd->bcwp", words, patches).detach()
         lowest, highest = products.aminmax(dim=-1, keepdim=True)
-        # Where all patches are alike, each has the same share.
+        # If all patches are alike, each has the same share.
         shares = torch.where(highest > lowest, (products - lowest) / (highest - lowest), 1.0)
         shares = shares / shares.sum(-1, keepdim=True)
         looked_at = normalize(torch.einsum("bcwp,bpd->bcwd", shares, patches), dim=-1)

@@ -1,4 +1,4 @@
-"""Contrast, and a calibrated one among an image's own captions (the global half of FSC-CLIP)."""
+"""Contrast, and a calibrated one among an image's captions (the global half of FSC-CLIP)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FscGlobal(LossOptions):
     """Options of `fsc_global`.
 
     Attributes:
-        weight: of the contrast among an image's own captions.
+        weight: of the contrast among an image's captions.
         gamma: how much less a caption counts that the model is sure of; 0 for plain cross-entropy.
         smoothing: share of the label that is spread evenly over the image's captions, false ones as well.
 
@@ -37,7 +37,7 @@ class FscGlobal(LossOptions):
     """
 
     weight: float = number(0.5)
-    # Between 0 and 1 the derivative has no bound where the model is sure.
+    # Between 0 and 1 the derivative has no bound if the model is sure.
     gamma: float = number(2.0, least=1.0, also=(0,))
     smoothing: float = number(0.02, below=1.0)
 
@@ -48,7 +48,7 @@ _DEFAULT = FscGlobal()
 def fsc_global(batch: Batch, options: FscGlobal = _DEFAULT) -> LossParts:
     """Return `itc` and, as part `choice`, a focal cross-entropy of an image's captions with smoothed labels.
 
-    Images without a false caption are left out. `fsc_clip` adds the same by patches and words; missing captions are no
+    Images without a false caption are left out. `fsc_clip` adds the same by patches and words; missing captions are not
     candidates here, and have a logit of 0 in the original.
 
     Raises:

@@ -73,7 +73,8 @@ ITC = DualLoss(
 
 
 def contrasts(rows: MatrixRows) -> Tensor:
-    """Return log-normalisers and own logits, `(c, 4)`: over texts, over images, own as image row, own as text row.
+    """Return log-normalisers and logits of true pairs, `(c, 4)`: over texts, over images, true as image row, as text
+    row.
 
     >>> import torch
     >>> from tellapart.training.losses.matrix_rows import AllPairs

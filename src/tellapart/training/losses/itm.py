@@ -1,4 +1,4 @@
-"""Image-text matching (ITM): a fusion encoder tells true pairs from crossed ones."""
+"""Image-text matching (ITM): a fusion encoder separates true pairs from crossed ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def itm(matches: Matches) -> LossParts:
     """Return the binary cross-entropy, in nats: a third each of parts `true`, `wrong_text` and `wrong_image`.
 
     With one wrong text and one wrong image a pair this is the mean over `3b` labelled pairs, as in ALBEF and FIBER;
-    their two-way head is the same function of the difference of its logits. Negatives of the pair's own image are
+    their two-way head is the same function of the difference of its logits. Negatives of the pair's image are
     left out.
 
     Source: ALBEF (Li et al. 2021), Eq. 7; ITM of EqSim (Wang et al. 2023), section 5.1.

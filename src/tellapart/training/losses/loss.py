@@ -1,4 +1,4 @@
-"""Losses as declarations: a function, its options, what a training step must give it, and its presets."""
+"""Losses as declarations: a function, its options, the inputs that a training step must give it, and its presets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Loss:
             scalar parts by name, and their sum as `total`.
         options: the dataclass of its options, each with a default (`LossOptions` has bounds, too); None if it has none.
         presets: names of `preset` in a configuration, and their values.
-        revision: counts up where the numbers of the same options change: a run that was stopped before is then another.
+        revision: counts up when the numbers of the same options change: a run that was stopped before is then another.
 
     >>> find_loss("eqsim").read_options({"k": 4}, "[loss]").k
     4
@@ -68,7 +68,7 @@ class DualLoss(Loss):
     Attributes:
         negative_captions: false captions that it was published with, for each image.
         negative_images: use of each row's hard counterpart: `none`; `pairs`, more pairs of the batch, where the rows
-            have counterparts; `mate`, the row's own `Batch.mates`, which the function cannot do without.
+            have counterparts; `mate`, the row's `Batch.mates`, which the function cannot do without.
         units: units of each caption in `Batch.units`, each with its foil; every row then needs one.
         local: whether it reads `Batch.patches` and `Batch.words`: the model must have both.
         joins: whether its pictures are two rows' joined (`data.join`), with captions that name both.
@@ -91,7 +91,7 @@ class FusionLoss(Loss):
     """A loss of fusion encoders: its function takes `Matches`.
 
     Attributes:
-        negatives: pairs that each pair is crossed with, where the configuration gives no number.
+        negatives: pairs that each pair is crossed with, if the configuration gives no number.
         wrong_images: whether the function reads `Matches.wrong_images`; if not, no image is crossed with a wrong text's
             image.
         counterparts: whether it reads `Matches.counterparts`; a pair's wrong text and image then come from one pair.
@@ -126,7 +126,7 @@ def declare(name: str, function: Callable[..., LossParts]) -> Loss:
     """Declare a plain function: `batch` as its first parameter makes a `DualLoss`, `matches` a `FusionLoss`.
 
     A second parameter, `options`, must have a dataclass as its default. Of negatives, a dual encoder's loss then gets
-    what the configuration asks for; a fusion encoder's gets every logit, with one negative a pair.
+    as the configuration asks; a fusion encoder's gets every logit, with one negative a pair.
 
     Raises:
         DataError: the function's parameters are others.

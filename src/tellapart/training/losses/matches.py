@@ -21,17 +21,17 @@ __all__ = ["Matches", "NegativePairs", "counterparts", "hard_negatives"]
 class Matches:
     """One rank's matching logits; pair `i` is crossed with `m` negative pairs. Every rank holds equally many pairs.
 
-    A logit is the head's logit of "matched" less that of "not matched", where it has two.
+    A logit is the head's logit of "matched" less that of "not matched", if it has two.
 
     Attributes:
         true: float `(b,)`, of image `i` with text `i`.
         wrong_texts: float `(b, m)`, of image `i` with the text of its negative `j`.
         wrong_images: float `(b, m)`, of the image of negative `j` with text `i`.
-        counterparts: float `(b, m)`, of the image of negative `j` with its own text; EqSim needs it.
+        counterparts: float `(b, m)`, of the image of negative `j` with its text; EqSim needs it.
         image_ids: int64 `(b,)`, the image of each pair.
-        negative_text_ids: int64 `(b, m)`, the image that each wrong text belongs to; -1 where there is no negative.
-        negative_image_ids: int64 `(b, m)`, the number of each wrong image; -1 where there is no negative. A negative of
-            the pair's own image counts nowhere.
+        negative_text_ids: int64 `(b, m)`, the image that each wrong text belongs to; -1 if the negative is missing.
+        negative_image_ids: int64 `(b, m)`, the number of each wrong image; -1 if the negative is missing. A negative of
+            the pair's image counts nowhere.
         close: bool `(b, m)`, which negatives are hard; if None, those that the logits themselves find most similar.
 
     Raises:
@@ -88,8 +88,8 @@ class NegativePairs:
     """The pairs of all ranks that each of this rank's pairs is crossed with; rank 0's pairs are counted first.
 
     Attributes:
-        texts: int64 `(b, m)`, whose texts are wrong for image `i`; -1 where there is none.
-        images: int64 `(b, m)`, whose images are wrong for text `i`; -1 where there is none.
+        texts: int64 `(b, m)`, whose texts are wrong for image `i`; -1 if there is none.
+        images: int64 `(b, m)`, whose images are wrong for text `i`; -1 if there is none.
 
     >>> import torch
     >>> other = torch.tensor([[1], [0]])  # two pairs, crossed with each other

@@ -67,14 +67,14 @@ class MatrixRows:
 
     @property
     def index(self) -> Tensor:
-        """The rows' own columns, int64 `(c,)`."""
+        """The rows' columns, int64 `(c,)`."""
         import torch
 
         return torch.arange(self.first, self.last, device=self.pairs.images.device)
 
     @property
     def negative(self) -> Tensor:
-        """Where the column is another image's pair, bool `(c, n)`: neither the row's own nor one of the same image."""
+        """True if the column is a pair of another image than the row, bool `(c, n)`."""
         ids = self.pairs.image_ids
         return ids[self.first : self.last, None] != ids[None, :]
 
@@ -95,7 +95,7 @@ class MatrixRows:
         return self._mask(self.pairs.scale * self.cosines_of_texts())
 
     def own(self, matrix: Tensor) -> Tensor:
-        """Each row's entry in its own column, `(c,)`, of a matrix `(c, n)`."""
+        """Each row's entry in its column, `(c,)`, of a matrix `(c, n)`."""
         return matrix.gather(1, self.index[:, None])[:, 0]
 
     def _mask(self, logits: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ def by_rows(pairs: AllPairs, function: Callable[[MatrixRows], Tensor]) -> Tensor
 
     Args:
         pairs: the pairs.
-        function: makes `(c, ...)` of `c` rows, the same for a row beside any others.
+        function: makes `(c, ...)` of `c` rows, the same for a row with any others.
 
     >>> import torch
     >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, 2)

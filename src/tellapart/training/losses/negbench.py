@@ -38,7 +38,7 @@ _DEFAULT = NegBench()
 
 
 def negbench(batch: Batch, options: NegBench = _DEFAULT) -> LossParts:
-    """Return `itc` and, as part `choice`, the cross-entropy of an image's caption among it and its own false ones.
+    """Return `itc` and, as part `choice`, the cross-entropy of an image's caption among it and its false ones.
 
     The mean is over the images that have a false caption. The paper takes the two parts from two sets, captions with
     negations and questions; here each row gives both.

@@ -20,10 +20,10 @@ __all__ = ["BIVLC", "BIVLC_OURS", "NEGCLIP", "negclip"]
 
 
 def negclip(batch: Batch) -> LossParts:
-    """Return `itc` whose images must tell their text from all false captions too; texts see images alone.
+    """Return `itc` whose images must find their text among all false captions, too; texts see images alone.
 
     True and false captions are gathered apart, so a text's column is its pair's number on any number of ranks (the
-    original gathers both at once, and its labels do not fit two ranks). Its hard images with their own captions are
+    original gathers both at once, and its labels do not fit two ranks). Its hard images with their captions are
     further pairs of the batch. TROHN-Text is this loss with one false caption an image.
 
     Raises:
@@ -53,7 +53,7 @@ def negclip(batch: Batch) -> LossParts:
         plain = contrasts(rows)
         logits = pairs.scale * (pairs.images[rows.first : rows.last] @ columns.T)
         false = logits.masked_fill(missing[None, :], float("-inf"))
-        # One logarithm over both kinds of candidates; the true text keeps it finite where there is no false one.
+        # One logarithm over both kinds of candidates; the true text keeps it finite without a false one.
         over_texts = torch.cat([plain[:, :1], false], dim=1).logsumexp(1)
         return torch.cat([over_texts[:, None], plain[:, 1:]], dim=1)
 

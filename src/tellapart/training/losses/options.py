@@ -84,7 +84,7 @@ class LossOptions:
     Raises:
         ModelError: a number lies outside of its field's bounds.
         UnknownNameError: a word is none of its field's.
-        TypeError: a value is not a number where its field holds one.
+        TypeError: a value is not a number, but its field holds one.
 
     >>> from tellapart.training.losses.cs_clip import CsClip
     >>> {name: str(bounds) for name, bounds in CsClip.bounds().items()}

@@ -1,4 +1,4 @@
-"""An image's true caption among its own false ones: what a loss of a few choices reads of a batch."""
+"""An image's true caption among its false ones: the part of a batch that a loss of a few choices reads."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["own_choices"]
 
 
 def own_choices(batch: Batch, loss: str) -> tuple[Tensor, Tensor]:
-    """Return each image's logits with its own captions, and which captions there are.
+    """Return each image's logits with its captions, and which captions there are.
 
     Args:
         batch: with false captions.
-        loss: the name that an error says.
+        loss: the name in error messages.
 
     Returns:
-        Float `(b, 1 + f)`, the true caption first, and 0 where one is missing; bool `(b, 1 + f)`.
+        Float `(b, 1 + f)`, the true caption first, and 0 if one is missing; bool `(b, 1 + f)`.
 
     Raises:
         ModelError: the batch has no false captions.

@@ -1,4 +1,4 @@
-"""A paper's hyper-parameters, declared beside its loss."""
+"""A paper's hyper-parameters, declared with its loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Preset"]
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Values that fill in what a configuration does not set; the model, the data and the device are its own.
+    """Values that fill in the keys that a configuration leaves out; it gives the model, the data and the device itself.
 
     Attributes:
         values: tables of a configuration. They are the paper's or its released code's, but for `ours`.

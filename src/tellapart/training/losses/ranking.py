@@ -13,7 +13,7 @@ __all__ = ["RANKING", "ranking"]
 def ranking(matches: Matches) -> LossParts:
     """Return the cross-entropy of the true text among it and the wrong ones, in nats: part `rank`.
 
-    The original draws false texts from the whole index, which may be the image's own other captions; here those are
+    The original draws false texts from the full index, which may be the image's other captions; here those are
     left out.
 
     Source: METER (Dou et al. 2022), retrieval fine-tuning with 15 false texts; EqSim (Wang et al. 2023), appendix C.

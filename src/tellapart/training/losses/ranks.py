@@ -1,7 +1,7 @@
 """Several ranks as one batch: rows gathered with gradients, and means over all ranks.
 
-A loss here computes the rows of its own rank against the columns of all. Each rank's gradient is then that of the mean
-over its own rows, and DDP's average over ranks is the gradient of the mean over all rows: that of one rank.
+A loss here computes the rows of its rank against the columns of all. Each rank's gradient is then that of the mean
+over its rows, and DDP's average over ranks is the gradient of the mean over all rows: that of one rank.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _gather() -> type[Function]:
 
 
 def mean_over_ranks(value: Tensor) -> Tensor:
-    """Return the mean of all ranks' values; its gradient is that of this rank's own value, as DDP expects.
+    """Return the mean of all ranks' values; its gradient is that of this rank's value, as DDP expects.
 
     >>> import torch
     >>> mean_over_ranks(torch.tensor(2.0)).item()
@@ -124,7 +124,7 @@ def mean_over_ranks(value: Tensor) -> Tensor:
 
 
 def share(total: Tensor, count: Tensor) -> Tensor:
-    """Return the mean of what all ranks counted: the sum of `total` over the sum of `count`; 0 where nothing counted.
+    """Return the mean of all ranks' counts: the sum of `total` over the sum of `count`; 0 if nothing counted.
 
     Args:
         total: scalar, this rank's sum.
@@ -135,5 +135,5 @@ def share(total: Tensor, count: Tensor) -> Tensor:
     (1.5, 0.0)
     """
     counted = mean_over_ranks(count.detach().to(total.dtype))
-    # Below one term in all there is no term in any rank, and the sum is 0.
+    # Below one term in all no rank has a term, and the sum is 0.
     return mean_over_ranks(total / counted.clamp(min=1.0 / rank_count()))

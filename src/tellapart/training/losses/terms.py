@@ -36,7 +36,7 @@ class LossTerm:
 
 
 def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTerm, ...]:
-    """Return the losses that a table names: its own first, then those of `also`, which are added to it.
+    """Return the losses that a table names: the table's loss first, then those of `also`, which are added to it.
 
     A loss of matching may have any loss added to it, a contrastive one then taking the unimodal vectors; a contrastive
     loss may have contrastive ones.
@@ -90,7 +90,7 @@ def loss_options(table: Mapping[str, Any], where: str = "[loss]") -> Any:
         where: the place that an error names.
 
     Raises:
-        DataError: there is no name, or the loss has no such option.
+        DataError: the name is missing, or the loss has no such option.
         UnknownNameError: no such loss.
         ModelError: an option is out of range.
 

@@ -18,12 +18,12 @@ __all__ = ["TRIPLETCLIP", "tripletclip"]
 def tripletclip(batch: Batch) -> LossParts:
     """Return NegCLIP of the pairs with their mates' texts as false captions, and the same with the sides changed.
 
-    Images, the pairs' and the mates', tell their text from all texts of both; texts see the images of their own side
+    Images, the pairs' and the mates', find their text among all texts of both; texts see the images of their side
     alone. The paper makes the mates' pictures from false captions; here they are the rows' hard counterparts, which may
     be in the batch themselves, so no caption of an image is ever its false one.
 
     Raises:
-        ModelError: the batch has no mates, or a mate shows its pair's own image.
+        ModelError: the batch has no mates, or a mate shows its pair's image.
 
     Source: TripletCLIP (Patel et al. 2024), `tripletclip_loss` of its code, which sums the two sides.
 

@@ -16,7 +16,7 @@ def trohn_img(batch: Batch) -> LossParts:
     """Return `itc` over the pairs and their mates: images `[I; I']` with texts `[T; T']`, `2b` by `2b` on one rank.
 
     Raises:
-        ModelError: the batch has no mates, or a mate shows its pair's own image.
+        ModelError: the batch has no mates, or a mate shows its pair's image.
 
     Source: TROHN-Img (BiVLC, Miranda et al. 2024), section 5.
 
@@ -43,7 +43,7 @@ def side_by_side(batch: Batch) -> Batch:
     """Return one batch of the pairs and, after them, their mates.
 
     Raises:
-        ModelError: the batch has no mates, or a mate shows its pair's own image.
+        ModelError: the batch has no mates, or a mate shows its pair's image.
 
     >>> import torch
     >>> mates = Batch(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([8, 9]))

@@ -31,7 +31,7 @@ def nearest(
         vectors: float32 `(n, dimensions)`; none has length zero.
         k: neighbours; `n - 1` at most.
         block: rows at once. Changes no number.
-        progress: called with the stage, what is done of it, and the total.
+        progress: called with the stage, the number done, and the total.
 
     Returns:
         int64 `(n, k)`.

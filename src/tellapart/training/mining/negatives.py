@@ -95,23 +95,23 @@ def coarse_to_fine(
 ) -> TrainingRows:
     """Return the rows with mined negatives: hard ones first, the hardest first; `counterparts` are their rows.
 
-    Scores are in the store, so that a run that was killed goes on where it was, to the same rows.
+    Scores are in the store, so that a killed run goes on from there, to the same rows.
 
     Args:
         rows: of training; negatives and counterparts that they have are replaced.
-        features: a dual encoder, whose image vectors say which images are near.
+        features: a dual encoder, whose image vectors decide which images are near.
         scorer: any model that scores images with texts; the higher, the more alike.
         store: of vectors and scores.
         settings: numbers.
-        progress: called with what is done.
+        progress: called with the number done.
 
     Raises:
         DataError: an image cannot be read, or there are too few captions of other images.
-        ModelError: a model is of the wrong kind, or its output is not what it must be.
+        ModelError: a model is of the wrong kind, or its output is malformed.
     """
     settings = settings or MiningSettings()
     pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
-    # All others where there are not so many.
+    # All others if there are not so many.
     near = nearest(pictures.vectors, min(settings.nearest, len(pictures.files) - 1), progress=progress)
     hard = hard_rows(rows.rows, pictures, near, scorer, store=store, count=settings.hard, progress=progress)
     mined = []
@@ -145,19 +145,18 @@ def nearest_images(
 ) -> TrainingRows:
     """Return the rows with the nearest images as counterparts, the nearest first; their false captions are unchanged.
 
-    Of an image with several rows, the row of the same rank is taken: the second caption of one beside that of the
-    other.
+    Of an image with several rows, the row of the same rank is taken: the second caption of one with that of the other.
 
     Args:
         rows: of training; counterparts that they have are replaced.
-        features: a dual encoder, whose image vectors say which images are near.
+        features: a dual encoder, whose image vectors decide which images are near.
         store: of vectors.
         count: images.
-        progress: called with what is done.
+        progress: called with the number done.
 
     Raises:
         DataError: an image cannot be read, or there are not more images than `count`.
-        ModelError: the model is no dual encoder, or its output is not what it must be.
+        ModelError: the model is not a dual encoder, or its output is malformed.
     """
     pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
     near = nearest(pictures.vectors, count, progress=progress)
@@ -189,11 +188,11 @@ def hard_rows(
         scorer: any model that scores images with texts.
         store: of scores.
         count: rows for each picture.
-        progress: called with what is done.
+        progress: called with the number done.
 
     Raises:
         DataError: near pictures have fewer different captions.
-        ModelError: the scorer's output is not what it must be.
+        ModelError: the scorer's output is malformed.
     """
     hard: list[tuple[int, ...]] = []
     for start in range(0, len(pictures.files), _IMAGES):
@@ -202,8 +201,8 @@ def hard_rows(
         for picture, numbers in zip(block, candidates, strict=True):
             if len(numbers) < count:
                 raise DataError(
-                    f"{pictures.files[picture]}: its {near.shape[1]} nearest images have {len(numbers)} captions of "
-                    f"their own, and {count} hard negatives are asked for; look at more images, or ask for fewer"
+                    f"{pictures.files[picture]}: its {near.shape[1]} nearest images have {len(numbers)} other captions, "
+                    f"and {count} hard negatives are asked for; look at more images, or ask for fewer"
                 )
         # One shape for all: the last caption fills a row up, and is scored once.
         widest = max(map(len, candidates))
@@ -224,7 +223,7 @@ def hard_rows(
 
 
 def _candidates(rows: Sequence[TrainingRow], pictures: RowPictures, picture: int, near: NDArray[np.int64]) -> list[int]:
-    """Return rows of near pictures, nearest first, one for each text that is none of the picture's own."""
+    """Return rows of near pictures, nearest first, one for each text that is not one of the picture's."""
     first: dict[str, int] = {}
     for other in near:
         for number in pictures.rows[other]:
@@ -233,7 +232,7 @@ def _candidates(rows: Sequence[TrainingRow], pictures: RowPictures, picture: int
 
 
 def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
-    """Yield numbers below `count` at random, in the end every one, by its row's own seed alone."""
+    """Yield numbers below `count` at random, in the end every one, by its row's seed alone."""
     rng = np.random.default_rng([seed, number])
     yield from rng.integers(0, count, 64).tolist()
     yield from rng.permutation(count).tolist()  # few captions are different
@@ -246,7 +245,7 @@ def encode_pictures(
 
     Raises:
         DataError: an image is missing or cannot be decoded.
-        ModelError: the model is no dual encoder, or its output is not what it must be.
+        ModelError: the model is not a dual encoder, or its output is malformed.
     """
     caption = {str(row.image): row.caption for row in rows}
     files = [*caption]
@@ -274,7 +273,7 @@ def encode_pictures(
 
 
 def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
-    """Return image files with texts, as many beside each, as a pair set that reads the files where they lie.
+    """Return image files with texts, as many for each, as a pair set that reads the files from their folders.
 
     Raises:
         DataError: a text holds half a character, which no store can file.

@@ -25,7 +25,7 @@ _POINTS = 200
 _LETTER, _SWATCH, _ROW = 6.7, 30.0, 18
 #: Ends of the interval of a validation value.
 _ENDS = ("validation_low", "validation_high")
-#: Fields of a log's line that are no part of the loss.
+#: Fields of a log's line that are not parts of the loss.
 _NO_LOSS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", *_ENDS}
 
 #: The report's colours, by number and mode, so that a curve looks the same everywhere.
@@ -71,7 +71,7 @@ class TrainingChart:
 def sweep_chart(sweep: Sweep) -> TrainingChart:
     """Draw each benchmark's mean headline metric, in percent, over alpha; the Pareto-best alpha is marked.
 
-    Source: WiSE-FT (Wortsman et al. 2022), Figure 1, with alpha where the figure has the two accuracies' plane.
+    Source: WiSE-FT (Wortsman et al. 2022), Figure 1, with alpha instead of the plane of the two accuracies.
 
     >>> from tellapart.training.sweep import Sweep
     >>> sweep_chart(Sweep(("demo",), {0.0: (0.1,), 1.0: (0.4,)}, 1.0, "local-dir:model")).lines
@@ -108,7 +108,7 @@ def log_charts(path: Path) -> list[TrainingChart]:
                 of_validation = name.startswith("validation_")
                 curves, factor = (values, 100) if of_validation else (losses, 1)
                 if not all(isinstance(record[each], int | float) for each in ("step", name)):
-                    raise TypeError(f"its step or {quote(name)} is no number")
+                    raise TypeError(f"its step or {quote(name)} is not a number")
                 curves.setdefault(name.removeprefix("validation_"), []).append((record["step"], factor * record[name]))
     except (DataError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path}: is damaged ({first_line(error)}); go on with resume=True, which mends it") from error
@@ -125,7 +125,7 @@ def log_charts(path: Path) -> list[TrainingChart]:
 
 
 def write_curves(files: RunFiles, sweep: Sweep | None) -> list[Path]:
-    """Write `log.svg`, and `wise/curve.svg` beside `curve.json` if there was a sweep; return their paths.
+    """Write `log.svg`, and `wise/curve.svg` next to `curve.json` if there was a sweep; return their paths.
 
     Raises:
         RunError: the log is missing or damaged, or a file cannot be written.

@@ -1,6 +1,6 @@
-"""The page of a training run, `report.html` in its folder: what it gained and lost, its curves, and how it was made.
+"""The page of a training run, `report.html` in its folder: its gains and losses, its curves, and its settings.
 
-One self-contained HTML file without scripts; what lies beside it in the run's folder is linked. Names are untrusted:
+One self-contained HTML file without scripts; the other files of the run's folder are linked. Names are untrusted:
 the template escapes them.
 """
 
@@ -32,9 +32,9 @@ PAGE = "report.html"
 
 
 def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = False) -> Path:
-    """Write `report.html` and the curves of a training run's folder anew; return the page's path.
+    """Write `report.html` and the curves of a training run's folder; return the page's path.
 
-    The run folder of what was measured before and after, `report/`, gets a report of its own, which shows the items.
+    The run folder of the measurements before and after, `report/`, gets a separate report, which shows the items.
 
     Args:
         folder: the training run's.
@@ -74,7 +74,7 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A chart as the template shows it: a picture of its own, so that its style meets no other."""
+    """A chart as the template shows it: a separate picture, so that its style meets no other."""
 
     chart: TrainingChart
 
@@ -84,7 +84,7 @@ class _Figure:
 
     @property
     def summary(self) -> str:
-        """What a reader who does not see the picture is told: where each line begins and ends."""
+        """Describe the picture to a reader who does not see it: the first and last value of each line."""
         ends = (f"{name} from {line[0][1]:.4g} to {line[-1][1]:.4g}" for name, line in self.chart.lines.items())
         return f"{self.chart.title}, over {self.chart.x}: {', '.join(ends)}"
 
@@ -95,7 +95,7 @@ class _Link(NamedTuple):
 
 
 def _links(files: RunFiles, record: TrainRecord) -> Iterator[_Link]:
-    """Yield what lies in the run's folder, relative to it."""
+    """Yield the files of the run's folder, relative to it."""
     alphas = record.sweep.curve if record.sweep else ()
     known = [
         (files.report / PAGE, "every item of the trained model, its start beside it"),

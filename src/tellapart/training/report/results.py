@@ -22,7 +22,7 @@ __all__ = ["print_seeds", "print_trained", "seeds_json", "trained_json"]
 
 
 def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
-    """Return a training run as one object: its model, how it went, what it gained and lost, and its page."""
+    """Return a training run as one object: its model, its progress, its gains and losses, and its page."""
     return {
         "model": record.model,
         "steps": record.steps,
@@ -38,7 +38,7 @@ def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
 
 
 def print_trained(record: TrainRecord, page: Path) -> None:
-    """Print which weights were kept, how to measure them, what they gained and lost, and where the page is."""
+    """Print which weights were kept, how to measure them, their gains and losses, and the page's path."""
     value = record.describe_validation() or "no validation set, so the last ones"
     print_lines(
         plain(f"kept the weights after step {record.best_step} of {record.steps}: {value}"),
@@ -71,7 +71,7 @@ def _print_sweep(sweep: Sweep) -> None:
 
 
 def seeds_json(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | None) -> dict[str, Any]:
-    """Return runs under several seeds as one object: each metric beside the start and another configuration."""
+    """Return runs under several seeds as one object: each metric next to the start and another configuration."""
     from tellapart.training.seeds import between, over_seeds
 
     return {
@@ -84,7 +84,7 @@ def seeds_json(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | N
 
 
 def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | None = None) -> None:
-    """Print each metric's mean and spread over seeds, beside the start and, if there is one, another configuration.
+    """Print each metric's mean and spread over seeds, next to the start and, if there is one, another configuration.
 
     >>> print_seeds([])
     nothing was measured before and after: name benchmarks in report.benchmarks

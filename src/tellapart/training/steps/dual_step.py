@@ -35,13 +35,13 @@ _Piece = tuple[Sequence[Inputs], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class DrawnRows:
-    """What one rank encodes in one step.
+    """The inputs of one rank in one step.
 
     Attributes:
-        rows: numbers of the rows whose images and captions are encoded: the batch's own, then their hard counterparts.
-        own: how many of them are the batch's own.
-        negatives: for each row its false captions, as many as are drawn; fewer where it has fewer.
-        units: of each of the batch's own rows its units, each followed by its foil; none if the loss reads none.
+        rows: numbers of the rows whose images and captions are encoded: the batch's, then their hard counterparts.
+        own: how many of them are the batch's.
+        negatives: for each row its false captions, as many as are drawn; fewer if it has fewer.
+        units: of each of the batch's rows its units, each followed by its foil; none if the loss reads none.
         joined: for each row the one that its picture is joined to, with their captions; none if pictures stay plain.
     """
 
@@ -53,7 +53,7 @@ class DrawnRows:
 
     @property
     def positives(self) -> int:
-        """True captions of each picture beside its first."""
+        """True captions of each picture after its first."""
         return len(self.joined[0].captions) - 1 if self.joined else 0
 
 
@@ -73,9 +73,9 @@ class DualStep(TrainingStep[DrawnRows]):
         self._join, self._positives = self._choose_joins()
 
     def _choose_negatives(self) -> tuple[int, str]:
-        """Return how many false captions each image gets, and what becomes of its hard counterpart.
+        """Return how many false captions each image gets, and the use of its hard counterpart.
 
-        The loss's published numbers fill in what the configuration does not say.
+        The loss's published numbers fill in the keys that the configuration leaves out.
 
         Raises:
             DataError: rows lack the hard counterparts that are asked for.
@@ -126,7 +126,7 @@ class DualStep(TrainingStep[DrawnRows]):
         return how, count
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
-        """Return what a step encodes of this rank's rows."""
+        """Return the inputs of a step, of this rank's rows."""
         seed, rows = self.config.seed, list(numbers)
         if self._join == "always" or (self._join == "alternate" and step // self.config.batch.accumulate % 2 == 0):
             joined = [draw_joined(self.rows, n, self._positives, seed, step) for n in rows]
@@ -148,7 +148,7 @@ class DualStep(TrainingStep[DrawnRows]):
         captions = [one.captions[0] for one in drawn.joined] or captions
         texts = list(captions)
         for caption, false in zip(captions, drawn.negatives, strict=False):
-            # Where a false caption is missing, the true one fills its place; the mask leaves it out.
+            # The true caption fills the place of a missing false one; the mask leaves it out.
             texts += false + [caption] * (self._captions - len(false))
         positives = [text for one in drawn.joined for text in one.captions[1:]]
         pieces = list(self._pieces(images, texts + drawn.units + positives))
@@ -173,7 +173,7 @@ class DualStep(TrainingStep[DrawnRows]):
         device = self.accelerator.device
         images = {name: torch.stack([one[name] for one in prepared]).to(device) for name in prepared[0]}
         tokens = self._tokens(texts)
-        self._seed_dropout(step, number)  # by piece: the second pass sees what the first saw
+        self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
         with autocast(self.config.precision, device.type):
             return Encoded(*self.module(images, tokens))
 

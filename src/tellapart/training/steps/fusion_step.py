@@ -1,8 +1,8 @@
 """Training steps of fusion encoders: pairs are crossed with negatives, joined, and scored by the matching head.
 
 Every image and every text is encoded once. Negatives are pairs of the batch, on any rank, drawn by the contrastive
-logits (by the seed alone where a model has no towers), or a row's own mined counterparts. EqSim's fourth similarity is
-then another pair's true logit: no pass more than matching takes, unless the counterpart is no pair of the batch.
+logits (by the seed alone if a model has no towers), or a row's mined counterparts. EqSim's fourth similarity is
+then another pair's true logit: no pass more than matching takes, unless the counterpart is not a pair of the batch.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ __all__ = ["DrawnPairs", "FusionStep", "matching_settings"]
 
 @dataclass(frozen=True, slots=True)
 class DrawnPairs:
-    """What one rank encodes in one step.
+    """The inputs of one rank in one step.
 
     Attributes:
-        rows: numbers of the rows that are encoded: the batch's own, then mined ones that are not among them.
-        own: how many of them are the batch's own.
-        negatives: for each own row the positions in `rows` of its mined negatives; None if they come from the batch.
+        rows: numbers of the rows that are encoded: the batch's, then mined ones that are not among them.
+        own: how many of them are the batch's.
+        negatives: for each row of the batch the positions in `rows` of its mined negatives; None if they come from the
+            batch.
         close: which of them are close, if that is known.
     """
 
@@ -50,18 +51,18 @@ class DrawnPairs:
 
 
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
-    """Return `[matching]` with its number of negatives; the loss's own number if it is not given.
+    """Return `[matching]` with its number of negatives; the loss's number if it is not given.
 
     Raises:
-        DataError: the batch or a row has too few negatives, or the configuration asks for what only dual encoders have.
+        DataError: the batch or a row has too few negatives, or the configuration has an option of dual encoders only.
     """
     name, matching = config.loss["name"], config.matching or MatchingConfig()
     count = matching.negatives or max(loss.negatives for loss in _matching_losses(config.loss_terms()))
     part = config.batch.part
     if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
         raise DataError(
-            f"loss {name!r} matches whole pairs: leave out data.negative_captions and data.negative_images, and set "
-            '[matching] source = "rows" to take the hard counterparts of the rows'
+            f"loss {name!r} matches images with texts: leave out data.negative_captions and "
+            'data.negative_images, and set [matching] source = "rows" to take the hard counterparts of the rows'
         )
     if config.batch.chunk is not None:
         raise DataError(
@@ -113,12 +114,12 @@ class FusionStep(TrainingStep[DrawnPairs]):
             )
         if self._matching.hardest and not towers:
             raise ModelError(
-                "matching.hardest: the model has no unimodal towers whose similarities say what is hardest; leave it "
-                'out, or mine negatives and set matching.source = "rows"'
+                "matching.hardest: the model has no unimodal towers whose similarities name the hardest pairs; leave "
+                'it out, or mine negatives and set matching.source = "rows"'
             )
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnPairs:
-        """Return what a step encodes of this rank's rows."""
+        """Return the inputs of a step, of this rank's rows."""
         if self._matching.source == "batch":
             return DrawnPairs(list(numbers), len(numbers), None, None)
         rows, negatives, close = list(numbers), [], []
@@ -179,7 +180,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
         return {"matches": matches, "batch": batch if self._contrast else None}
 
     def _matches(self, join: _Join, pairs: NegativePairs, ids: Tensor, own: range, drawn: DrawnPairs) -> list[Matches]:
-        """Join own pairs, crossed pairs, and mined pairs that are no own ones, in one go: for each head its logits."""
+        """Join the batch's pairs, crossed pairs, and further mined pairs, in one go: for each head its logits."""
         import torch
 
         mined = drawn.negatives is not None

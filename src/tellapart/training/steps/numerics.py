@@ -1,4 +1,4 @@
-"""How far bfloat16 and `torch.compile` move a step from plain float32, measured on a run's own first part."""
+"""How far bfloat16 and `torch.compile` move a step from plain float32, measured on a run's first part."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ __all__ = ["measure_moves"]
 def measure_moves(
     steps: TrainingStep[Drawn], plain: TrainingStep[Drawn], drawn: Drawn, images: Sequence[Inputs]
 ) -> dict[str, float]:
-    """Return what a step moves from a plain one on the same rows: `moved_loss` and `moved_gradient`, both relative.
+    """Return how far a step differs from a plain one on the same rows: `moved_loss` and `moved_gradient`, both
+    relative.
 
     The gradient's is the length of the difference over the plain one's. No gradient is left behind.
 
     Args:
         steps: as the run takes them.
         plain: the same in float32, not compiled.
-        drawn: what `TrainingStep.draw` returned.
+        drawn: the return value of `TrainingStep.draw`.
         images: of its rows.
     """
     torch = import_torch()

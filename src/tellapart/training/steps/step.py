@@ -40,7 +40,7 @@ class TrainingStep(ABC, Generic[Drawn]):
 
     @abstractmethod
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
-        """Return what is computed of this rank's rows of one part, by the seed, its number and each row alone.
+        """Return the inputs of this rank's rows of one part, by the seed, its number and each row alone.
 
         Parts are numbered through all steps: part `p` of step `s` is `s * accumulate + p`. Its `rows` are the numbers
         of the rows whose images it needs.
@@ -54,7 +54,7 @@ class TrainingStep(ABC, Generic[Drawn]):
     def _backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts: ...
 
     def _sum(self, inputs: Sequence[Any]) -> LossParts:
-        """Add up the losses, each of its own `Batch` or `Matches`."""
+        """Add up the losses, each of its `Batch` or `Matches`."""
         parts = [term.loss(own, term.options) for term, own in zip(self._terms, inputs, strict=True)]
         return sum_terms(self._terms, parts)
 
