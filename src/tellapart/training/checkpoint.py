@@ -163,13 +163,13 @@ def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, stat
         folder / _FOLDER.format(state.step),
         {"weights.safetensors": weights_of(module), "optimiser.safetensors": moments, "state.json": asdict(state)},
     )
-    for old in _complete(folder)[:-keep]:
+    for old in _complete_checkpoints(folder)[:-keep]:
         shutil.rmtree(old)
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
     """Return the last complete checkpoint of a folder, if there is one."""
-    return next(reversed(_complete(folder)), None)
+    return next(reversed(_complete_checkpoints(folder)), None)
 
 
 def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -> TrainingState:
@@ -197,7 +197,7 @@ def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -
         ) from error
 
 
-def _complete(folder: Path) -> list[Path]:
+def _complete_checkpoints(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*") if (path / "state.json").is_file())
 
 

@@ -60,7 +60,7 @@ class DataConfig(_Table):
     take: list[Annotated[float, Field(gt=0, le=1)]] = []
 
     @model_validator(mode="after")
-    def _fresh(self) -> DataConfig:
+    def _check_augment(self) -> DataConfig:
         if self.keep_images and self.augment != "none":
             raise ValueError("keep_images keeps pictures that augment changes at each step; leave one of them out")
         return self
@@ -84,7 +84,7 @@ class OptimiserConfig(_Table):
     decayed: Literal["matrices", "all"] = "matrices"
 
     @model_validator(mode="after")
-    def _length(self) -> OptimiserConfig:
+    def _check_length(self) -> OptimiserConfig:
         if (self.epochs is None) == (self.steps is None):
             raise ValueError("give either epochs or steps")
         return self
@@ -104,7 +104,7 @@ class BatchConfig(_Table):
         return self.size // self.accumulate
 
     @model_validator(mode="after")
-    def _parts(self) -> BatchConfig:
+    def _check_parts(self) -> BatchConfig:
         if self.size % self.accumulate or self.part < 2:
             raise ValueError(
                 f"accumulate = {self.accumulate} does not cut {self.size} pairs into equal parts of two or more"
@@ -122,7 +122,7 @@ class MatchingConfig(_Table):
     contrast: bool = True
 
     @model_validator(mode="after")
-    def _fits(self) -> MatchingConfig:
+    def _check_source(self) -> MatchingConfig:
         if self.source == "batch" and self.close is not None:
             raise ValueError('close is of mined negatives: set source = "rows", or leave it out')
         if self.source == "rows" and self.hardest:

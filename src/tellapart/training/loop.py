@@ -92,7 +92,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     total = settings.steps or (settings.epochs or 0) * order.steps_per_epoch
     total = min(total, limit) if limit else total
     optimiser = _make_optimiser(trainable.module, settings)
-    state = _begin(training, optimiser)
+    state = _begin_state(training, optimiser)
     total = state.step if state.stopped else total
     trainable.module.train()
     steps, plain = _make_steps(training)
@@ -118,10 +118,10 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             for group in optimiser.param_groups:
                 group["lr"] = group["factor"] * now
             optimiser.zero_grad(set_to_none=True)
-            parts = _accumulate(training, steps, feed, step, order)
+            parts = _accumulate_parts(training, steps, feed, step, order)
             batch = _name_rows(training.rows, order.batch(step))
-            norm = _update(training, optimiser, batch)
-            numbers = _numbers(parts, norm, now, trainable) | (moved if step == 0 else {})
+            norm = _update_weights(training, optimiser, batch)
+            numbers = _step_numbers(parts, norm, now, trainable) | (moved if step == 0 else {})
             state.step = step + 1
             with ranks.together():
                 if ranks.leads:
@@ -169,7 +169,7 @@ def _read_ahead(read: Callable[[int], _Part], numbers: range) -> Iterator[_Part]
         yield part
 
 
-def _accumulate(
+def _accumulate_parts(
     training: Training, steps: TrainingStep[Any], feed: Iterator[_Part], step: int, order: BatchOrder
 ) -> LossParts:
     """Leave the mean gradient of a step's parts in the parameters, and return the mean of their losses.
@@ -248,7 +248,7 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
     return 1 - done if decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _begin(training: Training, optimiser: Optimizer) -> TrainingState:
+def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
     """Go on from the last checkpoint, if there is one, on every rank from the same."""
     ranks, files = training.ranks, training.files
     checkpoint = latest_checkpoint(files.checkpoints)
@@ -268,7 +268,7 @@ def _begin(training: Training, optimiser: Optimizer) -> TrainingState:
     return state
 
 
-def _update(training: Training, optimiser: Optimizer, batch: str) -> float:
+def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> float:
     """Take the optimiser's step and keep the scale in bounds; return the gradient's norm.
 
     Raises:
@@ -292,7 +292,7 @@ def _update(training: Training, optimiser: Optimizer, batch: str) -> float:
     return norm
 
 
-def _numbers(parts: LossParts, norm: float, learning_rate: float, trainable: Trainable) -> dict[str, float]:
+def _step_numbers(parts: LossParts, norm: float, learning_rate: float, trainable: Trainable) -> dict[str, float]:
     numbers = {name: float(part) for name, part in parts.items()}
     numbers |= {"gradient_norm": norm, "learning_rate": learning_rate}
     if trainable.log_scale is not None:
@@ -308,12 +308,12 @@ def _finish_step(
     files.log(state.step, numbers)
     if state.step % settings.every == 0 or state.step == total:
         # The second measurement is compared with the first.
-        _validate(training, state, max(1, math.ceil(total / settings.every) - 1))
+        _validate_weights(training, state, max(1, math.ceil(total / settings.every) - 1))
         files.sync_log()
         write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
 
 
-def _validate(training: Training, state: TrainingState, looks: int) -> None:
+def _validate_weights(training: Training, state: TrainingState, looks: int) -> None:
     """Measure the validation set, which is compared `looks` times, and keep the weights if they are the best so far."""
     trainable, pairs, best = training.trainable, training.validation, training.files.best
     if pairs is None:

@@ -21,13 +21,25 @@ def model_card(record: TrainRecord) -> str:
 
     Source: Mitchell et al. (2019), Model cards for model reporting; the sections that a record can fill.
     """
-    sections = (_origin, _validation, _settings, _comparison, _sweep, _leaks, _reproduction)
+    sections = (
+        _describe_origin,
+        _describe_validation,
+        _list_settings,
+        _compare_start,
+        _describe_sweep,
+        _describe_leaks,
+        _describe_reproduction,
+    )
     blocks = [block for section in sections for block in section(record)]
     return "\n\n".join([_front_matter(record), *blocks]) + "\n"
 
 
 def _front_matter(record: TrainRecord) -> str:
-    report, base, loss = _table(record, "report"), str(record.config["model"]), str(_table(record, "loss")["name"])
+    report, base, loss = (
+        _config_table(record, "report"),
+        str(record.config["model"]),
+        str(_config_table(record, "loss")["name"]),
+    )
     lines = ["---", f"license: {report.get('licence') or 'unknown'}"]
     if _on_the_hub(base):
         lines.append(f"base_model: {base.removeprefix('hf-hub:')}")
@@ -37,15 +49,18 @@ def _front_matter(record: TrainRecord) -> str:
     return "\n".join([*lines, "tags:", *(f"- {tag}" for tag in tags), "---"])
 
 
-def _origin(record: TrainRecord) -> Iterator[str]:
-    table, data, release = _table(record, "data"), record.data, record.versions.get("tellapart", "")
-    loss, sources = _table(record, "loss")["name"], ", ".join(f"`{_code(name)}`" for name in table["train"])
-    start = f"from `{_code(record.config['model'])}`"
+def _describe_origin(record: TrainRecord) -> Iterator[str]:
+    table, data, release = _config_table(record, "data"), record.data, record.versions.get("tellapart", "")
+    loss, sources = (
+        _config_table(record, "loss")["name"],
+        ", ".join(f"`{_escape_code(name)}`" for name in table["train"]),
+    )
+    start = f"from `{_escape_code(record.config['model'])}`"
     yield f"# {record.config['name']}"
     yield (
         f"Trained by `tellapart train` {release} {start} with the loss `{loss}`, to tell\n"
         "almost identical pairs of images and texts apart. The fingerprint of the weights that it began with is\n"
-        f"`{_code(record.start)}`."
+        f"`{_escape_code(record.start)}`."
     )
     yield "## What it was trained on"
     share = table.get("share", 1)
@@ -59,7 +74,7 @@ def _origin(record: TrainRecord) -> Iterator[str]:
     )
 
 
-def _validation(record: TrainRecord) -> Iterator[str]:
+def _describe_validation(record: TrainRecord) -> Iterator[str]:
     smoke = f" It is a smoke run, stopped by `--limit {record.limit}`." if record.limit else ""
     value = record.describe_validation()
     if value is None:
@@ -67,16 +82,18 @@ def _validation(record: TrainRecord) -> Iterator[str]:
     else:
         yield (
             f"The weights are those after step {record.best_step:,} of {record.steps:,}: the best of "
-            f"{len(record.history)} measurements on a validation set, with {_cell(value)}, ties counted as "
+            f"{len(record.history)} measurements on a validation set, with {_escape_cell(value)}, ties counted as "
             f"wrong.{smoke}"
         )
 
 
-def _settings(record: TrainRecord) -> Iterator[str]:
+def _list_settings(record: TrainRecord) -> Iterator[str]:
     yield "## Settings"
     if preset := record.config.get("preset"):
         yield f"Preset `{preset}`; all values, the preset's among them:"
-    yield _markdown(("key", "value"), [(f"`{key}`", f"`{_code(value)}`") for key, value in settings_of(record)])
+    yield _markdown_table(
+        ("key", "value"), [(f"`{key}`", f"`{_escape_code(value)}`") for key, value in settings_of(record)]
+    )
 
 
 def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
@@ -90,7 +107,7 @@ def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _comparison(record: TrainRecord) -> Iterator[str]:
+def _compare_start(record: TrainRecord) -> Iterator[str]:
     comparison = record.comparison
     if comparison is None:
         yield (
@@ -100,10 +117,10 @@ def _comparison(record: TrainRecord) -> Iterator[str]:
     yield "## Before and after"
     yield "Percent, ties counted as wrong; paired 95 % intervals over the same items; p two-sided, Holm over all rows."
     headings = ("benchmark", "metric", "items", "before", "after", "difference", "p (Holm)")
-    yield _markdown(headings, [_row(row) for row in comparison.rows], numbers_from=2)
+    yield _markdown_table(headings, [_comparison_row(row) for row in comparison.rows], numbers_from=2)
     yield (
-        f"Better beyond doubt (the interval lies above 0): {_list(record.gained)}.\n"
-        f"Forgotten beyond doubt (the interval lies below 0): {_list(record.lost)}."
+        f"Better beyond doubt (the interval lies above 0): {_join_rows(record.gained)}.\n"
+        f"Forgotten beyond doubt (the interval lies below 0): {_join_rows(record.lost)}."
     ) + (
         f"\nMeasured on one side alone, and so not compared: {', '.join(comparison.unshared)}."
         if comparison.unshared
@@ -111,18 +128,18 @@ def _comparison(record: TrainRecord) -> Iterator[str]:
     )
 
 
-def _row(row: MetricComparison) -> tuple[str, ...]:
+def _comparison_row(row: MetricComparison) -> tuple[str, ...]:
     bounds = "" if row.low is None or row.high is None else f" [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
     change = f"{100 * row.difference:+.2f}{bounds}"
     numbers = (f"{row.n:,}", f"{100 * row.b:.2f}", f"{100 * row.a:.2f}", change, row.p_holm_text)
-    return _cell(row.benchmark), row.metric, *numbers
+    return _escape_cell(row.benchmark), row.metric, *numbers
 
 
-def _list(rows: Sequence[MetricComparison]) -> str:
-    return ", ".join(f"{_cell(row.benchmark)} {row.metric}" for row in rows) or "nothing"
+def _join_rows(rows: Sequence[MetricComparison]) -> str:
+    return ", ".join(f"{_escape_cell(row.benchmark)} {row.metric}" for row in rows) or "nothing"
 
 
-def _sweep(record: TrainRecord) -> Iterator[str]:
+def _describe_sweep(record: TrainRecord) -> Iterator[str]:
     sweep = record.sweep
     if sweep is None:
         return
@@ -132,14 +149,14 @@ def _sweep(record: TrainRecord) -> Iterator[str]:
         "Means of each benchmark's headline metrics, percent."
     )
     rows = [(f"{alpha:.2f}", *(f"{100 * value:.2f}" for value in values)) for alpha, values in sweep.curve.items()]
-    yield _markdown(("alpha", *map(_cell, sweep.benchmarks)), rows, numbers_from=0)
+    yield _markdown_table(("alpha", *map(_escape_cell, sweep.benchmarks)), rows, numbers_from=0)
     yield f"Pareto-best is {sweep.best:.2f}. It was chosen on these very numbers, so they flatter it."
 
 
-def _leaks(record: TrainRecord) -> Iterator[str]:
+def _describe_leaks(record: TrainRecord) -> Iterator[str]:
     yield "## Images shared with what is reported"
     leaks = [leak for leak in record.leaks if leak.same or leak.alike]
-    if not _table(record, "report").get("benchmarks"):
+    if not _config_table(record, "report").get("benchmarks"):
         yield "No benchmark is reported, so none was compared with the training images."
     elif not leaks:
         yield (
@@ -150,16 +167,19 @@ def _leaks(record: TrainRecord) -> Iterator[str]:
             "**Training images are pictures of what is reported** (`--allow-leak`): "
             "those numbers say nothing of unseen pairs."
         )
-        rows = [(_cell(leak.benchmark), f"{leak.images:,}", *map(_names, (leak.same, leak.alike))) for leak in leaks]
-        yield _markdown(("benchmark", "its pictures", "the same to the pixel", "alike"), rows)
+        rows = [
+            (_escape_cell(leak.benchmark), f"{leak.images:,}", *map(_join_few, (leak.same, leak.alike)))
+            for leak in leaks
+        ]
+        yield _markdown_table(("benchmark", "its pictures", "the same to the pixel", "alike"), rows)
 
 
-def _names(names: Sequence[str]) -> str:
-    few = ", ".join(map(_cell, names[:_FEW]))
+def _join_few(names: Sequence[str]) -> str:
+    few = ", ".join(map(_escape_cell, names[:_FEW]))
     return f"{len(names):,}" + (f": {few}{' ...' if len(names) > _FEW else ''}" if names else "")
 
 
-def _reproduction(record: TrainRecord) -> Iterator[str]:
+def _describe_reproduction(record: TrainRecord) -> Iterator[str]:
     machine, versions = record.machine, ", ".join(f"{name} {number}" for name, number in record.versions.items())
     on = machine.accelerator or f"{machine.processor}, {machine.cores} cores"
     ranks = "" if record.ranks == 1 else f", {record.ranks} ranks"
@@ -171,7 +191,7 @@ def _reproduction(record: TrainRecord) -> Iterator[str]:
     )
 
 
-def _table(record: TrainRecord, key: str) -> dict[str, Any]:
+def _config_table(record: TrainRecord, key: str) -> dict[str, Any]:
     table = record.config[key]
     return table if isinstance(table, dict) else {}
 
@@ -182,20 +202,20 @@ def _on_the_hub(name: str) -> bool:
     return bool(owner and slash and repository) and not set(":/") & set(owner + repository)
 
 
-def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> str:
+def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> str:
     right = len(headings) if numbers_from is None else numbers_from
     rule = "|" + "|".join("---:" if column >= right else "---" for column in range(len(headings))) + "|"
     first, *lines = ("| " + " | ".join(row) + " |" for row in (headings, *rows))
     return "\n".join([first, rule, *lines])
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     """Keep a name from ending its cell or its line, and from being read as markup."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     return "".join(f"\\{letter}" if letter in "\\|`*_[]<>" else letter for letter in plain)
 
 
-def _code(value: object) -> str:
+def _escape_code(value: object) -> str:
     """Do the same inside backticks: there only these two and a line's end do harm."""
     return (
         "".join(letter if letter.isprintable() else " " for letter in str(value)).replace("`", "'").replace("|", "\\|")

@@ -66,7 +66,7 @@ class RankGroup:
             yield
         except Exception as error:
             own = error
-        failures = self._failures(own)
+        failures = self._gather_failures(own)
         failed = next(((number, failure) for number, failure in enumerate(failures) if failure), None)
         if failed is None:
             return
@@ -103,7 +103,7 @@ class RankGroup:
             dist.destroy_process_group(self._group)
             self._group = None
 
-    def _failures(self, own: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
+    def _gather_failures(self, own: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
         """Return every rank's failure, by rank."""
         import torch
         import torch.distributed as dist
@@ -113,7 +113,7 @@ class RankGroup:
         try:
             dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=self._group)
             if failed.item():
-                dist.all_gather_object(failures, None if own is None else _describe(own), group=self._group)
+                dist.all_gather_object(failures, None if own is None else _describe_failure(own), group=self._group)
         except RuntimeError as lost:  # gloo's, when a connection is gone
             raise own or RunError(
                 "another rank ended, and says why itself; go on with resume=True once that is mended"
@@ -121,7 +121,7 @@ class RankGroup:
         return failures
 
 
-def _describe(error: Exception) -> tuple[type[TellapartError], str]:
+def _describe_failure(error: Exception) -> tuple[type[TellapartError], str]:
     if isinstance(error, TellapartError):
         return type(error), str(error)
     return RunError, str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"

@@ -89,15 +89,15 @@ class TrainRecord(_Record):
     @property
     def gained(self) -> tuple[MetricComparison, ...]:
         """Metrics that are better beyond doubt: the interval of the difference lies above 0."""
-        return tuple(row for row in self._compared if row.low is not None and row.low > 0)
+        return tuple(row for row in self._compared_rows if row.low is not None and row.low > 0)
 
     @property
     def lost(self) -> tuple[MetricComparison, ...]:
         """Metrics that are worse beyond doubt: the interval of the difference lies below 0."""
-        return tuple(row for row in self._compared if row.high is not None and row.high < 0)
+        return tuple(row for row in self._compared_rows if row.high is not None and row.high < 0)
 
     @property
-    def _compared(self) -> tuple[MetricComparison, ...]:
+    def _compared_rows(self) -> tuple[MetricComparison, ...]:
         return self.comparison.rows if self.comparison else ()
 
     def describe_validation(self) -> str | None:

@@ -127,8 +127,11 @@ def read_seeds(out: Path) -> list[TrainRecord]:
 
 def over_seeds(records: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
     """Compare the trained models with their starts, seed by seed, on every metric that all seeds measured."""
-    after, before = [_values(record) for record in records], [_values(record, start=True) for record in records]
-    return _adjust([_row(key, after, before) for key in _shared_keys(after)])
+    after, before = (
+        [_record_values(record) for record in records],
+        [_record_values(record, start=True) for record in records],
+    )
+    return _adjust_values([_seed_row(key, after, before) for key in _shared_keys(after)])
 
 
 def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
@@ -137,7 +140,7 @@ def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tupl
     Raises:
         RunError: they share no seed, or no metric.
     """
-    one, other = ({_seed_of(record): _values(record) for record in records} for records in (first, second))
+    one, other = ({_seed_of(record): _record_values(record) for record in records} for records in (first, second))
     seeds = sorted(one.keys() & other.keys())
     if not seeds:
         listed = [", ".join(map(str, sorted(values))) or "none" for values in (one, other)]
@@ -148,7 +151,7 @@ def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tupl
     keys = list(_shared_keys([*a, *b]))
     if not keys:
         raise RunError("the two report no benchmark in common; give both the same report.benchmarks")
-    return _adjust([_row(key, a, b) for key in keys])
+    return _adjust_values([_seed_row(key, a, b) for key in keys])
 
 
 def paired_by_seed(
@@ -184,7 +187,7 @@ def _seed_of(record: TrainRecord) -> int:
     return int(str(record.config["seed"]))
 
 
-def _values(record: TrainRecord, *, start: bool = False) -> _Values:
+def _record_values(record: TrainRecord, *, start: bool = False) -> _Values:
     rows = record.comparison.rows if record.comparison else ()
     return {(row.benchmark, row.metric): row.b if start else row.a for row in rows}
 
@@ -193,7 +196,7 @@ def _shared_keys(runs: Sequence[_Values]) -> Iterator[_Key]:
     return (key for key in (runs[0] if runs else {}) if all(key in values for values in runs))
 
 
-def _row(key: _Key, a: Sequence[_Values], b: Sequence[_Values]) -> SeedRow:
+def _seed_row(key: _Key, a: Sequence[_Values], b: Sequence[_Values]) -> SeedRow:
     first, second = [values[key] for values in a], [values[key] for values in b]
     low, high, p, ranks = paired_by_seed(first, second)
     mean, other = float(np.mean(first)), float(np.mean(second))
@@ -201,7 +204,7 @@ def _row(key: _Key, a: Sequence[_Values], b: Sequence[_Values]) -> SeedRow:
     return SeedRow(*key, len(first), mean, sd, other, mean - other, low, high, p, None, ranks)
 
 
-def _adjust(rows: Sequence[SeedRow]) -> tuple[SeedRow, ...]:
+def _adjust_values(rows: Sequence[SeedRow]) -> tuple[SeedRow, ...]:
     tested = [row.p for row in rows if row.p is not None]
     adjusted = iter(holm(tested) if tested else ())
     return tuple(row if row.p is None else replace(row, p_holm=float(next(adjusted))) for row in rows)

@@ -87,7 +87,7 @@ def run_sweep(
             progress=progress,
         )
         results = read_result(folder / "report").benchmarks
-        curve[alpha] = tuple(map(_objective, results.values()))
+        curve[alpha] = tuple(map(_mean_headline, results.values()))
     best = best_alpha(curve)
     for alpha in curve:
         if alpha != best:
@@ -97,7 +97,7 @@ def run_sweep(
     return sweep
 
 
-def _objective(result: BenchmarkResult) -> float:
+def _mean_headline(result: BenchmarkResult) -> float:
     """Return the mean of a benchmark's headline metrics."""
     names = headline(result.metrics)
     return sum(result.metrics[name].value for name in names) / len(names)
@@ -125,10 +125,10 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
     if not 0 <= alpha <= 1:
         raise ModelError(f"interpolate: alpha must lie between 0 (before) and 1 (after); got {alpha}")
     _check_alike(before, after)
-    return {name: _between(start, after[name], alpha) for name, start in before.items()}
+    return {name: _mix_weights(start, after[name], alpha) for name, start in before.items()}
 
 
-def _between(start: Tensor, end: Tensor, alpha: float) -> Tensor:
+def _mix_weights(start: Tensor, end: Tensor, alpha: float) -> Tensor:
     import torch
 
     nearer = start if alpha < 0.5 else end.to(start.device)

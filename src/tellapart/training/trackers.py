@@ -29,9 +29,9 @@ def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[T
     trackers: list[Tracker] = []
     with ExitStack() as stack:
         if config.tensorboard:
-            trackers.append(_open_lazily(_tensorboard(stack, folder)))
+            trackers.append(_open_lazily(_open_tensorboard(stack, folder)))
         if config.wandb is not None:
-            trackers.append(_open_lazily(_wandb(stack, folder, name, config.wandb)))
+            trackers.append(_open_lazily(_open_wandb(stack, folder, name, config.wandb)))
         yield trackers
 
 
@@ -47,7 +47,7 @@ def _open_lazily(open_tracker: Callable[[int], Tracker]) -> Tracker:
     return track
 
 
-def _tensorboard(stack: ExitStack, folder: Path) -> Callable[[int], Tracker]:
+def _open_tensorboard(stack: ExitStack, folder: Path) -> Callable[[int], Tracker]:
     writer_class = require("torch.utils.tensorboard", extra="train").SummaryWriter
 
     def open_tracker(first: int) -> Tracker:
@@ -65,7 +65,7 @@ def _tensorboard(stack: ExitStack, folder: Path) -> Callable[[int], Tracker]:
     return open_tracker
 
 
-def _wandb(stack: ExitStack, folder: Path, name: str, project: str) -> Callable[[int], Tracker]:
+def _open_wandb(stack: ExitStack, folder: Path, name: str, project: str) -> Callable[[int], Tracker]:
     wandb = require("wandb", extra="wandb")
 
     def open_tracker(_first: int) -> Tracker:

@@ -112,7 +112,7 @@ def run_training(
         trainable, facts = open_start(name, config.start_settings())
 
     def begin() -> _Beginning:
-        leaks = find_leaks(rows, config.report.benchmarks, progress, _place(config.data, home))
+        leaks = find_leaks(rows, config.report.benchmarks, progress, _data_locations(config.data, home))
         if not allow_leak:
             refuse_leaks(leaks)
         warn_of_flips(config.data.augment, rows)
@@ -132,7 +132,7 @@ def run_training(
         if config.optimiser.tower == "text":
             freeze_images(trainable)
         add_dropout(trainable.module, config.dropout)
-        before = weights_of(trainable.module) if ranks.leads and _sweeps(config.report) else {}
+        before = weights_of(trainable.module) if ranks.leads and _has_sweep(config.report) else {}
     import_torch().manual_seed(config.seed)
     step = FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep
     with open_trackers(config.log, files.folder, config.name) as trackers:
@@ -142,18 +142,18 @@ def run_training(
     finished = FinishedRun("", state, beginning.resumed)
     with ranks.together():
         if ranks.leads:
-            finished = replace(finished, name=_save(trainable, files))
-            finished = _measure(training, (name, _place(config.data, home)), before, finished, progress)
+            finished = replace(finished, name=_save_model(trainable, files))
+            finished = _measure_both(training, (name, _data_locations(config.data, home)), before, finished, progress)
             finished = _write_record(beginning, files, finished)
     ranks.leave()
     return finished
 
 
-def _sweeps(report: ReportConfig) -> bool:
+def _has_sweep(report: ReportConfig) -> bool:
     return bool(report.benchmarks and report.alphas)
 
 
-def _measure(
+def _measure_both(
     training: Training,
     started: tuple[str, Locations],
     before: Weights,
@@ -185,7 +185,7 @@ def _measure(
     )
     folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
     finished = replace(finished, comparison=compare(folders[0], folders[1]))
-    if not _sweeps(config.report):
+    if not _has_sweep(config.report):
         return finished
     after = weights_of(trainable.module)
 
@@ -200,7 +200,7 @@ def _measure(
     return replace(finished, sweep=sweep)
 
 
-def _save(trainable: Trainable, files: RunFiles) -> str:
+def _save_model(trainable: Trainable, files: RunFiles) -> str:
     """Write the trained model atomically; return its name."""
     with replace_folder(files.model) as draft:
         name = save_merged(trainable, draft)
@@ -252,7 +252,7 @@ def _add_title(progress: Progress) -> Callable[[str], Progress]:
     return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
 
 
-def _place(data: DataConfig, home: Path) -> Locations:
+def _data_locations(data: DataConfig, home: Path) -> Locations:
     """Return the folders of the sets that are validated and reported on, and the licences that are allowed."""
     return Locations(data=data_folder(data, home), outside=data.outside_images)
 
@@ -263,7 +263,7 @@ def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet |
     rows = read_rows(find_sources(data, home), home, data.images, take=data.take, outside=data.outside_images)
     if data.validation is not None:
         name = resolve_name(data.validation, home)
-        pairs = validation_set(name, config.report.benchmarks, _place(config.data, home))
+        pairs = validation_set(name, config.report.benchmarks, _data_locations(config.data, home))
         metric_of(config.validation.metric, pairs.shape)
         return rows, pairs
     if data.share == 1:

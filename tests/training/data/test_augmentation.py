@@ -64,16 +64,16 @@ def test_every_operation_acts_and_only_the_plain_one_does_not() -> None:
         still = {
             name
             for name in recipe.names
-            if np.array_equal(np.asarray(recipe._change(before, name, 1.0)), np.asarray(before))
+            if np.array_equal(np.asarray(recipe._change_picture(before, name, 1.0)), np.asarray(before))
         }
         assert still <= {"identity"}
     # The amounts: 9 of 30 of 100 pixels; 7 of 10 of 10 pixels, on grey.
-    moved = np.asarray(augmentation._METER._change(before, "move-x", 1.0))
+    moved = np.asarray(augmentation._METER._change_picture(before, "move-x", 1.0))
     assert np.array_equal(moved[:, :34], pixels[:, 30:]) and moved[:, 34:].max() == 0
-    moved = np.asarray(augmentation._FIBER._change(before, "move-y", -1.0))
+    moved = np.asarray(augmentation._FIBER._change_picture(before, "move-y", -1.0))
     assert np.array_equal(moved[7:], pixels[:-7]) and set(moved[:7].ravel()) == {128}
     darker, lighter = (
-        np.asarray(r._change(before, "brightness", 1.0)) for r in (augmentation._METER, augmentation._FIBER)
+        np.asarray(r._change_picture(before, "brightness", 1.0)) for r in (augmentation._METER, augmentation._FIBER)
     )
     assert darker.mean() / pixels.mean() == pytest.approx(0.64, abs=0.01)
     assert lighter.mean() / pixels.mean() == pytest.approx(1.36, abs=0.01)
@@ -86,7 +86,7 @@ def test_a_crop_keeps_its_share_of_the_area_and_its_shape() -> None:
     generator, shares, shapes = np.random.default_rng(0), [], []
     for _ in range(60):
         rows, columns, _blue = np.moveaxis(
-            np.asarray(augmentation._crop(0.5)(Image.fromarray(place), generator, 64)), 2, 0
+            np.asarray(augmentation._make_crop(0.5)(Image.fromarray(place), generator, 64)), 2, 0
         )
         height, width = (float(np.ptp(side)) * 64 / 63 for side in (rows.astype(int), columns.astype(int)))
         shares.append(height * width / 200**2)

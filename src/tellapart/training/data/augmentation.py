@@ -57,19 +57,19 @@ class _RandAugment:
         for name in generator.choice(self.names, self.count):
             done, sign = generator.random() < self.chance, generator.choice([-1.0, 1.0])
             if done:
-                picture = self._change(picture, str(name), sign)
+                picture = self._change_picture(picture, str(name), sign)
         return picture
 
-    def _change(self, picture: Image.Image, name: str, sign: float) -> Image.Image:
+    def _change_picture(self, picture: Image.Image, name: str, sign: float) -> Image.Image:
         share = self.magnitude
         if name in _GEOMETRY:
-            return self._move(picture, name, sign * share)
+            return self._move_picture(picture, name, sign * share)
         if name in _ENHANCERS:
             enhanced: Image.Image = _ENHANCERS[name](picture).enhance(0.1 + 1.8 * share)
             return enhanced
         return picture if name == "identity" else _COLOURS[name](picture, share)
 
-    def _move(self, picture: Image.Image, name: str, share: float) -> Image.Image:
+    def _move_picture(self, picture: Image.Image, name: str, share: float) -> Image.Image:
         fill = (self.fill,) * 3
         if name == "rotate":
             return picture.rotate(30 * share, self.resample, fillcolor=fill)
@@ -133,7 +133,7 @@ _FIBER = _RandAugment(
 )
 
 
-def _crop(smallest: float) -> _Change:
+def _make_crop(smallest: float) -> _Change:
     """Cut out between a share of the area and all of it, at a shape between 3:4 and 4:3, and stretch that to a square.
 
     As torchvision's RandomResizedCrop: ten tries, and then the middle.
@@ -156,7 +156,7 @@ def _crop(smallest: float) -> _Change:
     return cut
 
 
-def _flip(picture: Image.Image, generator: _Generator, _side: int) -> Image.Image:
+def _flip_picture(picture: Image.Image, generator: _Generator, _side: int) -> Image.Image:
     """Swap left and right in half of all draws."""
     return ImageOps.mirror(picture) if generator.random() < 0.5 else picture
 
@@ -166,8 +166,8 @@ _AUGMENTATIONS: Mapping[str, tuple[_Change, ...]] = MappingProxyType(
     {
         "none": (),
         "meter": (_METER,),
-        "fiber": (_crop(0.5), _flip, _FIBER),
-        "open-clip": (_crop(0.9),),
+        "fiber": (_make_crop(0.5), _flip_picture, _FIBER),
+        "open-clip": (_make_crop(0.9),),
     }
 )
 
@@ -198,7 +198,7 @@ def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | N
 def warn_of_flips(name: str, rows: TrainingRows) -> None:
     """Warn if pictures are flipped whose captions contain left or right: half of those then are false."""
     told = [row for row in rows.rows if re.search(r"\b(left|right)\b", row.caption, re.IGNORECASE)]
-    if _flip in _AUGMENTATIONS[name] and told:
+    if _flip_picture in _AUGMENTATIONS[name] and told:
         warnings.warn(
             f'data.augment = "{name}" flips half of the pictures, and {len(told)} of {len(rows)} captions say left or '
             f'right (row of {told[0].image.name}: "{told[0].caption[:60]}"): flipped, they are false; take "open-clip" '

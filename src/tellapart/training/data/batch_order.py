@@ -71,9 +71,9 @@ class BatchOrder:
         epoch, number = divmod(step, self.steps_per_epoch)
         size, own = self.size // parts, self.size // parts // ranks
         start = number * self.size + part * size + rank * own
-        return self._permutation(epoch)[start : start + own]
+        return self._permute_rows(epoch)[start : start + own]
 
-    def _permutation(self, epoch: int) -> list[int]:
+    def _permute_rows(self, epoch: int) -> list[int]:
         if epoch not in self._permutations:
             self._permutations.clear()  # the run moves on: one epoch's is enough
             rng = np.random.default_rng([self.seed, epoch])

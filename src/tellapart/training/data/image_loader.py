@@ -47,12 +47,12 @@ class ImageLoader:
         """Begin to read and prepare the images of rows, by number, for a step; each joined to another's, if to any."""
         if joined:
             return [
-                self._pool.submit(self._joined, number, other, step)
+                self._pool.submit(self._read_joined, number, other, step)
                 for number, other in zip(numbers, joined, strict=True)
             ]
-        return [self._pool.submit(self._image, number, step) for number in numbers]
+        return [self._pool.submit(self._read_image, number, step) for number in numbers]
 
-    def _image(self, number: int, step: int) -> Inputs:
+    def _read_image(self, number: int, step: int) -> Inputs:
         if number in self._prepared:
             return self._prepared[number]
         pixels = self._rows.pixels(number)
@@ -61,7 +61,7 @@ class ImageLoader:
             self._prepared[number] = prepared
         return prepared
 
-    def _joined(self, number: int, other: JoinedRows, step: int) -> Inputs:
+    def _read_joined(self, number: int, other: JoinedRows, step: int) -> Inputs:
         first, second = (other.second, number) if other.swapped else (number, other.second)
         pixels = join_pictures(self._rows.pixels(first), self._rows.pixels(second), self._side)
         return self._prepare(pixels if self._augment is None else self._augment(pixels, step, number))

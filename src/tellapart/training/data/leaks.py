@@ -69,20 +69,22 @@ def find_leaks(
     if not benchmarks:
         return []
     paths = list(dict.fromkeys(row.image for row in rows.rows))
-    ours = _hash([str(path) for path in paths], lambda name: Path(name).read_bytes(), "training images", progress)
+    ours = _hash_images(
+        [str(path) for path in paths], lambda name: Path(name).read_bytes(), "training images", progress
+    )
     leaks = []
     for name in benchmarks:
         benchmark = find_benchmark(name, place)
         records = benchmark.records()
         references, read = find_task(benchmark.task, name).images_of(records), benchmark.read_image(records)
         assert read is not None  # noqa: S101  (the records were loaded)
-        theirs = _hash(references, read, f"images of {name}", progress)
+        theirs = _hash_images(references, read, f"images of {name}", progress)
         pixels = set(theirs.pixels)
         same = np.array([value in pixels for value in ours.pixels])
         alike = np.zeros(len(ours.names), dtype=bool)
         for i, _ in near_duplicates(ours.prints, theirs.prints):
             alike[i] = True
-        leaks.append(Leak(name, _names(ours, same), _names(ours, alike & ~same), len(references)))
+        leaks.append(Leak(name, _hit_names(ours, same), _hit_names(ours, alike & ~same), len(references)))
     return leaks
 
 
@@ -96,10 +98,10 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
         parts = []
         if leak.same:
             verb = "image is one of its pictures" if len(leak.same) == 1 else "images are its pictures"
-            parts.append(f"{len(leak.same)} training {verb} to the pixel ({_list(leak.same)})")
+            parts.append(f"{len(leak.same)} training {verb} to the pixel ({_join_few(leak.same)})")
         if leak.alike:
             noun = "looks like one" if len(leak.alike) == 1 else "look like one"
-            parts.append(f"{len(leak.alike)} {noun} ({_list(leak.alike)})")
+            parts.append(f"{len(leak.alike)} {noun} ({_join_few(leak.alike)})")
         if parts:
             raise DataError(
                 f"{leak.benchmark}: {', '.join(parts)}; a number measured on training images means nothing: leave "
@@ -107,7 +109,7 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
             )
 
 
-def _hash(
+def _hash_images(
     names: Sequence[str], read: Callable[[str], bytes], stage: str, progress: Progress | None, threads: int = 4
 ) -> _Hashed:
     def hash_one(name: str) -> tuple[str, int, NDArray[np.uint8]]:
@@ -127,9 +129,9 @@ def _hash(
     return _Hashed(tuple(names), tuple(value for value, _, _ in hashes), looks)
 
 
-def _names(hashed: _Hashed, hit: NDArray[np.bool_]) -> tuple[str, ...]:
+def _hit_names(hashed: _Hashed, hit: NDArray[np.bool_]) -> tuple[str, ...]:
     return tuple(Path(name).name for name, yes in zip(hashed.names, hit, strict=True) if yes)
 
 
-def _list(names: Sequence[str]) -> str:
+def _join_few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -46,8 +46,8 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             {
                 "image": fields["filepath"],
                 "caption": fields["title"],
-                "negative_captions": _list(where, "neg_caption", fields["neg_caption"]),
-                "negative_images": _list(where, "neg_image", fields["neg_image"]),
+                "negative_captions": _read_list(where, "neg_caption", fields["neg_caption"]),
+                "negative_images": _read_list(where, "neg_image", fields["neg_image"]),
             },
         )
 
@@ -65,7 +65,7 @@ def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Source: Le et al. (2023), the released `train-coco-cfs.csv`, `dev-coco-cfs.csv` and `test-coco-cfs.csv`.
     """
-    rows = [(f"{path}:{line}", _half(fields, f"{path}:{line}")) for line, fields in read_csv(path)]
+    rows = [(f"{path}:{line}", _read_half(fields, f"{path}:{line}")) for line, fields in read_csv(path)]
     halves: dict[str, list[int]] = {}
     for number, (_, row) in enumerate(rows):
         halves.setdefault(row.pop("pair", None) or f"row {number}", []).append(number)
@@ -81,7 +81,7 @@ def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from rows
 
 
-def _half(fields: dict[str, str], where: str) -> dict[str, Any]:
+def _read_half(fields: dict[str, str], where: str) -> dict[str, Any]:
     for name in ("image_path", "caption"):
         if name not in fields:
             raise DataError(f"{where}: column {name!r} is missing; a CSV file of rows holds image_path and caption")
@@ -94,7 +94,7 @@ def _half(fields: dict[str, str], where: str) -> dict[str, Any]:
     return {"image": name, "caption": fields["caption"], "cluster": coco, "pair": image.stem}
 
 
-def _list(where: str, name: str, text: str) -> list[Any]:
+def _read_list(where: str, name: str, text: str) -> list[Any]:
     try:
         value = ast.literal_eval(text)  # a literal: nothing runs
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -112,16 +112,16 @@ class TrainingRows:
             DataError: it cannot be read or is not an image.
         """
         path = self.rows[number].image
-        if path not in self._wide:
+        if path not in self._wide_images:
             try:
                 with Image.open(path) as picture:
-                    self._wide[path] = picture.width >= picture.height
+                    self._wide_images[path] = picture.width >= picture.height
             except OSError as error:
                 raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
-        return self._wide[path]
+        return self._wide_images[path]
 
     @cached_property
-    def _wide(self) -> dict[Path, bool]:
+    def _wide_images(self) -> dict[Path, bool]:
         return {}
 
     @cached_property
@@ -148,7 +148,7 @@ class TrainingRows:
         """
         parts: tuple[list[int], list[int]] = ([], [])
         for number, row in enumerate(self.rows):
-            parts[_unit(salt + row.cluster) >= share].append(number)
+            parts[_unit_interval(salt + row.cluster) >= share].append(number)
         return self.select(parts[0]), self.select(parts[1])
 
     def select(self, numbers: Sequence[int]) -> TrainingRows:
@@ -162,7 +162,7 @@ class TrainingRows:
         )
 
 
-def _unit(cluster: str) -> float:
+def _unit_interval(cluster: str) -> float:
     return int.from_bytes(hashlib.sha256(cluster.encode()).digest()[:8], "big") / 2**64
 
 
@@ -228,7 +228,7 @@ def _read_text(path: Path, place: Locations) -> Iterable[TrainingRow]:
     # Several rows show one image: its path is resolved once.
     find = cache(FolderImages(place.images or path.parent, deeper=False, outside=place.outside).find)
     listed = list(_RELEASED.get(path.suffix, _jsonl_rows)(path))
-    return [_row(where, fields, find, number, len(listed)) for number, (where, fields) in enumerate(listed)]
+    return [_make_row(where, fields, find, number, len(listed)) for number, (where, fields) in enumerate(listed)]
 
 
 def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[TrainingRow]:
@@ -260,12 +260,12 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{path}:{line}", fields
 
 
-def _letters(text: str) -> str:
+def _keep_letters(text: str) -> str:
     """Return a text without case, spaces and punctuation, in any script."""
     return "".join(letter for letter in text.casefold() if unicodedata.category(letter)[0] not in "PZC")
 
 
-def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number: int, count: int) -> TrainingRow:
+def _make_row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number: int, count: int) -> TrainingRow:
     for name in ("image", "caption"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise DataError(f"{where}: field {name!r} must be a text, got {quote(fields.get(name))}")
@@ -273,7 +273,7 @@ def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number
         image = find(fields["image"])
     except DataError as error:
         raise DataError(f"{where}: field 'image': {error}") from error
-    negatives, positives = (_texts(where, fields, name) for name in ("negative_captions", "positive_captions"))
+    negatives, positives = (_read_texts(where, fields, name) for name in ("negative_captions", "positive_captions"))
     others = fields.get("negative_images", [])
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
         raise DataError(
@@ -285,12 +285,12 @@ def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number
             f"{where}: field 'units' must be a list of pairs of texts, each alone or with a third entry "
             f'"relation", got {quote(units)}'
         )
-    own = _letters(fields["caption"])
+    own = _keep_letters(fields["caption"])
     return TrainingRow(
         image=image,
         caption=fields["caption"],
         # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
-        negatives=tuple(text for text in negatives if _letters(text) != own),
+        negatives=tuple(text for text in negatives if _keep_letters(text) != own),
         counterparts=tuple(other for other in others if other != number),
         units=tuple((unit, foil) for unit, foil, *_ in units),
         relations=tuple(number for number, unit in enumerate(units) if len(unit) == 3),
@@ -300,7 +300,7 @@ def _row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number
     )
 
 
-def _texts(where: str, fields: dict[str, Any], name: str) -> list[str]:
+def _read_texts(where: str, fields: dict[str, Any], name: str) -> list[str]:
     texts = fields.get(name, [])
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise DataError(f"{where}: field {name!r} must be a list of texts, got {quote(texts)}")
@@ -352,12 +352,12 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
             "cluster": row.cluster,
             "negative_captions": row.negatives,
             "negative_images": row.counterparts,
-            **({"units": [[*unit, *_kind(row, k)] for k, unit in enumerate(row.units)]} if row.units else {}),
+            **({"units": [[*unit, *_unit_kind(row, k)] for k, unit in enumerate(row.units)]} if row.units else {}),
             **({"positive_captions": row.positives} if row.positives else {}),
         }
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))
 
 
-def _kind(row: TrainingRow, unit: int) -> list[str]:
+def _unit_kind(row: TrainingRow, unit: int) -> list[str]:
     return ["relation"] if unit in row.relations else []

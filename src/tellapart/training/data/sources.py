@@ -42,7 +42,7 @@ def build_recipes(config: DataConfig, home: Path, progress: Progress | None = No
     """
     for source in config.train:
         if source.startswith(RECIPE):
-            recipe = _recipe(source, home)
+            recipe = _recipe_path(source, home)
             folder, workers = data_folder(config, home), os.cpu_count() or 1
             build(recipe, _set_of(recipe), workers=workers, progress=progress, paths=folder)
 
@@ -56,7 +56,7 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
     found = []
     for source in config.train:
         if source.startswith(RECIPE):
-            found.append(f"folder:{_set_of(_recipe(source, home)).absolute()}")
+            found.append(f"folder:{_set_of(_recipe_path(source, home)).absolute()}")
             continue
         path = source.removeprefix("folder:")
         elsewhere = data is not None and not (home / Path(path).expanduser()).exists()
@@ -64,7 +64,7 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
     return found
 
 
-def _recipe(source: str, home: Path) -> Path:
+def _recipe_path(source: str, home: Path) -> Path:
     return home / Path(source.removeprefix(RECIPE)).expanduser()
 
 

@@ -131,7 +131,7 @@ class TrainableFusion:
     def __init__(self, parts: TrainableParts, where: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
         self._parts, self._where, self._reading = parts, where, reading or "itm"
         parts.halves.module.requires_grad_(True)
-        self.module: nn.Module = _matcher()(parts.halves, parts.contrast, parts.others)
+        self.module: nn.Module = _matcher_class()(parts.halves, parts.contrast, parts.others)
         cast("Any", self.module).heads = heads or (self._reading,)
 
     @property
@@ -166,7 +166,7 @@ class TrainableFusion:
 
 
 @cache
-def _matcher() -> type[nn.Module]:
+def _matcher_class() -> type[nn.Module]:
     # Made on first use, because its base class is torch's.
     torch = import_torch()
 

@@ -30,7 +30,7 @@ def open_start(name: str, settings: StartSettings) -> tuple[Trainable | None, st
     """
     if name.startswith(NEW):
         return None, new_model_facts(Path(name.removeprefix(NEW)))
-    trainable = _open(name, settings)
+    trainable = _open_trainable(name, settings)
     return trainable, trainable.model().fingerprint
 
 
@@ -47,11 +47,11 @@ def draw_start(name: str, settings: StartSettings, folder: Path, ranks: RankGrou
     ranks.first(lambda: write_new_model(new, folder, settings.seed))
     with ranks.together():
         drawn = write_new_model(new, folder, settings.seed)  # again by ranks that do not see the first's disk
-        trainable = _open(drawn, settings)
+        trainable = _open_trainable(drawn, settings)
     return drawn, trainable
 
 
-def _open(name: str, settings: StartSettings) -> Trainable:
+def _open_trainable(name: str, settings: StartSettings) -> Trainable:
     """Open a fusion encoder or a dual one, as the loss needs it."""
     if isinstance(settings.terms[0].loss, FusionLoss):
         if settings.compiled is not None:

@@ -40,9 +40,11 @@ class LocalFeatures:
         self._towers, self._words = (images, texts), words
         self._states: dict[int, Tensor] = {}
         for side, tower in enumerate(self._towers):
-            tower.norm.register_forward_hook(lambda _module, _inputs, states, side=side: self._keep(side, states))
+            tower.norm.register_forward_hook(
+                lambda _module, _inputs, states, side=side: self._keep_states(side, states)
+            )
 
-    def _keep(self, side: int, states: Tensor) -> None:
+    def _keep_states(self, side: int, states: Tensor) -> None:
         self._states[side] = states
 
     def read(self, ids: Tensor) -> tuple[Any, Any, Any]:

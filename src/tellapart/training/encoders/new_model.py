@@ -57,13 +57,13 @@ def write_new_model(folder: Path, target: Path, seed: int) -> str:
     if not target.exists():
         import_torch().manual_seed(seed)
         with replace_folder(target) as draft:
-            _drawer(folder)(folder, draft)
+            _find_drawer(folder)(folder, draft)
     if is_compact(target):
         return f"{COMPACT}{target}"
     return f"local-dir:{target}" if (target / _OPEN_CLIP).is_file() else f"hf:{target}"
 
 
-def _drawer(folder: Path) -> Callable[[Path, Path], None]:
+def _find_drawer(folder: Path) -> Callable[[Path, Path], None]:
     if is_compact(folder):
         return _draw_compact
     return _draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers

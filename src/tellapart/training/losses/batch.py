@@ -70,35 +70,37 @@ class Batch:
         if self.images.ndim != 2 or len(self.images) == 0:
             raise ModelError(f"Batch(images=...) has shape {tuple(self.images.shape)}; expected (pairs, dimensions)")
         b, d = self.images.shape
-        _expect("texts", self.texts, (b, d), "one unit vector for each image")
-        _expect("scale", self.scale, (), "one number for all pairs")
-        _expect("image_ids", self.image_ids, (b,), "the number of each pair's image")
+        _expect_shape("texts", self.texts, (b, d), "one unit vector for each image")
+        _expect_shape("scale", self.scale, (), "one number for all pairs")
+        _expect_shape("image_ids", self.image_ids, (b,), "the number of each pair's image")
         if self.negative_texts is not None:
             f = self.negative_texts.shape[1] if self.negative_texts.ndim == 3 else 1
-            _expect("negative_texts", self.negative_texts, (b, f, d), "the false captions of each image")
+            _expect_shape("negative_texts", self.negative_texts, (b, f, d), "the false captions of each image")
             if self.has_negative is not None:
-                _expect("has_negative", self.has_negative, (b, f), "which of negative_texts there are")
+                _expect_shape("has_negative", self.has_negative, (b, f), "which of negative_texts there are")
         if self.positive_texts is not None:
             p = self.positive_texts.shape[1] if self.positive_texts.ndim == 3 else 1
-            _expect("positive_texts", self.positive_texts, (b, max(p, 1), d), "further true captions of each image")
+            _expect_shape(
+                "positive_texts", self.positive_texts, (b, max(p, 1), d), "further true captions of each image"
+            )
         if self.units is not None:
             u = self.units.shape[1] if self.units.ndim == 4 else 1
-            _expect("units", self.units, (b, max(u, 1), 2, d), "units of each caption, each with its foil")
+            _expect_shape("units", self.units, (b, max(u, 1), 2, d), "units of each caption, each with its foil")
         if self.patches is not None:
             p = self.patches.shape[1] if self.patches.ndim == 3 else 1
-            _expect("patches", self.patches, (b, max(p, 1), d), "the parts of each image")
+            _expect_shape("patches", self.patches, (b, max(p, 1), d), "the parts of each image")
         if self.words is not None:
             c, w = self.words.shape[1:3] if self.words.ndim == 4 else (1, 1)
-            _expect("words", self.words, (b, c, w, d), "the tokens of each text and its false captions")
+            _expect_shape("words", self.words, (b, c, w, d), "the tokens of each text and its false captions")
             real = self.words[..., 0] if self.real_words is None else self.real_words
-            _expect("real_words", real, (b, c, w), "which tokens there are")
+            _expect_shape("real_words", real, (b, c, w), "which tokens there are")
         if self.mates is not None:
-            _expect("mates.images", self.mates.images, (b, d), "one counterpart for each pair")
+            _expect_shape("mates.images", self.mates.images, (b, d), "one counterpart for each pair")
         if self.chunk is not None and self.chunk < 1:
             raise ModelError(f"Batch(chunk={self.chunk}): a chunk has at least one row; None takes all rows at once")
 
 
-def _expect(name: str, tensor: Tensor, shape: tuple[int, ...], what: str) -> None:
+def _expect_shape(name: str, tensor: Tensor, shape: tuple[int, ...], what: str) -> None:
     if tuple(tensor.shape) != shape:
         raise ModelError(f"Batch({name}=...) has shape {tuple(tensor.shape)}; expected {shape}: {what}")
 

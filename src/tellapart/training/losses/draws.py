@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 __all__ = ["best", "draw", "gumbel", "uniform"]
 
 
-def _sign(constant: int) -> int:
+def _sign_constant(constant: int) -> int:
     return constant - (1 << 64) if constant >= 1 << 63 else constant
 
 
-_ROW, _COLUMN, _STEP = (_sign(c) for c in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
-_FIRST, _SECOND = (_sign(c) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_ROW, _COLUMN, _STEP = (_sign_constant(c) for c in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+_FIRST, _SECOND = (_sign_constant(c) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
@@ -31,12 +31,12 @@ def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
     import torch
 
     mixed = rows[:, None] * _ROW + torch.arange(columns, device=rows.device)[None, :] * _COLUMN
-    mixed = _mix(mixed + _mix(torch.tensor(step * _STEP % (1 << 63), device=rows.device)))
+    mixed = _mix_bits(mixed + _mix_bits(torch.tensor(step * _STEP % (1 << 63), device=rows.device)))
     # The upper 23 bits: with the half they are exact in float32, and never 0 or 1.
     return (((mixed >> 41) & 0x7FFFFF).float() + 0.5) / (1 << 23)
 
 
-def _mix(x: Tensor) -> Tensor:
+def _mix_bits(x: Tensor) -> Tensor:
     # int64 wraps as the source's uint64 does; its right shift is arithmetic, so the copies of the sign are cut off.
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST
     x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND

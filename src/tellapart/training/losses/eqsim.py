@@ -40,10 +40,10 @@ def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
         return _as_released(pairs, options, batch.step)
     rows = by_rows(pairs, contrasts)
     whole = gather(rows[:, :3])  # (n, 3): log-normalisers over texts and over images, logit of the true pair
-    neighbours = _closest(pairs, options.k) if "close" in VARIANTS[options.variant] else None
+    neighbours = _closest_pairs(pairs, options.k) if "close" in VARIANTS[options.variant] else None
 
     def sums(part: MatrixRows) -> Tensor:
-        return _sums(part, whole, neighbours, options)
+        return _row_sums(part, whole, neighbours, options)
 
     first, first_count, second, second_count = by_rows(pairs, sums).sum(0)
     return sum_parts(
@@ -56,14 +56,14 @@ def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
 EQSIM = DualLoss(eqsim, EqSim, presets={"eqsim-f30k": EQSIM_F30K, "eqsim-fiber-f30k": EQSIM_FIBER_F30K})
 
 
-def _sums(rows: MatrixRows, whole: Tensor, neighbours: Tensor | None, options: EqSim) -> Tensor:
+def _row_sums(rows: MatrixRows, whole: Tensor, neighbours: Tensor | None, options: EqSim) -> Tensor:
     """Each row's sum of hinged v1, its count, its sum of hinged v2 and its count, `(c, 4)`."""
     import torch
 
     negative = rows.negative
     close = torch.zeros_like(negative) if neighbours is None else _close_pairs(rows, neighbours)
     where_v1, where_v2 = where(options.variant, negative, close)
-    as_texts, as_images = _similarities(rows, whole, options.normalise)
+    as_texts, as_images = _four_similarities(rows, whole, options.normalise)
     first = (hinge(v1(as_texts), options.alpha) + hinge(v1(as_images), options.alpha)) / 2
     second = hinge(v2_text(as_texts), options.alpha) + hinge(v2_image(as_images), options.alpha)
     return torch.stack(
@@ -77,7 +77,7 @@ def _sums(rows: MatrixRows, whole: Tensor, neighbours: Tensor | None, options: E
     )
 
 
-def _similarities(rows: MatrixRows, whole: Tensor, normalise: str) -> tuple[Four, Four]:
+def _four_similarities(rows: MatrixRows, whole: Tensor, normalise: str) -> tuple[Four, Four]:
     """The four similarities of the rows' pairs with all pairs, `(c, n)`, for a change of text and for one of image."""
     import torch
 
@@ -108,7 +108,7 @@ def _similarities(rows: MatrixRows, whole: Tensor, normalise: str) -> tuple[Four
     return four, four
 
 
-def _closest(pairs: AllPairs, k: int) -> Tensor:
+def _closest_pairs(pairs: AllPairs, k: int) -> Tensor:
     """Return each pair's `k` most similar partners among all ranks' pairs, int64 `(n, k)`; -1 if there are fewer.
 
     The similarity of two pairs is the higher of their two crossed cosines.
@@ -156,10 +156,10 @@ def _as_released(pairs: AllPairs, options: EqSim, step: int) -> LossParts:
     negatives = drawn_negatives(pairs, options.k, step)
 
     def deviations(part: MatrixRows) -> Tensor:
-        return _deviations(part, whole, negatives)
+        return _row_deviations(part, whole, negatives)
 
     sums = by_rows(pairs, deviations).sum(0)
-    counts = _counts(negatives, pairs)
+    counts = _count_terms(negatives, pairs)
     text, image, crossed = mean_over_ranks(sums) * (len(pairs.images) / pairs.count) / counts
     v2 = (text - options.alpha).relu() + (image - options.alpha).relu()
     return sum_parts(itc=contrast(rows)["total"], v1=options.beta * crossed, v2=options.beta * v2)
@@ -191,7 +191,7 @@ def drawn_negatives(pairs: AllPairs, k: int, step: int) -> Tensor:
         return gather(by_rows(pairs, draw_rows))
 
 
-def _counts(negatives: Tensor, pairs: AllPairs) -> Tensor:
+def _count_terms(negatives: Tensor, pairs: AllPairs) -> Tensor:
     """Return how many terms the three means have: drawn pairs twice, and all entries of the matrix."""
     import torch
 
@@ -200,7 +200,7 @@ def _counts(negatives: Tensor, pairs: AllPairs) -> Tensor:
     return torch.stack([drawn, drawn, entries]).to(pairs.images.dtype)
 
 
-def _deviations(rows: MatrixRows, whole: Tensor, negatives: Tensor) -> Tensor:
+def _row_deviations(rows: MatrixRows, whole: Tensor, negatives: Tensor) -> Tensor:
     """Return each row's sums of squared deviations, `(c, 3)`: by text, by image, and of `P` from its transpose."""
     import torch
 

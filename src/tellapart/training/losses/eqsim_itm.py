@@ -41,7 +41,7 @@ def eqsim_itm(matches: Matches, options: EqSim = _DEFAULT) -> LossParts:
     >>> eqsim_itm(matches)["v2"].item()  # both changes cost both pairs the same
     0.0
     """
-    return sum_parts(itm=itm(matches)["total"], **_regularisation(matches, options))
+    return sum_parts(itm=itm(matches)["total"], **_regularise_matches(matches, options))
 
 
 EQSIM_ITM = FusionLoss(eqsim_itm, EqSim, counterparts=True)
@@ -61,7 +61,7 @@ def eqsim_ranking(matches: Matches, options: EqSim = _DEFAULT) -> LossParts:
     >>> {name: round(part.item(), 4) for name, part in parts.items()}
     {'rank': 0.6931, 'v1': 0.0, 'v2': 0.0, 'total': 0.6931}
     """
-    return sum_parts(rank=ranking(matches)["total"], **_regularisation(matches, options))
+    return sum_parts(rank=ranking(matches)["total"], **_regularise_matches(matches, options))
 
 
 EQSIM_RANKING = FusionLoss(
@@ -69,7 +69,7 @@ EQSIM_RANKING = FusionLoss(
 )
 
 
-def _regularisation(matches: Matches, options: EqSim) -> dict[str, Tensor]:
+def _regularise_matches(matches: Matches, options: EqSim) -> dict[str, Tensor]:
     import torch
 
     if matches.counterparts is None:
@@ -89,7 +89,7 @@ def _regularisation(matches: Matches, options: EqSim) -> dict[str, Tensor]:
         ]
         v2 = (means[0] - options.alpha).relu() + (means[1] - options.alpha).relu()
         return {"v1": torch.zeros_like(v2), "v2": options.beta * v2}
-    close = _close(matches, counted, options.k)
+    close = _close_negatives(matches, counted, options.k)
     where_v1, where_v2 = where(options.variant, counted, close)
     first = hinge(v1(four), options.alpha).masked_fill(~where_v1, 0.0)
     second = (hinge(v2_text(four), options.alpha) + hinge(v2_image(four), options.alpha)).masked_fill(~where_v2, 0.0)
@@ -99,7 +99,7 @@ def _regularisation(matches: Matches, options: EqSim) -> dict[str, Tensor]:
     }
 
 
-def _close(matches: Matches, counted: Tensor, k: int) -> Tensor:
+def _close_negatives(matches: Matches, counted: Tensor, k: int) -> Tensor:
     """Return which negatives are close, bool `(b, m)`: as mined, or each pair's `k` with the highest crossed logits."""
     import torch
 

@@ -88,17 +88,17 @@ class MatrixRows:
 
     def logits_of_images(self) -> Tensor:
         """Scaled cosines of images with all texts, `(c, n)`; -inf at other captions of the same image."""
-        return self._mask(self.pairs.scale * self.cosines_of_images())
+        return self._mask_positives(self.pairs.scale * self.cosines_of_images())
 
     def logits_of_texts(self) -> Tensor:
         """Scaled cosines of texts with all images, `(c, n)`; -inf at the same image in another pair."""
-        return self._mask(self.pairs.scale * self.cosines_of_texts())
+        return self._mask_positives(self.pairs.scale * self.cosines_of_texts())
 
     def own(self, matrix: Tensor) -> Tensor:
         """Each row's entry in its column, `(c,)`, of a matrix `(c, n)`."""
         return matrix.gather(1, self.index[:, None])[:, 0]
 
-    def _mask(self, logits: Tensor) -> Tensor:
+    def _mask_positives(self, logits: Tensor) -> Tensor:
         allowed = self.negative
         allowed.scatter_(1, self.index[:, None], True)
         return logits.masked_fill(~allowed, float("-inf"))

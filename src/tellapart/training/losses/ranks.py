@@ -76,7 +76,7 @@ def gather(rows: Tensor) -> Tensor:
     import torch.distributed as dist
 
     if rows.is_floating_point() and torch.is_grad_enabled():
-        joined: Tensor = _gather().apply(rows)
+        joined: Tensor = _gather_function().apply(rows)
         return joined
     everyone = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(rank_count())]
     dist.all_gather(everyone, rows.contiguous())
@@ -84,7 +84,7 @@ def gather(rows: Tensor) -> Tensor:
 
 
 @cache
-def _gather() -> type[Function]:
+def _gather_function() -> type[Function]:
     # Made on first use, because its base class is torch's.
     import torch
     import torch.distributed as dist

@@ -65,12 +65,12 @@ def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTer
         loss, factor, reading = find_loss(name), values.get("factor", 1.0), values.get("reading")
         if not isinstance(factor, int | float) or isinstance(factor, bool) or not 0 <= factor < float("inf"):
             raise DataError(f"{place}.{name}: factor is {factor!r}; give a number that is not below 0")
-        _check(terms[0], name, loss, reading, place)
+        _check_term(terms[0], name, loss, reading, place)
         terms.append(LossTerm(name, loss, options, float(factor), reading))
     return tuple(terms)
 
 
-def _check(first: LossTerm, name: str, loss: Loss, reading: object, place: str) -> None:
+def _check_term(first: LossTerm, name: str, loss: Loss, reading: object, place: str) -> None:
     matching = isinstance(first.loss, FusionLoss)
     if isinstance(loss, FusionLoss) and not matching:
         raise DataError(f"{place}.{name}: matches pairs, and {first.name!r} is contrastive; let [loss] name {name!r}")

@@ -55,7 +55,7 @@ def nearest(
         cosines[np.arange(len(rows)), start + np.arange(len(rows))] = -np.inf
         limits = np.partition(cosines, len(unit) - k, axis=1)[:, len(unit) - k] - margin
         row, column = np.nonzero(cosines >= limits[:, None])
-        order = np.lexsort((column, -_exact(rows, unit, row, column), row))
+        order = np.lexsort((column, -_exact_cosines(rows, unit, row, column), row))
         firsts = np.searchsorted(row, np.arange(len(rows)))  # `nonzero` goes row by row
         neighbours[start : start + block] = column[order][firsts[:, None] + np.arange(k)]
         if progress:
@@ -63,7 +63,7 @@ def nearest(
     return neighbours
 
 
-def _exact(
+def _exact_cosines(
     rows: NDArray[np.float32], unit: NDArray[np.float32], row: NDArray[np.int64], column: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Cosines of pairs, each summed in float64 and in one order."""

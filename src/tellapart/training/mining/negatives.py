@@ -197,12 +197,12 @@ def hard_rows(
     hard: list[tuple[int, ...]] = []
     for start in range(0, len(pictures.files), _IMAGES):
         block = range(start, min(start + _IMAGES, len(pictures.files)))
-        candidates = [_candidates(rows, pictures, picture, near[picture]) for picture in block]
+        candidates = [_candidate_rows(rows, pictures, picture, near[picture]) for picture in block]
         for picture, numbers in zip(block, candidates, strict=True):
             if len(numbers) < count:
                 raise DataError(
-                    f"{pictures.files[picture]}: its {near.shape[1]} nearest images have {len(numbers)} other captions, "
-                    f"and {count} hard negatives are asked for; look at more images, or ask for fewer"
+                    f"{pictures.files[picture]}: its {near.shape[1]} nearest images have {len(numbers)} other "
+                    f"captions, and {count} hard negatives are asked for; look at more images, or ask for fewer"
                 )
         # One shape for all: the last caption fills a row up, and is scored once.
         widest = max(map(len, candidates))
@@ -222,7 +222,9 @@ def hard_rows(
     return hard
 
 
-def _candidates(rows: Sequence[TrainingRow], pictures: RowPictures, picture: int, near: NDArray[np.int64]) -> list[int]:
+def _candidate_rows(
+    rows: Sequence[TrainingRow], pictures: RowPictures, picture: int, near: NDArray[np.int64]
+) -> list[int]:
     """Return rows of near pictures, nearest first, one for each text that is not one of the picture's."""
     first: dict[str, int] = {}
     for other in near:

@@ -113,13 +113,15 @@ def log_charts(path: Path) -> list[TrainingChart]:
     except (DataError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path}: is damaged ({first_line(error)}); go on with resume=True, which mends it") from error
     # The total first, then its parts by name: sets have no order.
-    ordered = {name: _thin(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
+    ordered = {name: _thin_points(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
     last = max((line[-1][0] for line in [*losses.values(), *values.values()]), default=0.0)
     chosen = "Validation set, %" + (", and its 95 % interval" if ranges else "")
     charts = (
         TrainingChart("Loss and its parts", "step", ordered, span=(0.0, last)),
         TrainingChart(chosen, "step", dict(sorted(values.items())), span=(0.0, last), ranges=ranges),
-        TrainingChart("Learning rate", "step", {"learning_rate": _thin(rates)} if rates else {}, span=(0.0, last)),
+        TrainingChart(
+            "Learning rate", "step", {"learning_rate": _thin_points(rates)} if rates else {}, span=(0.0, last)
+        ),
     )
     return [chart for chart in charts if chart.lines]
 
@@ -143,8 +145,8 @@ def svg(charts: Sequence[TrainingChart]) -> str:
     """Return charts, one below the other, as an SVG file without scripts or references."""
     parts, top = [], 0.0
     for chart in charts:
-        height = _HEIGHT + _ROW * (len(_keys(chart)) - 1)
-        parts.append(f'<g transform="translate(0 {top:g})">\n{_draw(chart, height)}\n</g>')
+        height = _HEIGHT + _ROW * (len(_legend_rows(chart)) - 1)
+        parts.append(f'<g transform="translate(0 {top:g})">\n{_draw_chart(chart, height)}\n</g>')
         top += height
     size = f'viewBox="0 0 {_WIDTH:g} {top:g}" width="{_WIDTH:g}" height="{top:g}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
@@ -152,11 +154,11 @@ def svg(charts: Sequence[TrainingChart]) -> str:
     return "\n".join([head, f"<title>{title}</title>", f"<style>{_STYLE}</style>", *parts, "</svg>", ""])
 
 
-def _draw(chart: TrainingChart, height: float) -> str:
+def _draw_chart(chart: TrainingChart, height: float) -> str:
     points = [point for line in chart.lines.values() for point in line]
-    x_low, x_high = _widen(chart.span or [x for x, _ in points], 0.0)
-    y_low, y_high = _widen([y for _, y in points] + [end for _, *ends in chart.ranges for end in ends], 0.06)
-    top, bottom = _TOP + _ROW * len(_keys(chart)), height - _BOTTOM
+    x_low, x_high = _widen_range(chart.span or [x for x, _ in points], 0.0)
+    y_low, y_high = _widen_range([y for _, y in points] + [end for _, *ends in chart.ranges for end in ends], 0.06)
+    top, bottom = _TOP + _ROW * len(_legend_rows(chart)), height - _BOTTOM
 
     def across(x: float) -> float:
         return round(_LEFT + (x - x_low) / (x_high - x_low) * (_WIDTH - _LEFT - _RIGHT), 2)
@@ -164,13 +166,13 @@ def _draw(chart: TrainingChart, height: float) -> str:
     def down(y: float) -> float:
         return round(bottom - (y - y_low) / (y_high - y_low) * (bottom - top), 2)
 
-    parts = [f'<text class="title" x="{_LEFT:g}" y="24">{escape(chart.title)}</text>', *_legend(chart)]
-    for y, label in _ticks(y_low, y_high):
+    parts = [f'<text class="title" x="{_LEFT:g}" y="24">{escape(chart.title)}</text>', *_draw_legend(chart)]
+    for y, label in _axis_ticks(y_low, y_high):
         parts.append(
             f'<path class="grid" d="M{_LEFT:g} {down(y)}H{_WIDTH - _RIGHT:g}"/>'
             f'<text x="{_LEFT - 8:g}" y="{down(y) + 4:g}" text-anchor="end">{label}</text>'
         )
-    for x, label in _ticks(x_low, x_high):
+    for x, label in _axis_ticks(x_low, x_high):
         parts.append(f'<text x="{across(x)}" y="{bottom + 18:g}" text-anchor="middle">{label}</text>')
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     parts.append(f'<text x="{middle:g}" y="{bottom + 36:g}" text-anchor="middle">{escape(chart.x)}</text>')
@@ -181,26 +183,26 @@ def _draw(chart: TrainingChart, height: float) -> str:
     for number, line in enumerate(chart.lines.values()):
         places = [(across(x), down(y)) for x, y in line]
         joined = " ".join(f"{x},{y}" for x, y in places)
-        parts.append(f'<polyline class="line s{number % _COLOURS}"{_dash(number)} points="{joined}"/>')
+        parts.append(f'<polyline class="line s{number % _COLOURS}"{_dash_style(number)} points="{joined}"/>')
         if len(line) <= 20:  # each was measured, and is to be seen
             parts += [f'<circle class="point s{number % _COLOURS}" cx="{x}" cy="{y}" r="3.5"/>' for x, y in places]
     return "\n".join(parts)
 
 
-def _legend(chart: TrainingChart) -> list[str]:
+def _draw_legend(chart: TrainingChart) -> list[str]:
     parts, number = [], 0
-    for row, names in enumerate(_keys(chart)):
+    for row, names in enumerate(_legend_rows(chart)):
         x, y = _LEFT, _TOP + 8 + _ROW * row
         for name in names:
             line = number < len(chart.lines)
-            style = f'class="swatch s{number % _COLOURS}"{_dash(number)}' if line else 'class="best"'
+            style = f'class="swatch s{number % _COLOURS}"{_dash_style(number)}' if line else 'class="best"'
             parts.append(f'<path {style} stroke-width="3" d="M{x:g} {y - 4:g}h18"/>')
             parts.append(f'<text class="key" x="{x + 24:g}" y="{y:g}">{escape(name)}</text>')
             x, number = x + _key_width(name), number + 1
     return parts
 
 
-def _keys(chart: TrainingChart) -> list[list[str]]:
+def _legend_rows(chart: TrainingChart) -> list[list[str]]:
     """Return the names in the rows of the legend, as many in each as fit; the mark comes last."""
     rows: list[list[str]] = [[]]
     for name in [*chart.lines, *([] if chart.mark is None else [chart.mark[1]])]:
@@ -214,18 +216,18 @@ def _key_width(name: str) -> float:
     return _SWATCH + 14 + _LETTER * len(name)
 
 
-def _dash(number: int) -> str:
+def _dash_style(number: int) -> str:
     return "" if number < _COLOURS else ' stroke-dasharray="5 3"'
 
 
-def _thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _thin_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return means of as many neighbours as leave `_POINTS` points at most."""
     size = -(-len(points) // _POINTS)
     parts = (points[start : start + size] for start in range(0, len(points), size))
     return [(part[-1][0], math.fsum(y for _, y in part) / len(part)) for part in parts]
 
 
-def _widen(values: Sequence[float], share: float) -> tuple[float, float]:
+def _widen_range(values: Sequence[float], share: float) -> tuple[float, float]:
     """Return the range of values with a margin; an empty range becomes one around its value."""
     low, high = min(values), max(values)
     if high == low:
@@ -234,7 +236,7 @@ def _widen(values: Sequence[float], share: float) -> tuple[float, float]:
     return max(low - margin, 0.0) if low >= 0 else low - margin, high + margin  # no negative axis without such values
 
 
-def _ticks(low: float, high: float) -> list[tuple[float, str]]:
+def _axis_ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Return round numbers inside a range, four to nine of them, all with as many decimals."""
     power = 10.0 ** math.floor(math.log10(high - low))
     step = next(factor * power for factor in (2, 1, 0.5, 0.2, 0.1) if (high - low) / (factor * power) >= 4)

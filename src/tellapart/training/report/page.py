@@ -64,7 +64,7 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
             points=points,
             figures=charts,
             settings=[(key, str(value)) for key, value in settings_of(record)],
-            links=list(_links(run_files, record)),
+            links=list(_file_links(run_files, record)),
         )
     )
     path = folder / PAGE
@@ -94,7 +94,7 @@ class _Link(NamedTuple):
     what: str
 
 
-def _links(files: RunFiles, record: TrainRecord) -> Iterator[_Link]:
+def _file_links(files: RunFiles, record: TrainRecord) -> Iterator[_Link]:
     """Yield the files of the run's folder, relative to it."""
     alphas = record.sweep.curve if record.sweep else ()
     known = [

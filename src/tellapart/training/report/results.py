@@ -47,13 +47,17 @@ def print_trained(record: TrainRecord, page: Path) -> None:
     if record.comparison is not None:
         print_lines("")
         print_comparison(record.comparison)
-        print_lines("", f"better beyond doubt: {_list(record.gained)}", f"forgotten beyond doubt: {_list(record.lost)}")
+        print_lines(
+            "",
+            f"better beyond doubt: {_join_rows(record.gained)}",
+            f"forgotten beyond doubt: {_join_rows(record.lost)}",
+        )
     if record.sweep is not None:
         _print_sweep(record.sweep)
     print_lines("", f"report: {page}")
 
 
-def _list(rows: Sequence[MetricComparison]) -> str:
+def _join_rows(rows: Sequence[MetricComparison]) -> str:
     return plain(", ".join(f"{row.benchmark} {row.metric}" for row in rows) or "nothing")
 
 

@@ -137,13 +137,15 @@ class DualStep(TrainingStep[DrawnRows]):
             rows += [draw_choices(self.rows.rows[n].counterparts, 1, seed, step, n)[0] for n in numbers]
         drawn = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in numbers] if self._units else []
         units = [text for units in drawn for unit in units for text in unit]
-        return DrawnRows(rows, len(numbers), [self._negatives(n, step) for n in rows] if self._captions else [], units)
+        return DrawnRows(
+            rows, len(numbers), [self._draw_negatives(n, step) for n in rows] if self._captions else [], units
+        )
 
-    def _negatives(self, number: int, step: int) -> list[str]:
+    def _draw_negatives(self, number: int, step: int) -> list[str]:
         texts = self.rows.rows[number].negatives
         return [texts[k] for k in draw_choices(range(len(texts)), self._captions, self.config.seed, step, number)]
 
-    def _backward(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
+    def _backward_step(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
         captions = [self.rows.rows[number].caption for number in drawn.rows]
         captions = [one.captions[0] for one in drawn.joined] or captions
         texts = list(captions)
@@ -151,14 +153,16 @@ class DualStep(TrainingStep[DrawnRows]):
             # The true caption fills the place of a missing false one; the mask leaves it out.
             texts += false + [caption] * (self._captions - len(false))
         positives = [text for one in drawn.joined for text in one.captions[1:]]
-        pieces = list(self._pieces(images, texts + drawn.units + positives))
+        pieces = list(self._cut_pieces(images, texts + drawn.units + positives))
         if len(pieces) > 1:
             return self._backward_in_pieces(drawn, pieces, step)
-        parts = self._sum([self._batch(drawn, self._encode(pieces[0], step, 0), step)] * len(self._terms))
+        parts = self._sum_losses(
+            [self._make_batch(drawn, self._encode_piece(pieces[0], step, 0), step)] * len(self._terms)
+        )
         self.accelerator.backward(parts["total"])
         return parts
 
-    def _pieces(self, images: Sequence[Inputs], texts: Sequence[str]) -> Iterator[_Piece]:
+    def _cut_pieces(self, images: Sequence[Inputs], texts: Sequence[str]) -> Iterator[_Piece]:
         """Cut images and texts into as many pieces, each with some of both."""
         count = -(-len(images) // (self.config.batch.micro or len(images)))
         for k in range(count):
@@ -166,13 +170,13 @@ class DualStep(TrainingStep[DrawnRows]):
             text = slice(k * len(texts) // count, (k + 1) * len(texts) // count)
             yield images[image], texts[text]
 
-    def _encode(self, piece: _Piece, step: int, number: int) -> Encoded:
+    def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:
         import torch
 
         prepared, texts = piece
         device = self.accelerator.device
         images = {name: torch.stack([one[name] for one in prepared]).to(device) for name in prepared[0]}
-        tokens = self._tokens(texts)
+        tokens = self._read_tokens(texts)
         self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
         with autocast(self.config.precision, device.type):
             return Encoded(*self.module(images, tokens))
@@ -181,29 +185,31 @@ class DualStep(TrainingStep[DrawnRows]):
         import torch
 
         with torch.no_grad():
-            first = [self._encode(piece, step, number) for number, piece in enumerate(pieces)]
+            first = [self._encode_piece(piece, step, number) for number, piece in enumerate(pieces)]
         images = torch.cat([one.images for one in first]).requires_grad_()
         texts = torch.cat([one.texts for one in first]).requires_grad_()
         scale = first[0].scale.detach().clone().requires_grad_()
         bias = None if first[0].bias is None else first[0].bias.detach().clone().requires_grad_()
-        parts = self._sum([self._batch(drawn, Encoded(images, texts, scale, bias), step)] * len(self._terms))
+        parts = self._sum_losses(
+            [self._make_batch(drawn, Encoded(images, texts, scale, bias), step)] * len(self._terms)
+        )
         torch.autograd.backward(parts["total"])
         image = text = 0
         for number, piece in enumerate(pieces):
             last = number == len(pieces) - 1
             # Gradients of all pieces are added up here, and exchanged between ranks once, with the last.
             with nullcontext() if last else self.accelerator.no_sync(self.module):
-                again = self._encode(piece, step, number)
-                flow = _dot(again.images, images, image) + _dot(again.texts, texts, text)
+                again = self._encode_piece(piece, step, number)
+                flow = _dot_rows(again.images, images, image) + _dot_rows(again.texts, texts, text)
                 if last:  # the scale is one for all pieces
-                    flow = flow + _dot(again.scale.reshape(1), scale.reshape(1), 0, scale.grad)
+                    flow = flow + _dot_rows(again.scale.reshape(1), scale.reshape(1), 0, scale.grad)
                     if again.bias is not None and bias is not None:
-                        flow = flow + _dot(again.bias.reshape(1), bias.reshape(1), 0, bias.grad)
+                        flow = flow + _dot_rows(again.bias.reshape(1), bias.reshape(1), 0, bias.grad)
                 self.accelerator.backward(flow)
             image, text = image + len(again.images), text + len(again.texts)
         return parts
 
-    def _batch(self, drawn: DrawnRows, encoded: Encoded, step: int) -> Batch:
+    def _make_batch(self, drawn: DrawnRows, encoded: Encoded, step: int) -> Batch:
         import torch
 
         device, count = encoded.images.device, len(drawn.rows)
@@ -254,7 +260,7 @@ class DualStep(TrainingStep[DrawnRows]):
         return np.minimum(ids, others) * len(self.rows) + np.maximum(ids, others)
 
 
-def _dot(values: Tensor, leaf: Tensor, start: int, gradient: Tensor | None = None) -> Tensor:
+def _dot_rows(values: Tensor, leaf: Tensor, start: int, gradient: Tensor | None = None) -> Tensor:
     """Return a number whose gradient by `values` is that of the leaf's rows from `start` on; 0 if the leaf has none."""
     rows = leaf.grad if gradient is None else gradient.reshape(leaf.shape)
     return (values * (0.0 if rows is None else rows[start : start + len(values)])).sum()

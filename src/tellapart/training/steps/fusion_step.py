@@ -61,7 +61,7 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
     part = config.batch.part
     if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
         raise DataError(
-            f"loss {name!r} matches images with texts: leave out data.negative_captions and "
+            f"loss {name!r} matches full pairs: leave out data.negative_captions and "
             'data.negative_images, and set [matching] source = "rows" to take the hard counterparts of the rows'
         )
     if config.batch.chunk is not None:
@@ -135,16 +135,16 @@ class FusionStep(TrainingStep[DrawnPairs]):
             close.append([k < (self._matching.close or 0) for k in choices])
         return DrawnPairs(rows, len(numbers), negatives, None if self._matching.close is None else close)
 
-    def _backward(self, drawn: DrawnPairs, images: Sequence[Inputs], step: int) -> LossParts:
+    def _backward_step(self, drawn: DrawnPairs, images: Sequence[Inputs], step: int) -> LossParts:
         device = self.accelerator.device
         inputs = [{name: tensor.to(device) for name, tensor in image.items()} for image in images]
-        tokens = self._tokens([self.rows.rows[number].caption for number in drawn.rows])
+        tokens = self._read_tokens([self.rows.rows[number].caption for number in drawn.rows])
         self._seed_dropout(step)
         with autocast(self.config.precision, device.type):
-            joined = self.module(lambda fusion: self._join(fusion, drawn, inputs, tokens, step))
+            joined = self.module(lambda fusion: self._join_pairs(fusion, drawn, inputs, tokens, step))
         names: Any = self.trainable.module.heads
         batch, heads = joined["batch"], dict(zip(names, joined["matches"], strict=True))
-        parts = self._sum(
+        parts = self._sum_losses(
             [heads[term.reading or names[0]] if isinstance(term.loss, FusionLoss) else batch for term in self._terms]
         )
         if self._itc:
@@ -153,7 +153,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
         self.accelerator.backward(parts["total"])
         return parts
 
-    def _join(
+    def _join_pairs(
         self, fusion: Any, drawn: DrawnPairs, inputs: Sequence[Inputs], tokens: Inputs, step: int
     ) -> dict[str, Any]:
         """Encode, choose negatives, and join, in one forward pass of the module, as DDP requires."""
@@ -176,10 +176,12 @@ class FusionStep(TrainingStep[DrawnPairs]):
             positions, start = torch.tensor(drawn.negatives, device=device), 0
             pairs = NegativePairs(positions, positions)
         join = _Join(fusion, images, texts, self.config.batch.micro)
-        matches = self._matches(join, pairs, ids, range(start, start + own), drawn)
+        matches = self._make_matches(join, pairs, ids, range(start, start + own), drawn)
         return {"matches": matches, "batch": batch if self._contrast else None}
 
-    def _matches(self, join: _Join, pairs: NegativePairs, ids: Tensor, own: range, drawn: DrawnPairs) -> list[Matches]:
+    def _make_matches(
+        self, join: _Join, pairs: NegativePairs, ids: Tensor, own: range, drawn: DrawnPairs
+    ) -> list[Matches]:
         """Join the batch's pairs, crossed pairs, and further mined pairs, in one go: for each head its logits."""
         import torch
 
@@ -205,8 +207,8 @@ class FusionStep(TrainingStep[DrawnPairs]):
                     wrong_images=(rest[0] if self._wrong_images else crossed).reshape(b, m),
                     counterparts=fourth,
                     image_ids=ids[mine],
-                    negative_text_ids=_ids(ids, pairs.texts),
-                    negative_image_ids=_ids(ids, pairs.images),
+                    negative_text_ids=_take_ids(ids, pairs.texts),
+                    negative_image_ids=_take_ids(ids, pairs.images),
                     close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
                 )
             )
@@ -227,11 +229,11 @@ class _Join:
         from torch.utils.checkpoint import checkpoint
 
         if self.micro is None:
-            return self._some(images, texts)
+            return self._join_some(images, texts)
         pieces = zip(torch.split(images, self.micro), torch.split(texts, self.micro), strict=True)
-        return torch.cat([checkpoint(self._some, *piece, use_reentrant=False) for piece in pieces])
+        return torch.cat([checkpoint(self._join_some, *piece, use_reentrant=False) for piece in pieces])
 
-    def _some(self, images: Tensor, texts: Tensor) -> Tensor:
+    def _join_some(self, images: Tensor, texts: Tensor) -> Tensor:
         logits: Tensor = self.fusion.join(
             tuple(tensor[images] for tensor in self.images), tuple(tensor[texts] for tensor in self.texts)
         )
@@ -252,5 +254,5 @@ def _gather_states(states: Tensors) -> Tensors:
     return tuple(gather(one.byte()).bool() if one.dtype == torch.bool else gather(one) for one in whole)
 
 
-def _ids(ids: Tensor, numbers: Tensor) -> Tensor:
+def _take_ids(ids: Tensor, numbers: Tensor) -> Tensor:
     return ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)

@@ -48,17 +48,17 @@ class TrainingStep(ABC, Generic[Drawn]):
 
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
-        return {name: part.detach() for name, part in self._backward(drawn, images, step).items()}
+        return {name: part.detach() for name, part in self._backward_step(drawn, images, step).items()}
 
     @abstractmethod
-    def _backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts: ...
+    def _backward_step(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts: ...
 
-    def _sum(self, inputs: Sequence[Any]) -> LossParts:
+    def _sum_losses(self, inputs: Sequence[Any]) -> LossParts:
         """Add up the losses, each of its `Batch` or `Matches`."""
         parts = [term.loss(own, term.options) for term, own in zip(self._terms, inputs, strict=True)]
         return sum_terms(self._terms, parts)
 
-    def _tokens(self, texts: Sequence[str]) -> Inputs:
+    def _read_tokens(self, texts: Sequence[str]) -> Inputs:
         device = self.accelerator.device
         return {name: tensor.to(device) for name, tensor in self.trainable.tokens(texts).items()}
 
