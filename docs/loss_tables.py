@@ -1,4 +1,4 @@
-"""The tables of docs/losses.md: every loss as it is declared, and what a step with it costs, from its record."""
+"""The tables of docs/losses.md: every loss as it is declared, and the cost of a step with it, from its record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def losses_table() -> str:
-    """Every loss as it is declared: what it is, what a step must give it, its options and its source."""
+    """Every loss as it is declared: its definition, the inputs that a step must give it, its options and its source."""
     rows = ["| loss | definition | needs | options | source |", "|---|---|---|---|---|"]
     for name in LOSSES:
         loss = find_loss(name)
@@ -31,7 +31,7 @@ def losses_table() -> str:
 
 
 def option(one: Any) -> str:
-    """An option with its default, and its bounds where it is a number."""
+    """An option with its default, and its bounds if it is a number."""
     bounds = f" ({one.metadata['bounds']})" if "bounds" in one.metadata else ""
     return f"`{one.name} = {one.default!r}`{bounds}"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.api.progress import TerminalProgress, _short
+from tellapart.api.progress import TerminalProgress, _short_title
 
 WORK = """
 import time
@@ -97,7 +97,7 @@ def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("length", [1, 47, 48, 49, 50, 300])
 def test_a_long_title_leaves_room_for_the_bar(length: int) -> None:
     title = "".join(chr(ord("a") + k % 26) for k in range(length))
-    short = _short(title)
+    short = _short_title(title)
     assert len(short) == min(length, 48)
     assert short[:16] == title[:16]
     assert short[-20:] == title[-20:]

@@ -1,4 +1,4 @@
-"""Human studies: what `tellapart annotate` calls."""
+"""Human studies: the functions of `tellapart annotate`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WrittenStudy:
         to: its folder.
         survey: its survey's name.
         study: units, tasks and annotators.
-        largest: bytes of the largest page; 0 where no pages were written.
+        largest: bytes of the largest page; 0 if no pages were written.
     """
 
     to: Path
@@ -108,7 +108,7 @@ def annotate_export(
     ['ann.html', 'bob.html']
     """
     chosen = find_survey(survey)
-    options = Deal(_names(annotators), each, seed, sample)
+    options = Deal(_annotator_names(annotators), each, seed, sample)
     source = load_pairs(pairs, data=data, images=images, outside_images=outside_images)
     study = deal(chosen, source, options, None if after is None else read_earlier(as_path(after, "after")))
     folder = as_path(to, "to")
@@ -132,7 +132,7 @@ def annotate_import(
     """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice.
 
     Raises:
-        TellapartError: a file is not what its format says, or does not fit the study.
+        TellapartError: a file does not fit its format or the study.
 
     >>> import tellapart as ta
     >>> study = ta.annotate_export("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann", sample=2).to
@@ -171,10 +171,10 @@ def annotate_agree(
     scores: PathGiven | None = None,
     seed: int = 0,
 ) -> Findings:
-    """Return how people agree, where they err, and the human row of a results table; `scores` writes their answers.
+    """Return how people agree, their errors, and the human row of a results table; `scores` writes their answers.
 
     Raises:
-        TellapartError: a folder is no study with answers, or they are not of one pair set.
+        TellapartError: a folder is not a study with answers, or they are not of one pair set.
 
     >>> import tellapart as ta
     >>> study = ta.annotate_export("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann", sample=2).to
@@ -200,7 +200,7 @@ def annotate_ls() -> list[Mapping[str, str]]:
     return [{"name": each.name, "title": each.title, "source": each.source} for each in SURVEYS.values()]
 
 
-def _names(annotators: str) -> tuple[str, ...]:
+def _annotator_names(annotators: str) -> tuple[str, ...]:
     """Return the names of so many annotators, or the names that were given."""
     if annotators.isascii() and annotators.isdigit():
         if not 1 <= int(annotators) <= 999:

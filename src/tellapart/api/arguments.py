@@ -35,7 +35,7 @@ PairsGiven: TypeAlias = PathGiven | PairSet
 #: A number of items, a share of them, or either as the command line writes it.
 LimitGiven: TypeAlias = int | float | str | None
 
-#: True shows progress, False does not, None where somebody may look; or a function from a title to a callback.
+#: True shows progress, False does not, None if somebody may look; or a function from a title to a callback.
 ProgressGiven: TypeAlias = bool | Callable[[str], NotedProgress] | None
 
 
@@ -82,14 +82,14 @@ def as_names(value: object, what: str = "names") -> tuple[str, ...]:
     """Return names as a tuple; none of None or of an empty one.
 
     Raises:
-        RunError: one is no text.
+        RunError: one is not a text.
 
     >>> as_names(["a", "b"]), as_names(None)
     (('a', 'b'), ())
     """
     names = () if value is None or (isinstance(value, list | tuple) and not value) else as_tuple(value, what)
     if other := [name for name in names if not (isinstance(name, str) and name)]:
-        raise RunError(f"{what}={quote(value)}: {quote(other[0])} is no name; give texts")
+        raise RunError(f"{what}={quote(value)}: {quote(other[0])} is not a name; give texts")
     return names
 
 
@@ -97,7 +97,7 @@ def as_limit(value: object) -> str | None:
     """Return a number or a share of items as the command line writes it.
 
     Raises:
-        RunError: it is no number.
+        RunError: it is not a number.
 
     >>> as_limit(100), as_limit(0.1), as_limit(None)
     ('100', '0.1', None)
@@ -112,11 +112,11 @@ def as_limit(value: object) -> str | None:
 def locations(
     data: PathGiven | None = None, images: PathGiven | None = None, outside_images: bool = False
 ) -> Locations:
-    """Return where the user keeps benchmarks' files, as `Locations`.
+    """Return the folders of the user's benchmarks, as `Locations`.
 
     Raises:
-        DataError: one of them is no folder.
-        RunError: one of them is no path.
+        DataError: one of them is not a folder.
+        RunError: one of them is not a path.
 
     >>> locations().data is None
     True

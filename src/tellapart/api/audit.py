@@ -1,4 +1,4 @@
-"""Audit a pair set: what `tellapart audit` calls."""
+"""Audit a pair set: the function of `tellapart audit`."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def audit(
     outside_images: bool = False,
     progress: ProgressGiven = None,
 ) -> Audited:
-    """Look for artefacts in a pair set: blind accuracy, lengths, duplicates, leaks, what changes in the pictures, tags.
+    """Look for artefacts in a pair set: blind accuracy, lengths, duplicates, leaks, changes of the pictures, tags.
 
     Args:
         pairs: a pair set, its folder, or a benchmark's name.
-        against: another one, such as what was trained on: what do both hold?
+        against: another one, such as training data, to find items that both hold.
         to: a folder for audit.json, the data card and croissant.json.
         text_model: also ask a model that reads texts alone.
-        grammar_model: says how grammatical a text is.
-        detector_model: a dual encoder, by whose vectors first entries are told from others, too.
+        grammar_model: scores how grammatical a text is.
+        detector_model: a dual encoder, by whose vectors first entries are told from others, as well.
         read_images: whether pictures are read.
         data, images, outside_images, progress: as of `evaluate`.
 
@@ -64,12 +64,12 @@ def audit(
 
 
 class Audited(Frame):
-    """What an audit found: a row for each check, each with its threshold.
+    """Findings of an audit: a row for each check, each with its threshold.
 
     Attributes:
-        record: the whole audit.
+        record: the full audit.
         pairs: the set.
-        lines: what was written, in words.
+        lines: the written files, in words.
     """
 
     def __init__(self, record: Audit, pairs: PairSet, lines: tuple[str, ...] = ()) -> None:

@@ -1,4 +1,4 @@
-"""The board: what `tellapart serve` and `tellapart board` call."""
+"""The board: the functions of `tellapart serve` and `tellapart board`."""
 
 from __future__ import annotations
 
@@ -110,17 +110,17 @@ def serve(
     from tellapart.board.submissions.service import open_submissions
     from tellapart.board.watch import Watch
 
-    report = left_out or _warn
+    report = left_out or _warn_left
     file = None if board is None else as_path(board, "board")
     with (
-        _listen(host, port) as listening,
+        _bind_address(host, port) as listening,
         open_submissions(file) as submissions,
         _open_board(runs, file, database, submissions, report) as (settings, store),
         Watch(store, settings, report) as watch,
     ):
         local = {host if ":" not in host else f"[{host}]", *LOOPBACK}
         app = create_app(settings, store, submissions, age=lambda: watch.age)
-        # Any page can point its own name at this machine (DNS rebinding), and would read a board served to it alone.
+        # Any page can point its name at this machine (DNS rebinding), and would read a board served to it alone.
         allowed = {*local, *as_names(names)} if names or local <= {*LOOPBACK} else {"*"}
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(allowed), www_redirect=False)
         config = uvicorn.Config(
@@ -173,7 +173,7 @@ def board_export(
     file = None if board is None else as_path(board, "board")
     with (
         open_submissions(file, measuring=False) as submissions,
-        _open_board(runs, file, database, submissions, left_out or _warn) as (settings, store),
+        _open_board(runs, file, database, submissions, left_out or _warn_left) as (settings, store),
     ):
         return export_site(
             store, settings, as_path(out, "out"), submissions=submissions, most_items=items, most_compared=comparisons
@@ -264,7 +264,7 @@ def board_check(backup: PathGiven | None = None, *, board: PathGiven | None = No
     from tellapart.board.submissions.backup import check_backup, check_state
 
     if (backup is None) == (board is None):
-        raise DataError("name either a backup's folder or board=FILE, to say what is checked")
+        raise DataError("name either a backup's folder or board=FILE, to check one of them")
     if backup is not None:
         place = as_path(backup, "backup")
         return CheckedState(place, tuple(check_backup(place)))
@@ -304,7 +304,7 @@ def _read_hidden(board: PathGiven | None) -> HiddenSettings:
     return settings
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _bind_address(host: str, port: int) -> socket.socket:
     """Bind the address before anything is read in: one that is taken is an error at once, and early readers wait."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -322,7 +322,7 @@ def _open_board(
     submissions: Submissions | None,
     report: Callable[[str], None],
 ) -> Iterator[tuple[BoardSettings, Store]]:
-    """Read the settings, open the database, and read in what is new."""
+    """Read the settings, open the database, and read in new folders."""
     require("sqlmodel", extra="board")
     from tellapart.board.records import read_in
     from tellapart.board.settings import BoardSettings, read_settings
@@ -342,5 +342,5 @@ def _open_board(
         yield settings, store
 
 
-def _warn(problem: str) -> None:
+def _warn_left(problem: str) -> None:
     warnings.warn(f"left out: {problem}", TellapartWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Build pair sets from recipes: what `tellapart build` calls."""
+"""Build pair sets from recipes: the function of `tellapart build`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def build(
     card: bool = False,
     progress: ProgressGiven = None,
 ) -> Built:
-    """Build a pair set from a recipe; stopped in whatever way, the same call goes on where it was.
+    """Build a pair set from a recipe; stopped in whatever way, the same call goes on from there.
 
     Args:
         recipe: a TOML file that names a builder (`tellapart ls builders`).
@@ -73,7 +73,7 @@ def build(
         limit: try only the first so many candidates.
         imagefolder, parquet: also write the set for Hugging Face: to a new folder, to one file.
         ray: work on a Ray cluster: local, auto or HOST:PORT.
-        ray_gpus: what each worker there takes of a GPU.
+        ray_gpus: the share of a GPU for each worker there.
         insecure: ask a server that the recipe names over plain http on another machine, too.
         card: audit the set; card.html and card.md into its folder.
         progress: as of `evaluate`.
@@ -140,7 +140,7 @@ def default_folder(recipe: PathGiven, out: PathGiven | None = None) -> Path:
 
 
 def describe_kept(folder: Path) -> str | None:
-    """Say what an interrupted build has left: the whole set, or a journal of candidates."""
+    """Describe the result of an interrupted build: the full set, or a journal of candidates."""
     if (folder / "card.json").is_file():
         return f"the set in {folder} is complete"
     decided = count_decided(journal_of(folder))
@@ -148,6 +148,6 @@ def describe_kept(folder: Path) -> str | None:
 
 
 def describe_kept_captions(out: Path) -> str | None:
-    """Say what an interrupted writing of caption pairs has left."""
+    """Describe the result of an interrupted writing of caption pairs."""
     decided = count_captions(captions_journal(out))
     return f"{decided:,} decided captions are kept in {captions_journal(out)}" if decided else None

@@ -1,4 +1,4 @@
-"""What the cache folder keeps, and how to make it smaller: what `tellapart cache` calls."""
+"""The content of the cache folder, and how to make it smaller: the functions of `tellapart cache`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tellapart.models.store.prepared import kept_preparations, prepared_path
 
 __all__ = ["cache_ls", "cache_prune"]
 
-#: What SQLite keeps beside a database while it is in use.
+#: SQLite's files next to a database while it is in use.
 _BESIDE = ("", "-wal", "-shm")
 
 
 def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
-    """Return what a cache folder keeps: of each model the vectors and scores, of each preprocessing the pictures.
+    """Return the content of a cache folder: of each model the vectors and scores, of each preprocessing the pictures.
 
     Args:
         cache: the folder; the user's own if not given.
 
     Raises:
-        StoreError: a file in it is no store, or is damaged.
+        StoreError: a file in it is not a store, or is damaged.
 
     >>> import numpy as np
     >>> folder = getfixture("tmp_path")
@@ -35,7 +35,7 @@ def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     >>> cache_ls(folder)["models"]
     [{'fingerprint': 'a fingerprint', 'name': '', 'vectors': 1, 'scores': 0}]
     """
-    store = _store(cache)
+    store = _store_path(cache)
     models: list[dict[str, Any]] = []
     if store.exists():
         with EmbeddingStore(store) as opened:
@@ -43,7 +43,7 @@ def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     prepared = prepared_path(store)
     return {
         "folder": str(store.parent),
-        "bytes": {store.name: _size(store), prepared.name: _size(prepared)},
+        "bytes": {store.name: _count_bytes(store), prepared.name: _count_bytes(prepared)},
         "models": models,
         "prepared": [asdict(each) for each in kept_preparations(prepared)],
     }
@@ -56,7 +56,7 @@ def cache_prune(
     prepared: bool = False,
     everything: bool = False,
 ) -> dict[str, Any]:
-    """Delete what a cache folder keeps, and return how many bytes that freed: `{"folder": ..., "freed": ...}`.
+    """Delete a cache folder's content, and return how many bytes that freed: `{"folder": ..., "freed": ...}`.
 
     All of it can be computed again. Answers of servers (`api:`), which may have cost money, are left alone.
 
@@ -64,10 +64,10 @@ def cache_prune(
         cache: the folder; the user's own if not given.
         models: whose vectors and scores to delete: names, fingerprints or beginnings of fingerprints of 8 letters.
         prepared: delete prepared pictures.
-        everything: delete both, of all models, and what is known of pictures' files.
+        everything: delete both, of all models, and the facts of pictures' files.
 
     Raises:
-        StoreError: nothing was named, no model is called so, or a file is no store or cannot be written.
+        StoreError: nothing was named, no model is called so, or a file is not a store or cannot be written.
 
     >>> import tellapart as ta
     >>> ta.cache_prune(getfixture("tmp_path"), everything=True)["freed"]
@@ -75,29 +75,31 @@ def cache_prune(
     """
     chosen = as_names(models)
     if not (chosen or prepared or everything):
-        raise StoreError("prune: say what to delete: models, prepared pictures, or everything")
-    store = _store(cache)
-    before = _size(store) + _size(prepared_path(store))
+        raise StoreError("prune: nothing to delete is named: give models, prepared pictures, or everything")
+    store = _store_path(cache)
+    before = _count_bytes(store) + _count_bytes(prepared_path(store))
     with ExitStack() as held:
         if (chosen or everything) and not (everything and not store.exists()):
-            opened = held.enter_context(_existing(store))
-            opened.forget(None if everything else [each for name in chosen for each in _fingerprints(opened, name)])
+            opened = held.enter_context(_require_store(store))
+            opened.forget(
+                None if everything else [each for name in chosen for each in _find_fingerprints(opened, name)]
+            )
     if prepared or everything:
         try:
             for ending in _BESIDE:
                 Path(f"{prepared_path(store)}{ending}").unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{prepared_path(store)} cannot be deleted: {error.strerror or error}") from error
-    return {"folder": str(store.parent), "freed": before - _size(store) - _size(prepared_path(store))}
+    return {"folder": str(store.parent), "freed": before - _count_bytes(store) - _count_bytes(prepared_path(store))}
 
 
-def _existing(store: Path) -> EmbeddingStore:
+def _require_store(store: Path) -> EmbeddingStore:
     if not store.exists():
         raise StoreError(f"{store.parent} holds no embedding store; name the folder: cache=")
     return EmbeddingStore(store)
 
 
-def _fingerprints(store: EmbeddingStore, name: str) -> list[str]:
+def _find_fingerprints(store: EmbeddingStore, name: str) -> list[str]:
     models = store.models()
     found = [
         each.fingerprint
@@ -110,9 +112,9 @@ def _fingerprints(store: EmbeddingStore, name: str) -> list[str]:
     return found
 
 
-def _store(cache: PathGiven | None) -> Path:
+def _store_path(cache: PathGiven | None) -> Path:
     return default_store_path() if cache is None else as_path(cache, "cache").expanduser() / default_store_path().name
 
 
-def _size(path: Path) -> int:
+def _count_bytes(path: Path) -> int:
     return sum(file.stat().st_size for ending in _BESIDE if (file := Path(f"{path}{ending}")).exists())

@@ -1,4 +1,4 @@
-"""Compare models: what `tellapart compare` calls."""
+"""Compare models: the function of `tellapart compare`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def compare(*runs: PathGiven, baseline: str | None = None, by: str | None = None
     """Compare models on the items that they share: paired differences, exact McNemar tests, Holm over all, and tiers.
 
     Args:
-        runs: runs, or run folders. All models of each are compared, but for reference models that only lie beside.
+        runs: runs, or run folders. All models of each are compared, but for reference models that only lie with them.
         baseline: a model that each other one is compared with, not each with each.
         by: a tag: compare on the items of each of its values, too.
         seed: of the bootstrap and of the sign flips.
 
     Raises:
-        RunError: a folder is no run, fewer than two models are left, or what they measured cannot be compared.
+        RunError: a folder is not a run, fewer than two models are left, or their measurements cannot be compared.
 
     >>> import numpy as np
     >>> import tellapart as ta
@@ -65,7 +65,7 @@ def gate(base: PathGiven, new: PathGiven, *, max_drop: float | None = None, seed
         seed: of the bootstrap and of the sign flips.
 
     Raises:
-        RunError: a folder is no run or holds several models, or a limit that is none.
+        RunError: a folder is not a run or holds several models, or a limit is out of range.
 
     >>> import tellapart as ta
     >>> oracle, random = (ta.evaluate(name, "demo", limit=40) for name in ("oracle", "random"))
@@ -79,8 +79,8 @@ class Compared(Frame):
     """A comparison: a row for each two models, benchmark and metric; printed as `tellapart compare` does.
 
     Attributes:
-        record: the whole comparison, with tiers.
-        left_out: reference models that lie beside the others and were not compared.
+        record: the full comparison, with tiers.
+        left_out: reference models that lie with the others and were not compared.
     """
 
     def __init__(self, record: ModelsComparison, left_out: Sequence[str] = ()) -> None:
@@ -98,11 +98,11 @@ class Compared(Frame):
 
     @property
     def two(self) -> Comparison | None:
-        """The comparison of two models; None where there are more."""
+        """The comparison of two models; None if there are more."""
         return self.record.pairs[0] if len(self.record.models) == 2 else None
 
     def tables(self) -> list[Table]:
-        """Return what a notebook shows: the columns that say most."""
+        """Return the table of a notebook: the most important columns."""
         columns = ("model_a", "model_b", "benchmark", "metric", "subset", "n", "difference", "low", "high", "p_holm")
         used = {name: self.columns[name] for name in columns if name != "subset" or any(self.columns[name])}
         return Frame(used, "a minus b: fractions, 95% intervals, p corrected for all rows (Holm)").tables()

@@ -1,4 +1,4 @@
-"""Check a model's sanity, and measure what models cost: what `tellapart check` and `time` call."""
+"""Check a model's sanity, and measure the costs of models: the functions of `tellapart check` and `time`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tellapart.records.timing_record import Timings, write_timings
 
 __all__ = ["check", "time"]
 
-#: Items on which a model of the user's own is checked.
+#: Items on which the user's model is checked.
 _CHECKED = "30"
 
 
@@ -30,7 +30,7 @@ def check(
     seed: int = 0,
     progress: ProgressGiven = None,
 ) -> list[Gate]:
-    """Show that models whose results are known beforehand get them, on every shape; and test a model of one's own.
+    """Show that models whose results are known beforehand get them, on every shape; and test the user's model.
 
     Args:
         model: a name, an object or a function, as `evaluate` takes it.
@@ -75,7 +75,7 @@ def time(
     dtype: str = "float32",
     reading: str | None = None,
 ) -> Timings:
-    """Measure what models cost: latency of one pair by part, throughput, parameters, FLOPs, memory.
+    """Measure the costs of models: latency of one pair by part, throughput, parameters, FLOPs, memory.
 
     Args:
         models: names.

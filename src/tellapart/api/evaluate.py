@@ -1,4 +1,4 @@
-"""Measure models on benchmarks, and scores that were made elsewhere: what `tellapart run` and `score` call."""
+"""Measure models on benchmarks, and scores that were made elsewhere: the functions of `tellapart run` and `score`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tellapart.records.run_folder import RESULTS, file_name, find_runs, read_res
 
 __all__ = ["describe_kept", "evaluate", "load_pairs", "open_store", "run", "score", "use_store"]
 
-#: The embedding store: its folder, a store that is open, False for one in memory, None for the user's own.
+#: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.
 CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
 
 
@@ -53,7 +53,7 @@ class _Tensor(Protocol):
     def detach(self) -> Any: ...
 
 
-#: A model as callers give it: a name, a file's object, or what `as_model` takes.
+#: A model as callers give it: a name, a file's object, or an argument of `as_model`.
 ModelNamed: TypeAlias = str | Path | ModelGiven
 
 #: Scores as callers give them: a file, numbers (item, image, text), `{id: matrix}`, `Scores`; or benchmark -> file.
@@ -92,7 +92,7 @@ def evaluate(
 
     A model is a name (`tellapart ls models`), a file's object (`my_model.py:MyModel`), any object of a protocol in
     `tellapart.models.protocols`, or a function: `(image, text) -> number`, or `(images, texts) -> matrix` of an item's
-    images and texts. Images are PIL's, RGB. A function without an attribute `fingerprint` is computed anew each time.
+    images and texts. Images are PIL's, RGB. A function without an attribute `fingerprint` is computed again each time.
 
     Args:
         models: one or several; the default model and the reference models if not given.
@@ -101,18 +101,18 @@ def evaluate(
         out: the run folder, which a later call with the same models goes on with; one that is deleted with the result
             if not given.
         limit: measure only so many items (20) or such a share of them (0.1), spread evenly.
-        batched: whether functions take all images and texts of an item and return their matrix; what their attribute
-            `batched` says if not given.
+        batched: whether functions take all images and texts of an item and return their matrix; the value of their
+            attribute `batched` if not given.
         data, images: folders of the benchmarks' files and images.
         outside_images: images may lie outside of these folders; never for a stranger's set.
         cache: the folder of the embedding store, or a store; False keeps embeddings in memory.
         progress: True shows it, False does not; if not given, a notebook and a terminal show it.
         command: what the record names as the command.
-        names: what results call the models, in their order; as each names itself if not given.
+        names: the models' names in results, in their order; as each names itself if not given.
         batch_size: images, texts or pairs computed together; changes no number.
         device: cpu, cuda or mps.
         dtype: of torch models: float32, bfloat16 or float16. Scores are float32.
-        reading: which of a model's readings is scored; the family's own if not given.
+        reading: which of a model's readings is scored; the family's first if not given.
         regions: a file of a detector's regions, for models that read those.
         texts, image_size, tokenizer: of models in their authors' files: raw or cleaned texts, the side of their images
             in pixels, the folder of their tokenizer.
@@ -122,7 +122,7 @@ def evaluate(
         strict: refuse files that hold another number of records than the benchmark as published.
 
     Raises:
-        TellapartError: a name is unknown, a file is not what it must be, or a model cannot do a benchmark. Nothing is
+        TellapartError: a name is unknown, a file is malformed, or a model cannot do a benchmark. Nothing is
             computed before everything is found.
 
     >>> import tellapart as ta
@@ -152,7 +152,7 @@ def evaluate(
         place=locations(data, images, outside_images),
     )
     if models is not None:
-        settings = replace(settings, models=tuple(_model(each, batched) for each in as_tuple(models, "models")))
+        settings = replace(settings, models=tuple(_find_model(each, batched) for each in as_tuple(models, "models")))
     with ExitStack() as held:
         folder = held.enter_context(_run_folder(out))
         store = held.enter_context(use_store(cache))
@@ -182,7 +182,7 @@ def score(
     """Measure one model's scores or predictions that were made elsewhere.
 
     Args:
-        benchmark: a name, `folder:PATH`, a file's object, a `PairSet` or a `Benchmark`; None where `scores` maps names
+        benchmark: a name, `folder:PATH`, a file's object, a `PairSet` or a `Benchmark`; None if `scores` maps names
             to files.
         scores: a file (`.npz`, `.npy`, `.csv`, `.jsonl`, or of a task's predictions); numbers `(item, image, text)` in
             the benchmark's order, in a list or an array; `{id: matrix}`; or `Scores`.
@@ -195,7 +195,7 @@ def score(
         command: what the record names as the command.
 
     Raises:
-        TellapartError: the scores are not what their format says, or do not fit the benchmark.
+        TellapartError: the scores do not fit their format or the benchmark.
 
     >>> import numpy as np
     >>> import tellapart as ta
@@ -210,9 +210,9 @@ def score(
         if benchmark is None:
             if not isinstance(scores, Mapping) or not scores:
                 raise RunError("score: name a benchmark, or map the names of several to their files")
-            files = {_named(each, place): as_path(file, "scores") for each, file in scores.items()}
+            files = {_benchmark_name(each, place): as_path(file, "scores") for each, file in scores.items()}
         else:
-            known = _named(benchmark, place)
+            known = _benchmark_name(benchmark, place)
             files = {known: _file_of(scores, known, place, folder)}
             name = name or (None if isinstance(scores, str | Path) else "scores")
         run_scores(
@@ -247,11 +247,11 @@ def load_pairs(
 
 
 def open_store(cache: PathGiven | Literal[False] | None = None) -> EmbeddingStore:
-    """Open the embedding store: that of a folder, the user's own if None, or one in memory if False.
+    """Open the embedding store: that of a folder, the user's if None, or one in memory if False.
 
     Raises:
         RunError: it is neither.
-        StoreError: the file is no store, or cannot be written.
+        StoreError: the file is not a store, or cannot be written.
 
     >>> open_store(False).where
     'the store in memory'
@@ -277,7 +277,7 @@ def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
 
 
 def describe_kept(folder: Path, store: EmbeddingStore) -> str | None:
-    """Say what an interrupted run has left: records of what was finished, and embeddings of the rest in a store."""
+    """Describe the result of an interrupted run: records of finished benchmarks, and embeddings in a store."""
     kept = f"embeddings and scores that were computed are kept in {store.path}" if store.path else None
     runs = find_runs(folder) if (folder / RESULTS).is_file() else []  # the subject's record is the first
     finished = sum(len(read_result(each).benchmarks) for each in runs)
@@ -302,11 +302,11 @@ def _run_folder(out: PathGiven | None) -> Iterator[Path]:
         raise
 
 
-def _model(model: ModelNamed, batched: bool | None) -> str | Model:
+def _find_model(model: ModelNamed, batched: bool | None) -> str | Model:
     return open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
 
 
-def _named(benchmark: BenchmarkGiven, place: Locations) -> str:
+def _benchmark_name(benchmark: BenchmarkGiven, place: Locations) -> str:
     """Return the name under which a benchmark is found."""
     if isinstance(benchmark, str | Path):
         return open_benchmark(str(benchmark))
@@ -319,11 +319,11 @@ def _file_of(scores: ScoresGiven, benchmark: str, place: Locations, folder: Path
         return as_path(scores, "scores")
     to = folder / "given"
     if isinstance(scores, Mapping):
-        scores = Scores(tuple(scores), _numbers(list(scores.values())), "similarity")
+        scores = Scores(tuple(scores), _to_array(list(scores.values())), "similarity")
     if isinstance(scores, Scores):
         to.mkdir(parents=True, exist_ok=True)
         return _write_ids(to, benchmark, scores)
-    numbers = _numbers(scores)
+    numbers = _to_array(scores)
     size = len(find_benchmark(benchmark, place).outline().ids)
     if numbers.ndim != 3 or len(numbers) != size:
         raise ScoreError(
@@ -334,7 +334,7 @@ def _file_of(scores: ScoresGiven, benchmark: str, place: Locations, folder: Path
     return _write_array(to, benchmark, numbers)
 
 
-def _numbers(values: object) -> NDArray[np.generic]:
+def _to_array(values: object) -> NDArray[np.generic]:
     """Return numbers as an array: of a list, of numpy, or of a tensor."""
     if hasattr(values, "detach"):
         values = values.detach().to("cpu").double().numpy()
@@ -343,7 +343,7 @@ def _numbers(values: object) -> NDArray[np.generic]:
     except (TypeError, ValueError) as error:
         raise ScoreError(f"scores={quote(values)}: give a file, or numbers (item, image, text): {error}") from error
     if array.dtype.kind not in "fiu":
-        raise ScoreError(f"scores={quote(values)} ({type(values).__name__}) is no file and no array of numbers")
+        raise ScoreError(f"scores={quote(values)} ({type(values).__name__}) is neither a file nor an array of numbers")
     return array
 
 

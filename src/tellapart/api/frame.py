@@ -27,8 +27,8 @@ class Frame:
 
     Args:
         columns: name -> values, all of one length.
-        title: said above it.
-        shown: tables to show in its place, where its rows are too many or too plain for people.
+        title: printed above it.
+        shown: tables to show in its place, if its rows are too many or too plain for people.
 
     >>> frame = Frame({"metric": ["text_score", "group_score"], "value": [0.5, 0.25]})
     >>> len(frame), frame["value"], list(frame.to_dict())
@@ -56,7 +56,7 @@ class Frame:
 
     def to_dict(self) -> dict[str, NDArray[Any]]:
         """Return an array a column; a number that is not there is NaN."""
-        return {name: _array(values) for name, values in self.columns.items()}
+        return {name: _column_array(values) for name, values in self.columns.items()}
 
     def to_pandas(self) -> Any:
         """Return a pandas data frame.
@@ -81,13 +81,13 @@ class Frame:
         return require("pyarrow", extra="hub").table(self.columns)
 
     def tables(self) -> list[Table]:
-        """Return what is shown of it: tables of rich."""
+        """Return the shown tables, of rich."""
         if self._shown:
             return list(self._shown)
         first = next((k for k, values in enumerate(self.columns.values()) if _are_numbers(values)), None)
         shown = table(*map(plain, self.columns), numbers_from=first, title=self.title or None)
         for row in list(zip(*self.columns.values(), strict=True))[:_SHOWN]:
-            shown.add_row(*map(_cell, row))
+            shown.add_row(*map(_format_cell, row))
         if len(self) > _SHOWN:
             shown.add_row(f"... {len(self):,} rows in all")
         return [shown]
@@ -103,7 +103,7 @@ class Frame:
 
 
 def text_of(tables: Sequence[Table]) -> str:
-    """Return tables as plain text, as they are printed where there is no terminal."""
+    """Return tables as plain text, as they are printed without a terminal."""
     from rich.console import Console
 
     console = Console(width=120, color_system=None, force_terminal=False, force_jupyter=False)
@@ -129,7 +129,7 @@ def html_of(shown: Table) -> str:
     return f"<table>{title}<thead>{line(rows[0], 'th')}</thead><tbody>{body}</tbody></table>"
 
 
-def _array(values: Sequence[Any]) -> NDArray[Any]:
+def _column_array(values: Sequence[Any]) -> NDArray[Any]:
     if _are_numbers(values):
         return np.array([np.nan if value is None else value for value in values])
     return np.array(values, dtype=object)
@@ -141,7 +141,7 @@ def _are_numbers(values: Sequence[Any]) -> bool:
     )
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else plain(str(value))

@@ -1,4 +1,4 @@
-"""Files for other tools, and from them: what `export`, `import`, `convert`, `table`, `plot` and `gap` call."""
+"""Files for other tools, and from them: the functions of `export`, `import`, `convert`, `table`, `plot` and `gap`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def export(
     images: PathGiven | None = None,
     outside_images: bool = False,
 ) -> Exported:
-    """Write what a system elsewhere is to score or to answer: a benchmark's pairs, or a task's records.
+    """Write the items that a system elsewhere scores or answers: a benchmark's pairs, or a task's records.
 
     Raises:
         TellapartError: no such benchmark, or the file cannot be written.
@@ -123,13 +123,13 @@ def convert(
         source: a model, or a run folder.
         folder: of a model: the new folder.
         to: of a run: the format of its results.
-        tokenizer: of a model: its tokenizer's folder, if not beside the file or on the hub.
+        tokenizer: of a model: its tokenizer's folder, if not in the file's folder or on the hub.
         card: of a run: a model card on disk, whose text with the results put in is returned.
         out: of a run: also write the text there.
 
     Raises:
-        TellapartError: an argument of a run is given with a model, or the other way round; the folder is no run, there
-            is no such format, the model has no such file, or the new folder holds something.
+        TellapartError: an argument of a run is given with a model, or the other way round; the folder is not a run, the
+            format is unknown, the model has no such file, or the new folder holds something.
 
     >>> import tellapart as ta
     >>> run = ta.evaluate("oracle", "demo", limit=20)
@@ -211,7 +211,7 @@ def table(
     Args:
         runs: runs, or run folders.
         form: the format.
-        layout: instead of the benchmark's own.
+        layout: instead of the benchmark's.
         intervals: also write intervals.
         out: the file.
         benchmarks: one, or several as a column each; all that were measured if none.
@@ -220,11 +220,11 @@ def table(
         costs: of the layout `vlue-cost`: a file of `tellapart time`, or CSV.
         labels: a model's name -> what to call it.
         sort: a metric to order the models by, the highest first; as they were named if not given.
-        with_tiers: mark models that the items do not tell apart from the best.
+        with_tiers: mark models that the items do not separate from the best.
         seed: of the tests behind that.
 
     Raises:
-        TellapartError: a folder is no run, there is no such format, or what they measured cannot be laid out so.
+        TellapartError: a folder is not a run, the format is unknown, or the measurements cannot be laid out so.
 
     >>> import tellapart as ta
     >>> print(ta.table(ta.evaluate("oracle", "demo", limit=20)).splitlines()[0])
@@ -286,7 +286,7 @@ def plot(
         seed: of the tests behind tiers.
 
     Raises:
-        TellapartError: a folder is no run, or there is no such picture of it.
+        TellapartError: a folder is not a run, or has no such picture.
 
     >>> import tellapart as ta
     >>> run = ta.evaluate("oracle", "demo", limit=20)
@@ -320,16 +320,16 @@ def agreement(
         labels: a model's name -> what to call it.
 
     Raises:
-        TellapartError: a folder is no run, or no two benchmarks share five models.
+        TellapartError: a folder is not a run, or there are not two benchmarks with five models in common.
     """
     return read_agreement(as_paths(runs, "runs"), tuple(benchmarks), labels)
 
 
 def gap(runs: Sequence[PathGiven]) -> Gaps:
-    """Return what models lose out of domain: every task that a run measured on both sides, and the correlation.
+    """Return the models' losses out of domain: every task that a run measured on both sides, and the correlation.
 
     Raises:
-        RunError: a folder is no run, or none measured both sides.
+        RunError: a folder is not a run, or none measured both sides.
 
     >>> import tellapart as ta
     >>> ta.gap(["runs/coco-and-vlue"]).correlation  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Every name that the catalogue has, in rows: what `tellapart ls` calls."""
+"""Every name that the catalogue has, in rows: the function of `tellapart ls`."""
 
 from __future__ import annotations
 

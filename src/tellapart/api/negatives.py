@@ -1,4 +1,4 @@
-"""Mine hard negatives, and tell natural from synthetic: what `tellapart mine` and `detect` call."""
+"""Mine hard negatives, and separate natural from synthetic: the functions of `tellapart mine` and `detect`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Mined", "detect", "detection_text", "mine"]
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """A file of rows with negatives: where it is, how many rows, and the folder that their images are relative to."""
+    """A file of rows with negatives: its path, how many rows, and the folder that their images are relative to."""
 
     out: Path
     rows: int
@@ -116,7 +116,7 @@ def detect(
         out: also write the record there, as JSON.
 
     Raises:
-        TellapartError: a set or the model cannot be found, or it is no dual encoder.
+        TellapartError: a set or the model cannot be found, or it is not a dual encoder.
 
     >>> import tellapart as ta
     >>> ta.detect("bivlc", "open_clip:ViT-B-32-quickgelu/openai", data="files").items  # doctest: +SKIP

@@ -1,7 +1,7 @@
 """Plugins that the user names: a file of Python, an object in one (`my_model.py:MyModel`), or an importable package.
 
-A plugin is a program, and is run. So only what the user types or passes names one: a recipe, a configuration or a run
-folder can name what is loaded already, and can load nothing (docs/trust.md).
+A plugin is a program, and is run. So only the user's arguments name one: a recipe, a configuration or a run folder can
+name a loaded plugin, and can load nothing (docs/trust.md).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tellapart.models.memory.function import as_model
 
 __all__ = ["blame", "load_again", "load_plugin", "loaded", "open_benchmark", "open_model"]
 
-#: Tables of names to objects that a plugin may hold, as `tellapart.catalog` has them, and what each adds.
+#: Tables of names to objects that a plugin may hold, as `tellapart.catalog` has them, and the kind that each adds.
 TABLES: Mapping[str, str] = {
     "BENCHMARKS": "benchmark", "MODELS": "model", "PREFIXES": "prefix", "LOSSES": "loss", "METRICS": "metric",
     "BUILDERS": "builder", "FILTERS": "filter", "SELECTIONS": "selection",
@@ -40,15 +40,15 @@ _HOMES: set[Path] = set()
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FILES: dict[Path, tuple[str, ModuleType]] = {}
 
-#: What was loaded, in order: the function, and what it was given.
+#: Loaded plugins, in order: the function, and its arguments.
 _LOADED: list[tuple[str, str]] = []
 
 
 def load_plugin(name: str | Path) -> list[str]:
     """Load a plugin: a package by its dotted name, or a file; return the names that it adds.
 
-    It adds what its tables `BENCHMARKS`, `MODELS`, `PREFIXES`, `METRICS`, `LOSSES`, `BUILDERS`, `FILTERS` and
-    `SELECTIONS` hold (name -> object, as `tellapart.catalog` and docs/plugins.md say); a file also each benchmark and
+    It adds the objects of its tables `BENCHMARKS`, `MODELS`, `PREFIXES`, `METRICS`, `LOSSES`, `BUILDERS`, `FILTERS` and
+    `SELECTIONS` (name -> object, as in `tellapart.catalog` and docs/plugins.md); a file also each benchmark and
     pair set that it holds, as `FILE.py:NAME`.
 
     Raises:
@@ -60,7 +60,7 @@ def load_plugin(name: str | Path) -> list[str]:
     ['dim']
     """
     text = str(name)
-    module = _run_file(Path(text).expanduser()) if text.endswith(".py") else _import(text)
+    module = _run_file(Path(text).expanduser()) if text.endswith(".py") else _import_package(text)
     added = [each for table, kind in TABLES.items() for each in _add_table(module, table, kind)]
     if text.endswith(".py"):
         path = Path(text).expanduser()
@@ -77,7 +77,7 @@ def open_benchmark(name: str) -> str:
 
     Raises:
         PluginError: the file is not there, has a mistake, or holds no such name.
-        DataError: what it holds is no benchmark.
+        DataError: its object is not a benchmark.
     """
     match = _IN_A_FILE.fullmatch(name)
     if match is None:
@@ -94,7 +94,7 @@ def open_model(name: str) -> str:
 
     Raises:
         PluginError: as `open_benchmark`.
-        ModelError: what it holds is no model, no class of one and no function.
+        ModelError: its object is neither a model, nor a class of one, nor a function.
     """
     match = _IN_A_FILE.fullmatch(name)
     if match is None:
@@ -114,12 +114,12 @@ def open_model(name: str) -> str:
 
 
 def loaded() -> tuple[tuple[str, str], ...]:
-    """Return what was loaded in this process, for `load_again` in another."""
+    """Return the plugins loaded in this process, for `load_again` in another."""
     return tuple(dict.fromkeys(_LOADED))
 
 
 def load_again(what: tuple[tuple[str, str], ...]) -> None:
-    """Load in this process what was loaded in another, but for files that are gone: who needs one says so."""
+    """Load in this process the plugins of another; files that are gone are left out, and their names unknown."""
     for function, name in what:
         file = Path(name.rpartition(":")[0] if function != "load_plugin" else name)
         if file.suffix == ".py" and not file.expanduser().is_file():
@@ -128,12 +128,12 @@ def load_again(what: tuple[tuple[str, str], ...]) -> None:
 
 
 def blame(error: BaseException) -> str | None:
-    """Say where in a plugin an error arose: `my_model.py:7: ZeroDivisionError: division by zero`; None if in none."""
+    """Name a plugin's line that raised: `my_model.py:7: ZeroDivisionError: division by zero`; None if none did."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_plugins(frame.filename)]
     if isinstance(error, SyntaxError) and error.filename and _is_plugins(error.filename):
-        place = f"{_short(error.filename)}:{error.lineno}"
+        place = f"{_short_path(error.filename)}:{error.lineno}"
     elif frames:
-        place = f"{_short(frames[-1].filename)}:{frames[-1].lineno}"
+        place = f"{_short_path(frames[-1].filename)}:{frames[-1].lineno}"
     else:
         return None
     kind, said = type(error).__name__, first_line(error)
@@ -155,9 +155,9 @@ def _is_own(thing: Any, module: ModuleType) -> bool:
 
 
 def _run_file(path: Path) -> ModuleType:
-    """Run a file of Python, anew when it has changed; its folder comes last among those of importable modules."""
+    """Run a file of Python, again when it has changed; its folder comes last among those of importable modules."""
     if not path.is_file():
-        raise PluginError(f"no file {str(path)!r}; name a file of Python, my_model.py say")
+        raise PluginError(f"no file {str(path)!r}; name a file of Python, as in my_model.py")
     path = path.resolve()
     source = path.read_bytes()
     digest = hashlib.sha256(source).hexdigest()
@@ -175,12 +175,12 @@ def _run_file(path: Path) -> ModuleType:
         exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  (the user named it to be run)
     except BaseException as error:
         del sys.modules[name]
-        _raise(error, str(path))
+        _raise_mistake(error, str(path))
     _FILES[path] = digest, module
     return module
 
 
-def _import(name: str) -> ModuleType:
+def _import_package(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise PluginError(f"plugin={name}: no such package, and it is no file (NAME.py)")
     try:
@@ -190,14 +190,14 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
-            _raise(error, name)
+            _raise_mistake(error, name)
         raise PluginError(f"plugin={name}: no such package, and it is no file (NAME.py); install it first") from error
     except BaseException as error:
-        _raise(error, name)
+        _raise_mistake(error, name)
 
 
-def _raise(error: BaseException, name: str) -> NoReturn:
-    """Raise a mistake in a plugin as one sentence; what tellapart says of it, and an interrupt, as they are."""
+def _raise_mistake(error: BaseException, name: str) -> NoReturn:
+    """Raise a mistake in a plugin as one sentence; tellapart's errors, and an interrupt, as they are."""
     if isinstance(error, TellapartError | KeyboardInterrupt):
         raise error
     where = blame(error) or f"{name}: {type(error).__name__}: {first_line(error)}"
@@ -212,13 +212,13 @@ def _add_table(module: ModuleType, table: str, kind: str) -> list[str]:
         raise PluginError(f"{module.__name__} adds metrics: load it first of all, before anything is measured")
     for name, thing in held.items():
         try:
-            add(kind, str(name), partial(_make, str(name), thing) if kind == "model" else thing)
+            add(kind, str(name), partial(_make_model, str(name), thing) if kind == "model" else thing)
         except UnknownNameError as error:
             raise PluginError(f"{module.__name__}.{table}: {error}") from error
     return list(map(str, held))
 
 
-def _make(name: str, make: Callable[[Any], Any], options: Any) -> Any:
+def _make_model(name: str, make: Callable[[Any], Any], options: Any) -> Any:
     """Make a plugin's model, which may be a plain function."""
     return as_model(make(options), name=name)
 
@@ -229,7 +229,7 @@ def _is_plugins(file: str) -> bool:
     return own and "site-packages" not in path.parts and any(home in path.resolve().parents for home in _HOMES)
 
 
-def _short(file: str) -> str:
+def _short_path(file: str) -> str:
     """Return a path from here, if it lies below."""
     path = Path(file).resolve()
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

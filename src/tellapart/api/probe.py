@@ -24,20 +24,20 @@ from tellapart.tasks.registry import headline
 
 __all__ = ["PairProbe"]
 
-#: What a probe is asked of by a Trainer, beside what is written out below.
+#: Events of a Trainer that a probe takes, in addition to those written out below.
 _EVENT = "on_"
 
 
 class PairProbe:
     """Measures minimal pairs every so many steps of a training, and logs them; the training is not changed by it.
 
-    With transformers: `Trainer(..., callbacks=[probe])`, or `probe.watch(trainer)` for the trainer's own log, which its
+    With transformers: `Trainer(..., callbacks=[probe])`, or `probe.watch(trainer)` for the trainer's log, which its
     TensorBoard, W&B and the like get. In open_clip's loop, or any other: `probe.step(model, step)` after each step.
 
     Args:
         benchmark: minimal pairs, as `load_pairs` takes them.
         every: steps between two measurements; the start and the end are measured, too.
-        processor: transformers' processor of images and texts; the Trainer's own if not given.
+        processor: transformers' processor of images and texts; the Trainer's if not given.
         preprocess: in its place, takes a PIL image to a tensor (open_clip's).
         tokenizer: with it, takes texts to a tensor of tokens.
         limit: items, spread evenly, or a share of them; None for all.
@@ -71,7 +71,7 @@ class PairProbe:
     """
 
     def __new__(cls, *_args: Any, **_options: Any) -> PairProbe:
-        """Make a `TrainerCallback` of it where transformers is in use."""
+        """Make a `TrainerCallback` of it if transformers is in use."""
         import_torch()
         callback = getattr(sys.modules.get("transformers"), "TrainerCallback", object)
         if callback is object or issubclass(cls, callback):
@@ -111,11 +111,11 @@ class PairProbe:
         """Measure a model as it is: the metrics of a first look, each with interval, n and chance.
 
         Raises:
-            ModelError: it is no dual encoder of transformers or open_clip.
+            ModelError: it is not a dual encoder of transformers or open_clip.
         """
-        images, texts = self._encode(model)
-        of_image = {name: k for k, name in enumerate(self._images())}
-        of_text = {text: k for k, text in enumerate(self._texts())}
+        images, texts = self._encode_both(model)
+        of_image = {name: k for k, name in enumerate(self._image_names())}
+        of_text = {text: k for k, text in enumerate(self._text_list())}
         scores = np.array(
             [
                 images[[of_image[name] for name in item.images]] @ texts[[of_text[text] for text in item.texts]].T
@@ -147,7 +147,7 @@ class PairProbe:
         return numbers
 
     def table(self) -> Frame:
-        """Return what was measured: a row a step and metric."""
+        """Return the measurements: a row a step and metric."""
         rows = [
             (step, name, value.value, value.low, value.high, value.n, value.chance)
             for step, values in self.history.items()
@@ -157,7 +157,7 @@ class PairProbe:
         return Frame({name: [row[k] for row in rows] for k, name in enumerate(names)})
 
     def watch(self, trainer: Any) -> PairProbe:
-        """Join a Trainer, and log by its own log, which all its trackers get; return the probe."""
+        """Join a Trainer, and log by the Trainer's log, which all its trackers get; return the probe."""
         trainer.add_callback(self)
         self._trainer = trainer
         return self
@@ -203,58 +203,60 @@ class PairProbe:
         if "wandb" in (args.report_to or ()) and (run := getattr(sys.modules.get("wandb"), "run", None)) is not None:
             run.log({**numbers, "train/global_step": state.global_step})
 
-    def _images(self) -> list[str]:
+    def _image_names(self) -> list[str]:
         return list(dict.fromkeys(name for item in self.pairs.items for name in item.images))
 
-    def _texts(self) -> list[str]:
+    def _text_list(self) -> list[str]:
         return list(dict.fromkeys(text for item in self.pairs.items for text in item.texts))
 
-    def _encode(self, model: Any) -> tuple[Any, Any]:
+    def _encode_both(self, model: Any) -> tuple[Any, Any]:
         """Return the vectors of all images and all texts, of length one."""
         torch = import_torch()
         model = getattr(model, "module", model)  # of a model that is trained in several processes
         if self._inputs is None:
-            self._inputs = self._prepare()
+            self._inputs = self._prepare_batches()
         images, texts = self._inputs
-        towers = _towers(model)
+        towers = _find_towers(model)
         first = next(model.parameters(), None)
         device = "cpu" if first is None else first.device
         with _at_rest(model), torch.no_grad():
             vectors = [
-                torch.cat([_features(tower(**_on(batch, device))) for batch in batches])
+                torch.cat([_pooled_output(tower(**_move_batch(batch, device))) for batch in batches])
                 for tower, batches in zip(towers, (images, texts), strict=True)
             ]
         return tuple((each / each.norm(dim=-1, keepdim=True)).float().cpu().numpy() for each in vectors)
 
-    def _prepare(self) -> tuple[list[Any], list[Any]]:
-        """Decode, prepare and tokenise once: batches of what the towers take."""
+    def _prepare_batches(self) -> tuple[list[Any], list[Any]]:
+        """Decode, prepare and tokenise once: batches of the towers' inputs."""
         from PIL import Image
 
         torch = import_torch()
-        images = [Image.fromarray(self.pairs.pixels(name)) for name in self._images()]
+        images = [Image.fromarray(self.pairs.pixels(name)) for name in self._image_names()]
         if self._preprocess is not None and self._tokenizer is not None:
-            pixels = [{"images": torch.stack([self._preprocess(one) for one in part])} for part in self._parts(images)]
-            return pixels, [{"texts": self._tokenizer(part)} for part in self._parts(self._texts())]
+            pixels = [
+                {"images": torch.stack([self._preprocess(one) for one in part])} for part in self._cut_batches(images)
+            ]
+            return pixels, [{"texts": self._tokenizer(part)} for part in self._cut_batches(self._text_list())]
         if self._processor is None:
             raise ModelError(
-                "PairProbe: nothing says how images and texts become tensors; give processor=, or preprocess= and "
+                "PairProbe: no function makes tensors of images and texts; give processor=, or preprocess= and "
                 "tokenizer= (open_clip), or the Trainer its processing_class"
             )
         options: dict[str, Any] = {"return_tensors": "pt"}
         return (
-            [dict(self._processor(images=part, **options)) for part in self._parts(images)],
+            [dict(self._processor(images=part, **options)) for part in self._cut_batches(images)],
             [
                 dict(self._processor(text=part, padding=True, truncation=True, **options))
-                for part in self._parts(self._texts())
+                for part in self._cut_batches(self._text_list())
             ],
         )
 
-    def _parts(self, things: list[Any]) -> Iterator[list[Any]]:
+    def _cut_batches(self, things: list[Any]) -> Iterator[list[Any]]:
         return (things[start : start + self.batch_size] for start in range(0, len(things), self.batch_size))
 
 
-def _towers(model: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return what encodes images, and what encodes texts."""
+def _find_towers(model: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the function that encodes images, and that for texts."""
     if hasattr(model, "get_image_features") and hasattr(model, "get_text_features"):
         return model.get_image_features, model.get_text_features
     if hasattr(model, "encode_image") and hasattr(model, "encode_text"):
@@ -265,11 +267,11 @@ def _towers(model: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     )
 
 
-def _features(output: Any) -> Any:
+def _pooled_output(output: Any) -> Any:
     return getattr(output, "pooler_output", output)
 
 
-def _on(batch: Mapping[str, Any], device: Any) -> dict[str, Any]:
+def _move_batch(batch: Mapping[str, Any], device: Any) -> dict[str, Any]:
     return {name: value.to(device) for name, value in batch.items()}
 
 

@@ -42,7 +42,7 @@ _INTERVAL = 30.0
 
 
 def show_progress(*, quiet: bool = False) -> CommandProgress:
-    """Return what shows the progress of this process, as a context manager; of several ranks the first shows it.
+    """Return the progress of this process, as a context manager; of several ranks the first shows it.
 
     Args:
         quiet: show nothing.
@@ -63,7 +63,7 @@ def in_notebook() -> bool:
 
 @contextmanager
 def reporting(progress: Any = None) -> Iterator[Callable[[str], NotedProgress] | None]:
-    """Yield what takes the title of a piece of work to the callback for its progress; None where nothing is shown.
+    """Yield a function from the title of a piece of work to the callback for its progress; None if nothing is shown.
 
     Args:
         progress: True shows it, False does not; None shows it in a notebook and on a terminal alone. A function from
@@ -83,7 +83,7 @@ def reporting(progress: Any = None) -> Iterator[Callable[[str], NotedProgress] |
 
 
 class CommandProgress:
-    """Progress that is not shown; leaving the block takes off what the classes below show of it."""
+    """Progress that is not shown; at the block's end the classes below remove it from the screen."""
 
     def __enter__(self) -> Self:
         return self
@@ -94,57 +94,57 @@ class CommandProgress:
         self.stop()
 
     def callback(self, title: str) -> NotedProgress:
-        """Return the callback of a piece of work: it takes the stage, what is done of it, the total, and a note."""
-        self._begin(title)
-        return lambda stage, done, total, note="": self._update(f"{title}: {stage}", done, total, note)
+        """Return the callback of a piece of work: it takes the stage, the number done, the total, and a note."""
+        self._begin_stage(title)
+        return lambda stage, done, total, note="": self._update_stage(f"{title}: {stage}", done, total, note)
 
     def stop(self) -> None:
         """Show no more."""
 
-    def _begin(self, title: str) -> None: ...
+    def _begin_stage(self, title: str) -> None: ...
 
-    def _update(self, title: str, done: int, total: int, note: str) -> None: ...
+    def _update_stage(self, title: str, done: int, total: int, note: str) -> None: ...
 
 
 class TerminalProgress(CommandProgress):
     """A bar with the time that is left, for every stage that takes longer than a second."""
 
     def __init__(self) -> None:
-        self._bars: Any = None
+        self._make_bars: Any = None
         self._tasks: dict[str, Any] = {}
         self._started: dict[str, float] = {}
 
     def stop(self) -> None:
         """Take the bars off the terminal."""
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
+        if self._make_bars is not None:
+            self._make_bars.stop()
+            self._make_bars = None
             self._tasks.clear()
 
-    def _update(self, title: str, done: int, total: int, note: str) -> None:
+    def _update_stage(self, title: str, done: int, total: int, note: str) -> None:
         now = time.monotonic()
         started = self._started.setdefault(title, now)
         if done >= total:
-            self._finish(title)
+            self._finish_stage(title)
             return
         if title not in self._tasks and now - started < _PATIENCE:
             return
-        if self._bars is None:
-            self._bars = _bars()
-            self._bars.start()
+        if self._make_bars is None:
+            self._make_bars = _make_bars()
+            self._make_bars.start()
         if title not in self._tasks:
-            self._tasks[title] = self._bars.add_task(_short(title), total=total)
-        noted = f"{_short(title)} {note}".rstrip()
-        self._bars.update(self._tasks[title], completed=done, total=total, description=noted)
+            self._tasks[title] = self._make_bars.add_task(_short_title(title), total=total)
+        noted = f"{_short_title(title)} {note}".rstrip()
+        self._make_bars.update(self._tasks[title], completed=done, total=total, description=noted)
 
-    def _finish(self, title: str) -> None:
+    def _finish_stage(self, title: str) -> None:
         self._started.pop(title, None)
         if title in self._tasks:
-            self._bars.remove_task(self._tasks.pop(title))
+            self._make_bars.remove_task(self._tasks.pop(title))
 
 
 class NotebookProgress(CommandProgress):
-    """A bar of the browser's own, for every stage that takes longer than a second; it is gone when the work is done.
+    """A bar of the browser, for every stage that takes longer than a second; it is gone when the work is done.
 
     rich's and tqdm's bars in a notebook need ipywidgets and its extension of the browser's page; without them rich
     shows nothing. This one is a line of HTML, which every notebook shows.
@@ -158,10 +158,10 @@ class NotebookProgress(CommandProgress):
     def stop(self) -> None:
         """Take the bar off the page."""
         if self._shown is not None:
-            self._shown.update(_markup(""))
+            self._shown.update(_notebook_markup(""))
             self._shown = None
 
-    def _update(self, title: str, done: int, total: int, note: str) -> None:
+    def _update_stage(self, title: str, done: int, total: int, note: str) -> None:
         now = time.monotonic()
         started = self._started.setdefault(title, now)
         if done >= total:
@@ -170,7 +170,7 @@ class NotebookProgress(CommandProgress):
         elif now - started >= _PATIENCE and now - self._drawn >= _REDRAWN:
             self._drawn = now
             said = escape(plain(f"{title} {thousands(done)} of {thousands(total)} {note}"))
-            bar = _markup(f'<progress value="{done}" max="{total}" style="width: 20em"></progress> {said}')
+            bar = _notebook_markup(f'<progress value="{done}" max="{total}" style="width: 20em"></progress> {said}')
             if self._shown is None:
                 from IPython.display import display
 
@@ -179,7 +179,7 @@ class NotebookProgress(CommandProgress):
                 self._shown.update(bar)
 
 
-def _markup(html: str) -> Any:
+def _notebook_markup(html: str) -> Any:
     from IPython.display import HTML
 
     return HTML(html)  # type: ignore[no-untyped-call]
@@ -187,7 +187,7 @@ def _markup(html: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """How far a stage is, and when and where it was first heard of: its pace is measured from there."""
+    """The state of a stage, and the time and state of its first report: its pace is measured from there."""
 
     title: str
     done: int = 0
@@ -198,9 +198,9 @@ class _Stage:
 
 
 class ProgressLog(CommandProgress):
-    """A plain line every half minute: since when the command is at work, the stage, how far it is, and what is left.
+    """A plain line every half minute: since when the command is at work, the stage, its state, and the time left.
 
-    A thread of its own writes it, so that a stage that reports nothing for long is seen to go on, too.
+    A separate thread writes it, so that a stage that reports nothing for long is seen to go on, too.
 
     Args:
         interval: seconds between two lines.
@@ -223,10 +223,10 @@ class ProgressLog(CommandProgress):
         if self._thread.is_alive():
             self._thread.join()
 
-    def _begin(self, title: str) -> None:
+    def _begin_stage(self, title: str) -> None:
         self._stage = _Stage(f"{title}: begins")
 
-    def _update(self, title: str, done: int, total: int, note: str) -> None:
+    def _update_stage(self, title: str, done: int, total: int, note: str) -> None:
         first_time, first_done = time.monotonic(), done
         if self._stage.title == title:
             first_time, first_done = self._stage.first_time, self._stage.first_done
@@ -235,17 +235,17 @@ class ProgressLog(CommandProgress):
     def _write_lines(self) -> None:
         while not self._ended.wait(self._interval):
             now = time.monotonic()
-            line = f"[{_clock(now - self._started)}] {_describe(self._stage, now)}"
+            line = f"[{_format_clock(now - self._started)}] {_describe_stage(self._stage, now)}"
             try:
                 print(line, file=sys.stderr, flush=True)  # noqa: T201  (this is the log)
             except (OSError, ValueError):  # nobody reads it any more
                 return
 
 
-def _describe(stage: _Stage, now: float) -> str:
-    """Say how far a stage is.
+def _describe_stage(stage: _Stage, now: float) -> str:
+    """Describe how far a stage is.
 
-    >>> _describe(_Stage("mine: steps", 120, 1000, "loss 0.53", first_time=60.0, first_done=20), now=90.0)
+    >>> _describe_stage(_Stage("mine: steps", 120, 1000, "loss 0.53", first_time=60.0, first_done=20), now=90.0)
     'mine: steps 120 of 1,000 (12 %), loss 0.53, about 0:04:24 left'
     """
     parts = [plain(stage.title)]
@@ -256,20 +256,20 @@ def _describe(stage: _Stage, now: float) -> str:
         parts.append(plain(stage.note))
     if stage.first_done < stage.done < stage.total:
         pace = (now - stage.first_time) / (stage.done - stage.first_done)
-        parts.append(f"about {_clock(pace * (stage.total - stage.done))} left")
+        parts.append(f"about {_format_clock(pace * (stage.total - stage.done))} left")
     return ", ".join(parts)
 
 
-def _clock(seconds: float) -> str:
+def _format_clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def _short(title: str) -> str:
-    """Leave room for the bar beside a benchmark that is named by a long path: its end says more than its middle."""
+def _short_title(title: str) -> str:
+    """Leave room for the bar after a benchmark that is named by a long path: its end is worth more than its middle."""
     return title if len(title) <= _WIDEST else f"{title[: _WIDEST // 3]}...{title[-2 * _WIDEST // 3 + 3 :]}"
 
 
-def _bars() -> Any:
+def _make_bars() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

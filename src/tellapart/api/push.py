@@ -1,4 +1,4 @@
-"""Propose results to the hub: what `tellapart push` calls."""
+"""Propose results to the hub: the function of `tellapart push`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Proposed", "push"]
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """What was proposed, or would be.
+    """The proposal that was made, or would be.
 
     Attributes:
         page: the repository's address.
-        files: what they hold, and which benchmarks are left out.
-        request: the pull request's address; None where none was opened.
+        files: their content, and which benchmarks are left out.
+        request: the pull request's address; None if none was opened.
         unseen: whether the page was not read, because the hub is not to be used.
     """
 
@@ -51,7 +51,7 @@ def push(
         dry_run: send nothing.
 
     Raises:
-        TellapartError: there is no token, or the hub refuses it or cannot be reached.
+        TellapartError: the token is missing, or the hub refuses it or cannot be reached.
 
     >>> import tellapart as ta
     >>> list(ta.push("runs/mine", "me/my-clip", dry_run=True).files.files)  # doctest: +SKIP

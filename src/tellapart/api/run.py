@@ -53,7 +53,7 @@ def open_run(folder: PathGiven) -> Run:
 
 
 class Run:
-    """Models measured on benchmarks: what a run folder holds. It is read when it is first asked for.
+    """Models measured on benchmarks: the content of a run folder. It is read when it is first asked for.
 
     Args:
         folder: the run folder.
@@ -90,12 +90,12 @@ class Run:
         return list(dict.fromkeys(name for system in self.systems for name in system.result.benchmarks))
 
     def result(self, model: str | None = None) -> Result:
-        """Return a model's whole record; the first model's if none is named.
+        """Return a model's full record; the first model's if none is named.
 
         Raises:
             UnknownNameError: no model of that name.
         """
-        return self._system(model).result
+        return self._find_system(model).result
 
     def value(self, metric: str, benchmark: str | None = None, model: str | None = None) -> float:
         """Return one number; `record` has its interval and the rest.
@@ -108,8 +108,8 @@ class Run:
 
     def record(self, metric: str, benchmark: str | None = None, model: str | None = None) -> Value:
         """Return one number with its interval, n, ties and chance; errors as of `value`."""
-        system = self._system(model)
-        metrics = system.record(self._benchmark(benchmark)).metrics
+        system = self._find_system(model)
+        metrics = system.record(self._find_benchmark(benchmark)).metrics
         return metrics[_one_of(metric, metrics, "metric")]
 
     def table(self, *, every: bool = False) -> Frame:
@@ -119,13 +119,13 @@ class Run:
             every: of all metrics, not those of a first look alone.
         """
         rows = [
-            {"benchmark": name, "model": system.label, "metric": metric, **_numbers(value)}
+            {"benchmark": name, "model": system.label, "metric": metric, **_value_numbers(value)}
             for name in self.benchmarks
             for system in self.systems
             if name in system.result.benchmarks
-            for metric, value in _chosen(system.result.benchmarks[name], every).items()
+            for metric, value in _chosen_metrics(system.result.benchmarks[name], every).items()
         ]
-        return Frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {}, shown=self._tables())
+        return Frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {}, shown=self._make_tables())
 
     def to_pandas(self) -> Any:
         """Return every metric as a pandas data frame: `table(every=True).to_pandas()`.
@@ -140,7 +140,7 @@ class Run:
         return self.table(every=True).to_dict()
 
     def items(self, benchmark: str | None = None, model: str | None = None) -> Items:
-        """Return what each item was scored, and whether it is right: a row an item, `[id]` for one with its pictures.
+        """Return each item's scores, and whether it is right: a row an item, `[id]` for one with its pictures.
 
         Args:
             benchmark: which; the one there is, if none is named.
@@ -150,14 +150,14 @@ class Run:
             UnknownNameError: no such benchmark or model.
             RunError: several benchmarks were measured and none was named.
         """
-        name, system = self._benchmark(benchmark), self._system(model)
+        name, system = self._find_benchmark(benchmark), self._find_system(model)
         folder, record = system.folders.get(name), system.record(name)
         if folder is None:
             raise RunError(f"{self.folder}: {system.label} has no items of {name}")
         return Items(self, system, name, read_samples(folder, name, record))
 
     def write_report(self, *, bundle: bool = False, outside_images: bool = False) -> WrittenReport:
-        """Write `report.html` into the run folder; return its path, what the numbers say, and warnings.
+        """Write `report.html` into the run folder; return its path, its sentences on the numbers, and warnings.
 
         Args:
             bundle: keep the pictures that it shows in the folder, so that it can be sent.
@@ -166,7 +166,7 @@ class Run:
         return write_run_report(self.folder, bundle=bundle, outside=outside_images)
 
     def show(self, write: Callable[[], WrittenReport] | None = None) -> None:
-        """Print it as `tellapart show` does: tables, what they say, and where the report is.
+        """Print it as `tellapart show` does: tables, sentences on them, and the report's path.
 
         Args:
             write: writes the report, when the tables are printed; `write_report` if not given.
@@ -174,7 +174,7 @@ class Run:
         print_runs(self.folder, write or self.write_report)
 
     def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
-        """Return what `tellapart show --json` prints: every record whole, and what the numbers say."""
+        """Return the JSON of `tellapart show --json`: every record in full, and sentences on the numbers."""
         report = report or self.write_report()
         runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(self.folder)]
         answer = [
@@ -201,7 +201,7 @@ class Run:
         """Return an image file's bytes.
 
         Raises:
-            DataError: it is not at hand.
+            DataError: it is not available.
         """
         sources = ImageSources.of(self.folder, self.result(), benchmark)
         reader = sources.reader()
@@ -209,15 +209,15 @@ class Run:
             raise RunError(sources.lost())
         return reader(reference)
 
-    def _system(self, model: str | None) -> System:
+    def _find_system(self, model: str | None) -> System:
         return self.systems[0 if model is None else self.models.index(_one_of(model, self.models, "model"))]
 
-    def _benchmark(self, name: str | None) -> str:
+    def _find_benchmark(self, name: str | None) -> str:
         if name is None and len(self.benchmarks) != 1:
             raise RunError(f"{self.folder} measured {', '.join(self.benchmarks) or 'nothing'}; name one")
         return self.benchmarks[0] if name is None else _one_of(name, self.benchmarks, "benchmark")
 
-    def _tables(self) -> list[Table]:
+    def _make_tables(self) -> list[Table]:
         results = [system.result for system in self.systems]
         return [each for name, own in on_the_same_items(results) for each in result_tables(own, name)]
 
@@ -226,13 +226,13 @@ class Run:
         return str(self.folder)
 
     def __repr__(self) -> str:
-        return f"{text_of(self._tables())}\nrun: {self.folder}"
+        return f"{text_of(self._make_tables())}\nrun: {self.folder}"
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        yield from self._tables()
+        yield from self._make_tables()
 
     def _repr_html_(self) -> str:
-        return "".join(map(html_of, self._tables()))
+        return "".join(map(html_of, self._make_tables()))
 
 
 class Items(Frame):
@@ -254,7 +254,7 @@ class Items(Frame):
         self._first = ["id", *(headline(outcomes) or outcomes[:4]), "tied"]
 
     def tables(self) -> list[Table]:
-        """Return what is shown: the metrics of a first look."""
+        """Return the shown tables: the metrics of a first look."""
         return Frame({name: self.columns[name] for name in self._first}, self.title).tables()
 
     @property
@@ -273,7 +273,7 @@ class Items(Frame):
 
 
 class ShownItem:
-    """One item as a model scored it: the matrix of its scores, with the pictures beside it in a notebook.
+    """One item as a model scored it: the matrix of its scores, with the pictures in a notebook.
 
     Attributes:
         sample: its record.
@@ -292,41 +292,41 @@ class ShownItem:
         """The bytes of its images' files.
 
         Raises:
-            DataError: one is not at hand.
+            DataError: one is not available.
         """
         return [self._run.picture(self._benchmark, reference) for reference in self.sample.images]
 
     def __repr__(self) -> str:
-        return text_of(self._tables())
+        return text_of(self._make_tables())
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        yield from self._tables()
+        yield from self._make_tables()
 
-    def _tables(self) -> list[Table]:
+    def _make_tables(self) -> list[Table]:
         images = range(max(len(self.sample.images), len(self.sample.scores)))
-        shown = table("text", *(f"image {k}" for k in images), numbers_from=1, title=plain(self._title()))
+        shown = table("text", *(f"image {k}" for k in images), numbers_from=1, title=plain(self._make_title()))
         shown.columns[0].no_wrap = False  # a caption is as long as it is
-        for text, cells in self._rows():
+        for text, cells in self._text_rows():
             shown.add_row(plain(text), *cells)
         return [shown]
 
     def _repr_html_(self) -> str:
-        pictures = "".join(f"<th>{self._image(k)}</th>" for k in range(len(self.sample.images)))
+        pictures = "".join(f"<th>{self._picture_tag(k)}</th>" for k in range(len(self.sample.images)))
         rows = "".join(
             f"<tr><th>{escape(plain(text))}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-            for text, cells in self._rows()
+            for text, cells in self._text_rows()
         )
         said = ", ".join(f"{name} {value:g}" for name, value in self.sample.outcomes.items())
         return (
-            f"<table><caption>{escape(plain(self._title()))}</caption><thead><tr><th></th>{pictures}</tr></thead>"
+            f"<table><caption>{escape(plain(self._make_title()))}</caption><thead><tr><th></th>{pictures}</tr></thead>"
             f"<tbody>{rows}</tbody></table><p>{escape(plain(said))}</p>"
         )
 
-    def _title(self) -> str:
+    def _make_title(self) -> str:
         return f"{self._benchmark}: {self.sample.id}, scored by {self._system.label}"
 
-    def _rows(self) -> list[tuple[str, list[str]]]:
-        """Return each text with its score beside every image; true pairs carry a mark. A task has its output alone."""
+    def _text_rows(self) -> list[tuple[str, list[str]]]:
+        """Return each text with its score for every image; true pairs carry a mark. A task has its output alone."""
         sample = self.sample
         if not sample.scores:
             return [(text, []) for text in (*sample.texts, f"output: {sample.output}", f"right: {sample.gold}")]
@@ -340,7 +340,7 @@ class ShownItem:
             for text, name in enumerate(texts)
         ]
 
-    def _image(self, row: int) -> str:
+    def _picture_tag(self, row: int) -> str:
         with suppress(TellapartError, IndexError):
             reference = self.sample.images[row]
             uri = data_uri(self._run.picture(self._benchmark, reference), reference)
@@ -348,12 +348,12 @@ class ShownItem:
         return f"image {row}"
 
 
-def _chosen(record: BenchmarkResult, every: bool) -> Mapping[str, Value]:
+def _chosen_metrics(record: BenchmarkResult, every: bool) -> Mapping[str, Value]:
     names = record.metrics if every else headline(record.metrics) or record.metrics
     return {name: record.metrics[name] for name in names}
 
 
-def _numbers(value: Value) -> dict[str, Any]:
+def _value_numbers(value: Value) -> dict[str, Any]:
     keys = ("value", "low", "high", "n", "clusters", "effective", "ties", "tie_neutral", "chance")
     return {key: getattr(value, key) for key in keys}
 

@@ -1,4 +1,4 @@
-"""Train models to tell pairs apart: what `tellapart train` calls."""
+"""Train models to tell pairs apart: the function of `tellapart train`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def train(
         allow_leak: train even on pictures of a benchmark that is reported.
         seeds: train under so many seeds, for means and tests over them.
         against: another configuration's folder of seeds, compared seed by seed.
-        data: the folder of training files and benchmarks that are not beside the configuration.
+        data: the folder of training files and benchmarks that are not in the configuration's folder.
         progress: as of `evaluate`.
 
     Raises:
@@ -82,7 +82,7 @@ def default_folder(config: Path, out: PathGiven | None = None) -> Path:
 
 
 def describe_kept(folder: Path) -> str | None:
-    """Say what an interrupted training run has left; of several seeds, of those that were begun."""
+    """Describe the result of an interrupted training run; of several seeds, of those that were begun."""
     parts = [RunFiles(seed).describe_kept() for seed in sorted(folder.glob("seed-*"))]
     parts.append(RunFiles(folder).describe_kept())
     return "; ".join(part for part in parts if part) or None

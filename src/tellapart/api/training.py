@@ -1,4 +1,4 @@
-"""Training runs that are done: what `train` returns, and `tellapart show` of such a folder prints."""
+"""Training runs that are done, as `train` returns and `tellapart show` prints them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Trained:
 
     Attributes:
         folder: of the run.
-        records: what became of it, one a seed; none in other ranks than the first.
+        records: of the run, one a seed; none in other ranks than the first.
         seeds: whether several seeds were asked for.
         against: the records of another configuration's seeds, if it was compared with them.
     """
@@ -40,7 +40,7 @@ class Trained:
         return self.records[0]
 
     def to_json(self) -> Any:
-        """Return what `tellapart train --json` prints."""
+        """Return the JSON of `tellapart train --json`."""
         if self.seeds:
             return seeds_json(self.records, self.against)
         return trained_json(self.record, self.folder / PAGE)
@@ -59,7 +59,7 @@ class Trained:
 
 
 def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained | None:
-    """Open a folder that `train` wrote, and make its page anew; None if it is none.
+    """Open a folder that `train` wrote, and write its page again; None if it is not one.
 
     >>> open_training(getfixture("tmp_path")) is None
     True

@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
 
 @app.callback()
-def _annotate() -> None:
+def _group_commands() -> None:
     """Human studies: surveys as pages, for Label Studio or as spreadsheets, their answers, and how people agree."""
 
 
@@ -139,7 +139,7 @@ def agree_command(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Show how people agree, where they err, and the human row of a results table."""
+    """Show how people agree, their errors, and the human row of a results table."""
     from tellapart.api.annotate import annotate_agree, print_findings
 
     agreement = annotate_agree(studies, groups=groups, scores=scores, seed=seed)

@@ -48,7 +48,7 @@ def audit_command(
 ) -> None:
     """Look for artefacts in a pair set, and write its data card.
 
-    Blind accuracy, lengths, duplicates, leaks, what changes in the pictures, tags: each a number with its threshold.
+    Blind accuracy, lengths, duplicates, leaks, changes of the pictures, tags: each a number with its threshold.
     """
     from tellapart.api.audit import audit
     from tellapart.report.browser import open_in_browser

@@ -52,7 +52,7 @@ def build_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Build a pair set from a recipe; stopped in whatever way, the same command goes on where it was."""
+    """Build a pair set from a recipe; stopped in whatever way, the same command goes on from there."""
     from tellapart.api.build import build, build_captions, default_folder, describe_kept, describe_kept_captions
     from tellapart.report.browser import open_in_browser
     from tellapart.report.builds import build_json, caption_pairs_json, print_build, print_caption_pairs

@@ -1,4 +1,4 @@
-"""The commands `tellapart cache ls` and `prune`: what is kept between runs, and how to make it smaller."""
+"""The commands `tellapart cache ls` and `prune`: list the files kept between runs, and delete some."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ cache_app = typer.Typer(
 
 @cache_app.command("ls", cls=OnceCommand)
 def list_command(cache: Cache = None, as_json: Json = False) -> None:
-    """List what the cache folder keeps: vectors and scores of each model, pictures of each preprocessing."""
+    """List the content of the cache folder: vectors and scores of each model, pictures of each preprocessing."""
     from tellapart.api.cache import cache_ls
 
     kept = cache_ls(cache)
@@ -51,7 +51,7 @@ def prune_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete what the cache folder keeps; it is computed again when it is needed."""
+    """Delete the content of the cache folder; it is computed again when it is needed."""
     from tellapart.api.cache import cache_prune
 
     done = cache_prune(cache, models=models or (), prepared=prepared, everything=everything)

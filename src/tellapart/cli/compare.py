@@ -50,7 +50,7 @@ def compare_command(
     if gate:
         if baseline is not None or by is not None:
             raise RunError("--gate judges the headlines of two runs: leave --baseline and --by out")
-        _judge(runs, max_drop=max_drop, seed=seed, markdown=markdown, as_json=as_json)
+        _judge_gate(runs, max_drop=max_drop, seed=seed, markdown=markdown, as_json=as_json)
         return
     if max_drop is not None or markdown:
         raise RunError(f"{'--markdown' if max_drop is None else '--max-drop'} is of a gate: add --gate")
@@ -61,7 +61,7 @@ def compare_command(
         compared.show()
 
 
-def _judge(runs: list[Path], *, max_drop: float | None, seed: int, markdown: bool, as_json: bool) -> None:
+def _judge_gate(runs: list[Path], *, max_drop: float | None, seed: int, markdown: bool, as_json: bool) -> None:
     """Judge the second run against the first; exit with 1 if the gate stops."""
     from tellapart.api.compare import gate
     from tellapart.report.gate import gate_markdown, print_gate

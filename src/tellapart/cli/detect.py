@@ -34,7 +34,7 @@ def detect_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Tell natural from synthetic by frozen features, and play the benchmark by that alone."""
+    """Separate natural from synthetic by frozen features, and play the benchmark by that alone."""
     from tellapart.api.negatives import detect, detection_text
     from tellapart.auditing.show import print_detection
 

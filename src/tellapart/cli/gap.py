@@ -16,7 +16,7 @@ def gap_command(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, of one model or of several.")],
     as_json: Json = False,
 ) -> None:
-    """Show what models lose out of domain: every task that a run measured on both sides, and the correlation."""
+    """Show the models' losses out of domain: every task that a run measured on both sides, and the correlation."""
     from tellapart.api.interchange import gap
     from tellapart.report.show import print_gaps
 

@@ -31,7 +31,7 @@ def new_run_folder() -> Path:
 
 
 def open_store(cache: Path | None, *, in_memory: bool = False) -> EmbeddingStore:
-    """Open the embedding store: that of a folder, the user's own, or one in memory.
+    """Open the embedding store: that of a folder, the user's, or one in memory.
 
     Raises:
         StoreError: both a folder and memory were asked for.
@@ -45,7 +45,7 @@ def open_store(cache: Path | None, *, in_memory: bool = False) -> EmbeddingStore
 
 
 def kept_embeddings(store: EmbeddingStore) -> str | None:
-    """Say what an interrupted command has left in the store; nothing if that was in memory."""
+    """Describe the store after an interrupted command; nothing if that was in memory."""
     return f"embeddings and scores that were computed are kept in {store.path}" if store.path else None
 
 
@@ -53,10 +53,10 @@ def kept_embeddings(store: EmbeddingStore) -> str | None:
 def interruptible(
     kept: Callable[[], str | None] = lambda: None, *, again: str | None = None, quiet: bool = False
 ) -> Iterator[CommandProgress]:
-    """Show progress; on Ctrl-C print what is kept and how to go on, and exit with 130.
+    """Show progress; on Ctrl-C print which results are kept and how to go on, and exit with 130.
 
     Args:
-        kept: returns the sentence that says what an interrupted command has left; None where that is nothing.
+        kept: returns the sentence on the results of an interrupted command; None without any.
         again: the command that goes on, or begins again; the same one if not given.
         quiet: show no progress.
     """

@@ -1,4 +1,4 @@
-"""The command line: all commands joined. Each imports what is heavy when it runs, so that `--help` answers at once."""
+"""The command line: all commands joined. Each imports heavy modules when it runs, so that `--help` answers at once."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ app.add_typer(board_app, name="board")
 app.add_typer(cache_app, name="cache")
 
 
-#: The parent of every error in how a command was typed. Its library is `click`, or typer's own copy of it, by version.
+#: The parent of every error in how a command was typed. Its library is `click`, or typer's copy of it, by version.
 _TypedWrong: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def main() -> NoReturn:
     """Run the command line; an error that was raised on purpose, in typing, or in a plugin is one line and status 2."""
     status = None
-    warnings.showwarning = partial(_warn, warnings.showwarning)
+    warnings.showwarning = partial(_print_warning, warnings.showwarning)
     try:
         try:
             refuse_little_memory()
@@ -100,23 +100,23 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except TellapartError as error:  # it names the file, which may also promise more than any memory holds
-        _fail(f"{error}{'' if describe_lack(error) is None else ' (it may be too little memory)'}", error)
+        _exit_failed(f"{error}{'' if describe_lack(error) is None else ' (it may be too little memory)'}", error)
     except OSError as error:
-        _fail(describe_lack(error) or str(error), error)
+        _exit_failed(describe_lack(error) or str(error), error)
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except _TypedWrong as error:
-        _explain(error)
+        _explain_usage(error)
         sys.exit(2)
     except Exception as error:
         said = describe_lack(error) or _blame_plugin(error)
         if said is None:  # a mistake of this program, to be reported with all that Python says of it
             raise
-        _fail(said, error)
+        _exit_failed(said, error)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _fail(message: str, error: BaseException) -> NoReturn:
+def _exit_failed(message: str, error: BaseException) -> NoReturn:
     if OnceCommand.debug:
         traceback.print_exception(error)
     print(f"error: {name_options(message)}", file=sys.stderr)
@@ -130,7 +130,7 @@ def _blame_plugin(error: BaseException) -> str | None:
     return None if where is None else f"{where} (in a plugin; --debug shows the traceback)"
 
 
-def _warn(other: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:
+def _print_warning(other: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:
     """Print a warning of ours in one line."""
     if issubclass(category, TellapartWarning):
         print(f"warning: {name_options(message)}", file=sys.stderr)
@@ -138,8 +138,8 @@ def _warn(other: Callable[..., None], message: Warning | str, category: type[War
         other(message, category, *args)
 
 
-def _explain(error: Any) -> None:
-    """Print what was typed wrong and which help says what is right; typer itself draws a box of five lines."""
+def _explain_usage(error: Any) -> None:
+    """Print the mistyped argument and which help to read; typer itself draws a box of five lines."""
     message = " ".join(str(error.format_message()).split()).rstrip(".")
     if not message:  # a group of commands without one: its help is printed already
         return
@@ -158,7 +158,7 @@ def _print_version(version: bool) -> None:
 
 
 @app.callback()
-def _root(
+def _root_options(
     version: Annotated[  # noqa: ARG001  (its callback acts)
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,

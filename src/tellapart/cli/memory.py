@@ -1,4 +1,4 @@
-"""Too little memory, told in one line: what libraries raise then, and the least that any command needs."""
+"""Too little memory, as an error of one line: the libraries' errors for it, and the least that any command needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["describe_lack", "refuse_little_memory"]
 #: Address space below which a command is refused: OpenBLAS (numpy) ends the process without memory, or tries for ever.
 _LEAST_BYTES = 1 << 30
 
-#: Libraries' own words for it; MemoryError and ENOMEM need none.
+#: Words of libraries for it; MemoryError and ENOMEM need none.
 _LACKS = re.compile(
     r"can't allocate memory|cannot allocate memory|not enough memory|out of memory|failed to allocate|bad_alloc"
     r"|bad allocation|unable to allocate|can't start new thread|failed to map segment|resource temporarily unavailable"
@@ -28,7 +28,7 @@ def describe_lack(error: BaseException) -> str | None:
     >>> describe_lack(MemoryError("Unable to allocate 34 MiB"))[:33], describe_lack(ValueError("x"))
     ('too little memory (Unable to allo', None)
     """
-    for each in _causes(error):
+    for each in _walk_causes(error):
         system = isinstance(each, OSError) and each.errno == errno.ENOMEM
         library = isinstance(each, RuntimeError | ImportError | SystemError) or type(each) is Exception
         if isinstance(each, MemoryError) or system or (library and _LACKS.search(first_line(each))):
@@ -40,8 +40,8 @@ def describe_lack(error: BaseException) -> str | None:
     return None
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it was raised from or while, each once."""
+def _walk_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and the errors that it was raised from or while, each once."""
     seen: set[int] = set()
     here: BaseException | None = error
     while here is not None and id(here) not in seen:
@@ -51,7 +51,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def refuse_little_memory() -> None:
-    """Refuse to begin where the process may not have the memory that every command needs.
+    """Refuse to begin if the process may not have the memory that every command needs.
 
     Raises:
         RunError: the limit is too low (`ulimit -v`).

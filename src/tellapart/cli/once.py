@@ -1,4 +1,4 @@
-"""What every command does: options of one value are given once, and any command takes `--plugin` and `--debug`."""
+"""The base of every command: options of one value are given once, and any command takes `--plugin` and `--debug`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["OnceCommand", "load_plugins", "name_options"]
 
 
 class OnceCommand(TyperCommand):
-    """A command that refuses an option of one value that is given twice, where the parser would take the last.
+    """A command that refuses an option of one value that is given twice; the parser would take the last.
 
     Attributes:
         debug: whether an error shows its traceback, in this process.
@@ -43,7 +43,7 @@ class OnceCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def _take_shared(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take out what the help of `tellapart` itself says that any command takes."""
+        """Take out the options of any command, which the help of `tellapart` itself lists."""
         rest: list[str] = []
         plugins: list[str] = []
         words = iter(args)

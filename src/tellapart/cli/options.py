@@ -33,7 +33,7 @@ __all__ = [
     "print_json",
 ]
 
-#: Options that say no, and the parameters of the Python interface that they are the opposite of.
+#: Negative options, and the parameters of the Python interface that they are the opposite of.
 NEGATIONS = {"no_cache": "cache", "no_images": "read_images", "no_tiers": "with_tiers"}
 
 _MODEL = "A model (`tellapart ls models`): a name, a file, a folder or a hub id. Repeatable."

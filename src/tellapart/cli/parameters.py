@@ -1,4 +1,4 @@
-"""Parameters of the Python interface as options of the running command, so that an error names what was typed.
+"""Parameters of the Python interface as options of the running command, so that an error names the typed option.
 
 Messages of the Python interface name a parameter as a call does: `limit=0: give a number`, "leave costs= out".
 """
@@ -29,7 +29,7 @@ class _Command(Protocol):
 
 
 def options_of(command: _Command) -> dict[str, str]:
-    """Return each parameter's option, the long one, or the metavar of an argument; `name=False` where it says no.
+    """Return each parameter's option, the long one, or the metavar of an argument; `name=False` for a negative one.
 
     >>> from tellapart.cli.main import app
     >>> import typer

@@ -31,7 +31,7 @@ def time_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Measure what models cost: latency of one pair by part, throughput, parameters, FLOPs, memory."""
+    """Measure the costs of models: latency of one pair by part, throughput, parameters, FLOPs, memory."""
     from tellapart.api.costs import time
     from tellapart.report.timings import print_timings
 

@@ -53,11 +53,11 @@ class Value(Record):
         low, high, level, method: the interval; None if none is defined.
         n: items.
         clusters: the groups that are resampled together.
-        effective: how many independent items would be as precise; None if each item is a cluster of its own, where
+        effective: how many independent items would be as precise; None if each item is a separate cluster, where
             the values cannot show it, for other means than one over items, and in older records.
         ties: items in which a tie touched the metric.
         tie_neutral: the mean if ties were broken at random, exactly in expectation.
-        official: the mean as the benchmark's authors count ties, where there are some and they count them otherwise.
+        official: the mean as the benchmark's authors count ties, if there are some and they count them otherwise.
         chance: the value of a constant model, ties broken at random; None if it is not defined.
         average: the units of the mean.
         sd, mean_absolute: the spread of per-item values, for metrics other than accuracies.
@@ -157,7 +157,7 @@ class BenchmarkResult(Record):
         published_items: the published number of records, if the files held another number, or other records: the
             numbers do not compare.
         origin: the folder of images or the score file, for people.
-        own: the user's folder or file, where the benchmark is one.
+        own: the user's folder or file, if the benchmark is one.
         file: the file of scores or predictions that were made elsewhere.
         samples: the size and digest of its file of samples; None if there is none, and in older records.
         notes: lines for people: facts beyond the numbers.
@@ -199,11 +199,11 @@ class ModelRecord(Record):
     Attributes:
         fingerprint: of its weights and code; empty if a name is all that is known, because its scores came from
             elsewhere.
-        kind: of its scores; None if they came from elsewhere, and each benchmark has its own.
+        kind: of its scores; None if they came from elsewhere, and each benchmark has one.
         dtype: the precision of its computation, if that can be chosen.
         reading: which of its readings was scored, if one was asked for.
         prompt: name and version of the prompt, if it is asked in words.
-        texts: how captions were changed before its tokenizer read them, where a library and the authors differ.
+        texts: how captions were changed before its tokenizer read them, if a library and the authors differ.
         file: the user's file of Python that defines it, if it is in one.
     """
 
@@ -266,12 +266,12 @@ class Sample(Record):
     Attributes:
         unit: an item, or a task's query, statement, question, pair of questions.
         scores: `[image][text]`, float32; none for tasks.
-        output: what the model put out; None if that is not one thing.
+        output: of the model; None if that is not one thing.
         gold: the right answer, in words; empty for pairs, whose true ones are known by their place.
         outcomes: metric -> the item's value under the strict rule.
         tied: the metrics that a tie touched.
         images: references as the pair set has them; empty if scores came from elsewhere.
-        true: the places of what is true in the file, where that is not the first: scores and texts have it first.
+        true: the places of true entries in the file, if they are not first: scores and texts have them first.
     """
 
     id: str

@@ -40,7 +40,7 @@ __all__ = [
 
 RESULTS = "results.json"
 
-#: Where the models lie that a run measured beside its subject: each in a run folder of its own.
+#: Folder of the models that a run measured with its subject: each in a separate run folder.
 BESIDE = "beside"
 
 R = TypeVar("R", bound=Record)
@@ -88,7 +88,7 @@ def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
 
 
 def find_located(located: Located, folder: Path) -> Path | None:
-    """Return where a file or folder is now: at its path, else where it is from the run folder; None if at neither.
+    """Return the present path of a file or folder: its path, else that from the run folder; None if at neither.
 
     >>> tmp_path = getfixture("tmp_path")
     >>> (tmp_path / "my_pairs").mkdir()
@@ -152,8 +152,8 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
     """Read a file that holds one record; `missing` and `refusal` are the messages of the first and the last error.
 
     Raises:
-        RunError: no such file, one of another schema, one that was changed after it was written, or one that is not
-            what the schema says.
+        RunError: no such file, one of another schema, one that was changed after it was written, or one that does not
+            fit the schema.
     """
     refusal = f"{path} {refusal}"
     text = _read_text(path, missing)
@@ -166,7 +166,7 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
         stated = content.pop(_CHECKSUM)
         if stated != _content_checksum(content):
             raise RunError(
-                f"{path} was changed after it was written: its checksum is not its content's; copy it anew or measure "
+                f"{path} was changed after it was written: its checksum is not its content's; copy it again or measure "
                 f"again, or, if you changed it on purpose, delete its last entry, {_CHECKSUM!r}"
             )
         text = json.dumps(content)
@@ -203,7 +203,7 @@ def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> Sa
     Raises:
         RunError: it cannot be written.
     """
-    # Most sets have what is true in the first place of all items.
+    # Most sets have the true entry in the first place of all items.
     text = "".join(one.model_dump_json(exclude=None if one.true else {"true"}) + "\n" for one in samples)
     write_text_file(samples_path(folder, benchmark), text)
     return _describe_samples(text)
@@ -218,8 +218,8 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
         record: the benchmark's; read from the folder, if there is one, if it is not given.
 
     Raises:
-        RunError: the file is missing, is not the one that the record was written with, or a line is not what the schema
-            says.
+        RunError: the file is missing, is not the one that the record was written with, or a line does not fit the
+            schema.
 
     >>> folder = getfixture("tmp_path")
     >>> _ = write_samples(folder, "demo", [Sample(id="a", cluster="a", scores=((0.9, 0.1),), outcomes={"acc": 1.0})])
@@ -230,7 +230,7 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
     path = samples_path(folder, benchmark)
     text = _read_text(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
     if not text.endswith("\n"):
-        raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the folder whole")
+        raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the full folder")
     if record is None and (folder / RESULTS).is_file():
         record = read_result(folder).benchmarks.get(benchmark)
     if record is not None and record.samples is not None:
@@ -243,7 +243,7 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
     samples = _read_lines(path, lines)
     if twice := first_repeated((sample.unit, sample.id) for sample in samples):
         raise RunError(
-            f"{path} holds {twice[0]} {quote(twice[1])} twice; measure the run again, or copy the folder anew"
+            f"{path} holds {twice[0]} {quote(twice[1])} twice; measure the run again, or copy the folder again"
         )
     return samples
 
@@ -268,7 +268,7 @@ def _expect_unchanged(path: Path, now: SamplesFile, then: SamplesFile) -> None:
     what = f"has {now.lines} lines where the run wrote {then.lines}" if now.lines != then.lines else "was changed"
     raise RunError(
         f"{path} {what}: its SHA-256 is {now.sha256[:12]}, its record names {then.sha256[:12]}; measure the run again, "
-        "or copy the folder anew"
+        "or copy the folder again"
     )
 
 

@@ -103,7 +103,7 @@ _CLIC = Preset(
     source="CLIC, its paper and released command",
     ours={
         "optimiser.warm_up": "the rate begins at a tenth and ends at a hundredth of its highest; here at 0",
-        "pictures": "the code scales joined pictures by ImageNet's means; here all by the model's own",
+        "pictures": "the code scales joined pictures by ImageNet's means; here all by the model's",
         "captions": "the code's are in small letters; here as the rows have them",
         "words that change places": "the code takes two of one part of speech, else any two; here two that name a "
         "thing or a property, else the picture has no false caption, because two other words may leave it true",

@@ -71,9 +71,9 @@ EQSIM_FIBER_F30K = Preset(
     source="the released command of EqSim; for `fiber:FILE`",
     ours={
         "validation": _SPLIT,
-        "matching": "the code takes the first of EqSim's four negatives; here matching draws its own hard pairs",
+        "matching": "the code takes the first of EqSim's four negatives; here matching draws other hard pairs",
         "one image": "the code counts two captions of one image as negatives of each other; here they are not",
-        "several ranks": "each rank masks its own rows only; here all ranks compute one process's numbers",
+        "several ranks": "each rank masks its rows only; here all ranks compute one process's numbers",
         "dropout": _NO_DROPOUT,
         "decay of weights": _DECAYED,
     },
@@ -104,7 +104,7 @@ EQSIM_METER_F30K = Preset(
     },
     source="EqSim, appendix C, and METER's fine-tuning (EqSim's code for METER is not released); for `meter:FILE`",
     ours={
-        "mining": "the paper takes METER's own vision tower for near images, which is not a dual encoder",
+        "mining": "the paper takes METER's vision tower for near images, which is not a dual encoder",
         "matching": "METER draws other pairs for matching, half of them false; here the mined ones serve both",
         "batch.accumulate": "the pairs of a step are not published; mined pairs make no matrix, so nothing changes",
         "dropout": _NO_DROPOUT,
