@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,12 +41,13 @@ class Named(Selection):
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
     """Write a recipe of swapped captions of two pictures, whose selections may be `Named`, too."""
     from PIL import Image
 
     more = {**catalog.SELECTIONS, "named": f"{__name__}:Named"}
     monkeypatch.setitem(catalog._BUILT_IN, "selection", more)
+    catalog._shipped.cache_clear()
     for shade, name in enumerate(("a.png", "b.png")):
         Image.new("RGB", (24, 24), (200 * shade, 90, 40)).save(tmp_path / name)
     (tmp_path / "captions.csv").write_text(CAPTIONS)
@@ -60,7 +61,8 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
         )
         return path
 
-    return write
+    yield write
+    catalog._shipped.cache_clear()
 
 
 def test_selections_work_in_order_and_are_counted_by_name(recipe: Callable[..., Path], tmp_path: Path) -> None:
