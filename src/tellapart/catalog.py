@@ -55,6 +55,9 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "aro-flickr-order": "tellapart.benchmarks.shipped_sets:aro/aro-flickr-order",
         "sugarcrepe-pp": "tellapart.benchmarks.shipped_sets:sugarcrepe-pp",
         "cola": "tellapart.benchmarks.shipped_sets:cola",
+        "cola-objects-gqa": "tellapart.benchmarks.cola_objects:GQA",
+        "cola-objects-clevr": "tellapart.benchmarks.cola_objects:CLEVR",
+        "cola-objects-paco": "tellapart.benchmarks.cola_objects:PACO",
         "naturalbench": "tellapart.benchmarks.shipped_sets:naturalbench/naturalbench",
         "naturalbench-test": "tellapart.benchmarks.shipped_sets:naturalbench/naturalbench-test",
         "vsr-zeroshot": "tellapart.benchmarks.shipped_sets:vsr/vsr-zeroshot",
@@ -234,6 +237,7 @@ TASKS: Mapping[str, str] = MappingProxyType(
         "captions": "tellapart.tasks.captions:CAPTIONS",
         "moments": "tellapart.tasks.moments:MOMENTS",
         "classification": "tellapart.tasks.classification:CLASSIFICATION",
+        "labels": "tellapart.tasks.labels:LABELS",
     }
 )
 

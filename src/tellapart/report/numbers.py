@@ -107,7 +107,7 @@ def official_number(value: Value | None, rule: TieRule) -> float | None:
     >>> official_number(tied, "right"), official_number(tied.model_copy(update={"official": 0.375}), "first")
     (0.5, 0.375)
     """
-    if value is None or not value.ties or rule == "wrong":
+    if value is None or not value.ties:
         return None
     if value.official is None and rule == "right":
         return (value.value * value.n + value.ties) / value.n

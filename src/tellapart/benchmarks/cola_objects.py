@@ -1,0 +1,84 @@
+"""COLA's single objects: labels of an object with its attributes, and the images in which each is hard.
+
+The files hold `labels`, a list of texts, and `data`, a row an image: its address, its objects, and for each label two
+marks: whether it is true of the image, and whether the image counts for it. A label without an image that counts, or
+that is true of none of those, is left out, as the authors leave it out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.locations import one_file
+from tellapart.data.labels import ImageLabel, LabelSet
+from tellapart.data.rows import read_json
+from tellapart.errors import DataError, quote
+
+__all__ = ["CLEVR", "GQA", "PACO", "read_image_labels"]
+
+
+def read_image_labels(path: Path, name: str) -> LabelSet:
+    """Read one of the three files; images are named by the last part of their addresses.
+
+    Raises:
+        DataError: the file is not in this form, or a row has not two marks, 0 or 1, for each label; file, row and
+            field are named.
+    """
+    content = read_json(path)
+    # README.md names the two parts, scripts/eval.py counts them.
+    parts = [content.get("labels"), content.get("data")] if isinstance(content, dict) else content
+    if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, list) and part for part in parts):
+        raise DataError(f"{path}: expected `labels` and `data`, two lists", path=path)
+    texts, rows = parts
+    for number, text in enumerate(texts):
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(f"{path}: label {number}: expected a text; got {quote(text)}", path=path, field="labels")
+    images, marks = zip(*(_read_row(row, len(texts), path, number) for number, row in enumerate(rows)), strict=True)
+    labels = []
+    for column, text in enumerate(texts):
+        counted = tuple(place for place, (_, hard) in enumerate(marks) if hard[column])
+        true = tuple(bool(marks[place][0][column]) for place in counted)
+        if any(true):
+            labels.append(ImageLabel(str(column), text, counted, true))
+    return LabelSet(name, images, tuple(labels))
+
+
+def _read_row(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[list[int], list[int]]]:
+    where = f"{path}: row {number}"
+    if not isinstance(row, list) or len(row) != 4:
+        raise DataError(f"{where}: expected an image, its objects, labels and hard marks; got {quote(row)}", path=path)
+    image, _, label, hard = row
+    file = PurePosixPath(image).name if isinstance(image, str) else ""
+    if not file:
+        raise DataError(f"{where}: field 'image_file': expected a path; got {quote(image)}", path=path)
+    for field, values in (("label", label), ("hard_list", hard)):
+        known = isinstance(values, list) and all(type(one) is int and one in (0, 1) for one in values)
+        if not known or len(values) != size:
+            raise DataError(f"{where}: field {field!r}: expected {size} marks, each 0 or 1", path=path, field=field)
+    return file, (label, hard)
+
+
+def _benchmark(kind: str, images: str, *folders: str) -> Benchmark:
+    name, file = f"cola-objects-{kind.lower()}", f"COLA_singleobjects_benchmark_{kind}.json"
+    return Benchmark(
+        name=name,
+        title=f"COLA single objects, {kind}: which images show the object with these attributes",
+        items=0,
+        task="labels",
+        source="https://github.com/arijitray1993/COLA",
+        licence="MIT",
+        citation="Ray et al., COLA: A Benchmark for Compositional Text-to-image Retrieval, NeurIPS 2023",
+        files=(file,),
+        images=images,
+        usual=(*folders, "images"),
+        cluster="the label",
+        ties="equal scores are one step of the curve",
+        load=one_file(name, file, lambda path: read_image_labels(path, name)),
+    )
+
+
+GQA = _benchmark("GQA", "Visual Genome's, by file name", "vg_gqa_images", "VG_100K")
+CLEVR = _benchmark("CLEVR", "CLEVR's, by file name", "CLEVR_v1.0/images")
+PACO = _benchmark("PACO", "COCO's, by file name", "val2017", "train2017")

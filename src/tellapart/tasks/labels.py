@@ -1,0 +1,145 @@
+"""Labels: does a label score higher with the images it is true of than with those that only resemble them?
+
+COLA's single objects: for each label ("square white plate") the images that show the object, with these attributes or
+with others, are ranked by their scores. The number is the mean of the labels' average precision.
+
+Scores made elsewhere come as `.npz` with `image_ids` and `label_ids` (strings, as `tellapart export` lists them) and
+`scores`, `(image, label)`. Scores of images that do not count for a label are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.item import Item
+from tellapart.data.labels import LabelSet
+from tellapart.data.scores import join_names
+from tellapart.errors import ScoreError
+from tellapart.metrics.average_precision import average_precision
+from tellapart.metrics.metric import Metric
+from tellapart.metrics.per_item import PerItem
+from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
+from tellapart.tasks.predictions import read_matrix
+from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.vectors import score_items
+
+__all__ = ["LABELS", "measure_labels", "read_label_scores"]
+
+_PRECISION = Metric(
+    name="label_ap",
+    title="average precision of a label over the images that count for it, averaged over labels",
+    source="COLA (Ray et al. 2023), ColaSingleObjAP of its scripts/eval.py",
+    binary=False,
+)
+
+LabelScores = Sequence[NDArray[np.float32]]
+"""Scores of the images that count, one array a label."""
+
+
+def _template(records: LabelSet) -> Iterator[Mapping[str, Any]]:
+    for label in records.labels:
+        yield {"unit": "label", "id": label.id, "text": label.text, "counted": [str(place) for place in label.counted]}
+    for place, image in enumerate(records.images):
+        yield {"unit": "image", "id": str(place), "image": image}
+
+
+def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]]:
+    """Read scores of images with labels, and keep those that count.
+
+    Raises:
+        ScoreError: no `.npz` file, an array is missing or of another shape; ids that are missing, unknown or repeated;
+            a score that counts is not finite.
+
+    >>> from tellapart.data.labels import ImageLabel
+    >>> plates = LabelSet("plates", ("a.png", "b.png"), (ImageLabel("7", "white plate", (0, 1), (True, False)),))
+    >>> path = getfixture("tmp_path") / "scores.npz"
+    >>> np.savez(path, image_ids=["1", "0"], label_ids=["7"], scores=[[0.25], [0.5]])
+    >>> read_label_scores(path, plates)[0].tolist()
+    [0.5, 0.25]
+    """
+    if path.suffix != ".npz":
+        raise ScoreError(f"{path}: scores of labels are read from .npz files; got {path.suffix!r}")
+    ids = {
+        "image_ids": [str(place) for place in range(len(records.images))],
+        "label_ids": [label.id for label in records.labels],
+    }
+    arrays, (rows, columns) = read_matrix(path, ids, ("scores",))
+    scores = arrays["scores"]
+    if scores.shape != (len(rows), len(columns)) or scores.dtype.kind not in "fiu":
+        raise ScoreError(
+            f"{path}: `scores` must be numbers, {len(rows)} by {len(columns)}; got {scores.dtype} {scores.shape}"
+        )
+    with np.errstate(over="ignore"):
+        table = scores[np.ix_(rows, columns)].astype(np.float32)
+    kept = [table[list(label.counted), column] for column, label in enumerate(records.labels)]
+    if bad := [label.id for label, own in zip(records.labels, kept, strict=True) if not np.isfinite(own).all()]:
+        raise ScoreError(f"{path}: scores must be finite; NaN or infinite for {len(bad)} labels: {join_names(bad)}")
+    return kept
+
+
+def _score(model: Model, records: LabelSet, session: Session) -> list[NDArray[np.float32]]:
+    """Score every label with the images that count for it."""
+    items = [
+        Item(id=f"{label.id}/{place}", images=(records.images[place],), texts=(label.text,))
+        for label in records.labels
+        for place in label.counted
+    ]
+    flat = score_items(model, records.name, items, session)[:, 0, 0]
+    ends = np.cumsum([len(label.counted) for label in records.labels])
+    return list(np.split(flat, ends[:-1]))
+
+
+def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
+    """Measure average precision: strict, tie-neutral, and as COLA's authors count ties.
+
+    Chance is the mean over labels of the value expected of an order at random.
+
+    >>> from tellapart.data.labels import ImageLabel
+    >>> plates = LabelSet("plates", ("a.png", "b.png"), (ImageLabel("0", "white plate", (0, 1), (True, False)),))
+    >>> [units] = measure_labels(plates, [np.array([0.5, 0.5], np.float32)])
+    >>> value = units.values[0]
+    >>> value.strict.tolist(), value.neutral.tolist(), value.official.tolist(), value.chance
+    ([0.5], [0.75], [0.5], 0.75)
+    """
+    found = [average_precision(own, label.true) for label, own in zip(records.labels, scores, strict=True)]
+    strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*found, strict=True))
+    at_random = [average_precision(np.zeros(len(label.true)), label.true).neutral for label in records.labels]
+    value = PerItem(
+        name=_PRECISION.name, strict=strict, neutral=neutral, official=official, chance=float(np.mean(at_random))
+    )
+    units = (
+        Unit(
+            id=label.id,
+            cluster=label.id,
+            images=records.images_of(label),
+            texts=(label.text,),
+            output=[float(each) for each in own],
+            gold="true of " + ", ".join(str(k) for k, true in enumerate(label.true) if true),
+        )
+        for label, own in zip(records.labels, scores, strict=True)
+    )
+    return (Units("label", tuple(units), (value,)),)
+
+
+LABELS = Task(
+    name="labels",
+    title="which of the images that resemble each other is the label true of?",
+    output="scores",
+    noun="label",
+    metrics=(_PRECISION,),
+    headlines=((_PRECISION.name,),),
+    **by_field("labels"),
+    template=_template,
+    suffixes=(".npz",),
+    read=read_label_scores,
+    measure=measure_labels,
+    runners=tuple((kind, _score) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
+    models="a model that scores images with texts",
+    todo="score the images of unit `image` with the labels of unit `label`, and write .npz arrays image_ids, "
+    "label_ids and scores",
+)

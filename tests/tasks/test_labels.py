@@ -1,0 +1,131 @@
+"""COLA's single objects, from its file to the number of its authors: equal to scikit-learn's, label by label."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from facts import raises
+from tellapart.benchmarks.cola_objects import read_image_labels
+from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.average_precision import average_precision
+from tellapart.tasks.labels import read_label_scores
+
+# Imported when tests are collected: it changes the environment.
+metrics = pytest.importorskip("sklearn.metrics")
+
+NAME = "cola-objects-gqa"
+FILE = "COLA_singleobjects_benchmark_GQA.json"
+RNG = np.random.default_rng(30)
+TRUE, HARD = RNG.random((40, 6)) < 0.4, RNG.random((40, 6)) < 0.6
+TRUE[:, 2] = False  # in a part of the images a label may be true of none
+HARD[:, 4] = False
+SCORES = RNG.integers(0, 5, (40, 6)) / 5
+LABELS = [f"square {colour} plate" for colour in ("red", "blue", "green", "white", "black", "grey")]
+KEPT = ["0", "1", "3", "5"]
+
+
+def content() -> dict:
+    rows = [
+        [f"vg_gqa_images/{k}.jpg", {}, true.astype(int).tolist(), hard.astype(int).tolist()]
+        for k, (true, hard) in enumerate(zip(TRUE, HARD, strict=True))
+    ]
+    return {"labels": LABELS, "data": rows}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / FILE).write_text(json.dumps(content()))
+    return tmp_path
+
+
+def save_scores(path: Path) -> Path:
+    order = RNG.permutation(40)
+    np.savez(path, image_ids=order.astype(str), label_ids=KEPT, scores=SCORES[order][:, list(map(int, KEPT))])
+    return path
+
+
+def test_the_official_number_is_scikit_learns_on_scores_with_ties(command, folder: Path) -> None:
+    scores = save_scores(folder / "scores.npz")
+    ran = command("score", NAME, "--data", str(folder), "--scores", str(scores), "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    value = ran.json["runs"][0]["benchmarks"][NAME]["metrics"]["label_ap"]
+    theirs = [
+        metrics.average_precision_score(TRUE[HARD[:, k], k], SCORES[HARD[:, k], k].astype("f4")) for k in map(int, KEPT)
+    ]
+    assert value["official"] == pytest.approx(np.mean(theirs), abs=1e-12)
+    assert value["value"] < value["official"]
+    assert value["n"] == value["ties"] == 4
+    table = command("show", "run")
+    assert f"{100 * np.mean(theirs):.2f}" in table.out, table.err
+
+
+def test_a_model_scores_the_images_that_count(command, folder: Path) -> None:
+    from PIL import Image
+
+    (folder / "images").mkdir()
+    for k in range(40):
+        Image.new("RGB", (4, 4), (k, 0, 0)).save(folder / "images" / f"{k}.jpg")
+    ran = command("run", "-b", NAME, "-m", "constant", "--data", str(folder), "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    value = ran.json["runs"][0]["benchmarks"][NAME]["metrics"]["label_ap"]
+    assert value["tie_neutral"] == pytest.approx(value["chance"])
+    shares = [TRUE[HARD[:, k], k].mean() for k in map(int, KEPT)]
+    assert value["official"] == pytest.approx(np.mean(shares))
+
+
+def test_neutral_is_the_mean_over_all_orders_of_ties_and_strict_the_lowest() -> None:
+    scores, right = np.array([3, 2, 2, 2, 1, 1, 0]), np.array([0, 1, 1, 0, 1, 0, 1], dtype=bool)
+    broken = []
+    for first in permutations((1, 2, 3)):
+        for second in permutations((4, 5)):
+            own = right[[0, *first, *second, 6]]
+            broken.append(metrics.average_precision_score(own, -np.arange(7)))
+    found = average_precision(scores, right)
+    assert found.neutral == pytest.approx(np.mean(broken))
+    assert found.strict == pytest.approx(min(broken))
+
+
+def test_both_forms_of_the_file_are_one(folder: Path) -> None:
+    records = read_image_labels(folder / FILE, NAME)
+    assert [label.id for label in records.labels] == KEPT
+    assert records.images[3] == "3.jpg"
+    (folder / FILE).write_text(json.dumps([content()["labels"], content()["data"]]))
+    assert read_image_labels(folder / FILE, NAME) == records
+
+
+@pytest.mark.parametrize(
+    ("row", "facts"),
+    [
+        (["a.jpg", {}, [1] * 6], ("row 1",)),
+        (["a.jpg", {}, [1] * 5, [1] * 6], ("row 1", "'label'", "6 marks")),
+        (["a.jpg", {}, [1] * 6, [2] * 6], ("row 1", "'hard_list'")),
+        ([7, {}, [1] * 6, [1] * 6], ("row 1", "'image_file'")),
+    ],
+)
+def test_a_row_in_another_form_is_named(folder: Path, row: list, facts: tuple[str, ...]) -> None:
+    damaged = content()
+    damaged["data"][1] = row
+    (folder / FILE).write_text(json.dumps(damaged))
+    with raises(DataError, *facts):
+        read_image_labels(folder / FILE, NAME)
+
+
+def test_a_score_that_counts_must_be_finite_and_others_need_not(folder: Path) -> None:
+    records = read_image_labels(folder / FILE, NAME)
+    scores = np.where(HARD, SCORES, np.nan)[:, list(map(int, KEPT))]
+    ids = np.arange(40).astype(str)
+    np.savez(folder / "a.npz", image_ids=ids, label_ids=KEPT, scores=scores)
+    read = read_label_scores(folder / "a.npz", records)
+    assert np.array_equal(read[0], SCORES[HARD[:, 0], 0].astype("f4"))
+    scores[np.flatnonzero(HARD[:, 1])[0], 1] = np.nan
+    np.savez(folder / "a.npz", image_ids=ids, label_ids=KEPT, scores=scores)
+    with raises(ScoreError, "finite", "1 labels: 1"):
+        read_label_scores(folder / "a.npz", records)
+    np.savez(folder / "a.npz", image_ids=ids, label_ids=KEPT, scores=scores.T)
+    with raises(ScoreError, "40 by 4", "(4, 40)"):
+        read_label_scores(folder / "a.npz", records)
