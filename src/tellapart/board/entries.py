@@ -214,7 +214,7 @@ def _score_row(entry: Entry, tag: str, value_of: str, metric: str, value: Value)
         "value_of": value_of,
         "metric": metric,
         "deviation": value.mean_absolute is not None,
-        **value.model_dump(include={"value", "low", "high", "chance", "n", "ties", "tie_neutral"}),
+        **value.model_dump(include={"value", "low", "high", "chance", "n", "ties", "tie_neutral", "official"}),
     }
 
 

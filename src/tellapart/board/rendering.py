@@ -153,7 +153,8 @@ def score(
         parts.append(score_bar(value, low, high, cell.chance))
     if cell.ties:
         neutral = "" if cell.tie_neutral is None else f"{percent(cell.tie_neutral)} tie-neutral, "
-        parts.append(f'<span class="tie">{neutral}{thousands(cell.ties)} tied</span>')
+        official = "" if cell.official is None else f"{percent(cell.official)} as its authors count, "
+        parts.append(f'<span class="tie">{neutral}{official}{thousands(cell.ties)} tied</span>')
     marks = filter(None, (cell.mark if cell.mark != look.common else "", cell.limited))
     parts += (f'<span class="mark-trust">{escape(mark)}</span>' for mark in marks)
     return Markup(f"{''.join(parts)}</td>")  # noqa: S704  (numbers, and a mark that was escaped)

@@ -30,7 +30,7 @@ __all__ = [
 #: Models on one page of the first page.
 PAGE = 50
 
-_CELL = ("value", "low", "high", "chance", "n", "ties", "tie_neutral", "tier", "mark")
+_CELL = ("value", "low", "high", "chance", "n", "ties", "tie_neutral", "official", "tier", "mark")
 _CELLS = TypeAdapter(list[Cell])
 
 

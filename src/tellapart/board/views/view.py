@@ -100,6 +100,7 @@ class Cell(_Frozen):
     """One number of a table with its interval, chance and ties; a fraction, or a deviation in the unit of the scores.
 
     Attributes:
+        official: the value as the benchmark's authors count ties; None where that is the same, or unknown.
         tier: shared by models that the items cannot separate; None if they were not tested.
         mark: `imported` if the number was published elsewhere, `on trust` if the scores were computed elsewhere.
         limited: `20 of 300 items` if the number is over a part of the benchmark; it has no place among the others.
@@ -112,6 +113,7 @@ class Cell(_Frozen):
     n: int
     ties: int = 0
     tie_neutral: float | None = None
+    official: float | None = None
     tier: int | None = None
     mark: str = ""
     limited: str = ""
