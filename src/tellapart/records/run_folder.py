@@ -135,7 +135,7 @@ def read_result(folder: Path | str) -> Result:
     """Read a run folder's record.
 
     Raises:
-        RunError: no such folder or record, a record of another schema, or one that is not what the schema says.
+        RunError: no such folder or record, a record of another schema, or one that does not follow the schema.
 
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> folder = getfixture("tmp_path") / "oracle"
