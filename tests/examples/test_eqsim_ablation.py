@@ -119,9 +119,9 @@ def test_variances_are_found_again_and_make_the_error() -> None:
 @pytest.mark.parametrize(
     ("gain", "says"),
     [
-        (0.03, r"\+3\.0 points .* it tells more pairs apart\. The paper's 2\.1 to 3\.7 points lie partly within"),
-        (-0.03, r"-3\.0 points .* it tells fewer pairs apart\. The paper's .* lie above this interval"),
-        (0.09, r"\+9\.0 points .* more pairs apart\. The paper's .* lie below this interval"),
+        (0.03, r"\+3\.0 points .* it is right on more pairs\. The paper's 2\.1 to 3\.7 points lie partly within"),
+        (-0.03, r"-3\.0 points .* it is right on fewer pairs\. The paper's .* lie above this interval"),
+        (0.09, r"\+9\.0 points .* more pairs\. The paper's .* lie below this interval"),
         (0.001, r"\+0\.1 points .* no difference is shown\. The paper's .* lie above"),
     ],
 )
