@@ -60,7 +60,7 @@ def _read_row(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[
     return file, (label, hard)
 
 
-def _benchmark(kind: str, images: str, *folders: str) -> Benchmark:
+def _declare_benchmark(kind: str, images: str, *folders: str) -> Benchmark:
     name, file = f"cola-objects-{kind.lower()}", f"COLA_singleobjects_benchmark_{kind}.json"
     return Benchmark(
         name=name,
@@ -79,6 +79,6 @@ def _benchmark(kind: str, images: str, *folders: str) -> Benchmark:
     )
 
 
-GQA = _benchmark("GQA", "Visual Genome's, by file name", "vg_gqa_images", "VG_100K")
-CLEVR = _benchmark("CLEVR", "CLEVR's, by file name", "CLEVR_v1.0/images")
-PACO = _benchmark("PACO", "COCO's, by file name", "val2017", "train2017")
+GQA = _declare_benchmark("GQA", "Visual Genome's, by file name", "vg_gqa_images", "VG_100K")
+CLEVR = _declare_benchmark("CLEVR", "CLEVR's, by file name", "CLEVR_v1.0/images")
+PACO = _declare_benchmark("PACO", "COCO's, by file name", "val2017", "train2017")

@@ -41,7 +41,7 @@ LabelScores = Sequence[NDArray[np.float32]]
 """Scores of the images that count, one array a label."""
 
 
-def _template(records: LabelSet) -> Iterator[Mapping[str, Any]]:
+def _fill_template(records: LabelSet) -> Iterator[Mapping[str, Any]]:
     for label in records.labels:
         yield {"unit": "label", "id": label.id, "text": label.text, "counted": [str(place) for place in label.counted]}
     for place, image in enumerate(records.images):
@@ -82,7 +82,7 @@ def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]
     return kept
 
 
-def _score(model: Model, records: LabelSet, session: Session) -> list[NDArray[np.float32]]:
+def _score_labels(model: Model, records: LabelSet, session: Session) -> list[NDArray[np.float32]]:
     """Score every label with the images that count for it."""
     items = [
         Item(id=f"{label.id}/{place}", images=(records.images[place],), texts=(label.text,))
@@ -134,11 +134,11 @@ LABELS = Task(
     metrics=(_PRECISION,),
     headlines=((_PRECISION.name,),),
     **by_field("labels"),
-    template=_template,
+    template=_fill_template,
     suffixes=(".npz",),
     read=read_label_scores,
     measure=measure_labels,
-    runners=tuple((kind, _score) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
+    runners=tuple((kind, _score_labels) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
     models="a model that scores images with texts",
     todo="score the images of unit `image` with the labels of unit `label`, and write .npz arrays image_ids, "
     "label_ids and scores",
