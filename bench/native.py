@@ -61,7 +61,7 @@ def measure(variant: str, wanted: str | None, pairs: int) -> dict[str, Any]:
     name, _, kind = variant.partition(":")
     name, _, listed = name.partition("/")
     family = find_family(name)
-    shapes = family.keep(read_shapes(listed or name, kind))
+    shapes = family.keep_tensors(read_shapes(listed or name, kind))
     with torch.device("meta"):
         module = family.build(Layout(variant, shapes)).eval().requires_grad_(False)
     module = module.to_empty(device="cpu")

@@ -58,7 +58,7 @@ class Layout:
     def __contains__(self, name: str) -> bool:
         return name in self.shapes
 
-    def shape(self, name: str) -> tuple[int, ...]:
+    def shape_of(self, name: str) -> tuple[int, ...]:
         """Return a tensor's shape.
 
         Raises:
@@ -68,7 +68,7 @@ class Layout:
             raise ModelError(f"{self.source} has no {name}; it is of another family, or incomplete")
         return tuple(self.shapes[name])
 
-    def count(self, pattern: str) -> int:
+    def count_parts(self, pattern: str) -> int:
         """Return how many numbers stand in the place of `{}` in names that begin with the pattern: layers, blocks.
 
         Raises:
@@ -113,11 +113,11 @@ class Layout:
                 f"published files have {either}"
             )
 
-    def has(self, prefix: str) -> bool:
+    def has_prefix(self, prefix: str) -> bool:
         """Return whether a tensor's name begins so."""
         return any(name.startswith(prefix) for name in self.shapes)
 
-    def heads(self, width: int, setting: str = "num_attention_heads", each: int = HEAD_WIDTH) -> int:
+    def count_heads(self, width: int, setting: str = "num_attention_heads", each: int = HEAD_WIDTH) -> int:
         """Return the number of attention heads, which is in no shape: as configured, or of the published width each.
 
         Raises:
@@ -228,7 +228,7 @@ class NativeFamily:
     contrast: Contrast | None = None
     holds_settings: bool = False
 
-    def keep(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def keep_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors that a reading may need, under the module's names."""
         ignored = list(self.ignored)
         for beginning, patterns in self.ignored_without.items():
@@ -240,7 +240,7 @@ class NativeFamily:
             if not any(fnmatchcase(name, pattern) for pattern in ignored)
         }
 
-    def fit(self, source: str, module: Network, tensors: Mapping[str, Tensor]) -> None:
+    def fit_module(self, source: str, module: Network, tensors: Mapping[str, Tensor]) -> None:
         """Put tensors into the module built without numbers; each must be there, in its shape, and no other.
 
         Raises:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
     from tellapart.models.torch.network import Network
 
-__all__ = ["WEIGHTS", "OpenedModel", "choose_reading", "load_native", "load_vocabulary", "open_model", "prepare"]
+__all__ = ["WEIGHTS", "OpenedModel", "choose_reading", "load_native", "load_vocabulary", "open_model", "prepare_inputs"]
 
 #: Weights of a converted model, in its folder.
 WEIGHTS = "model.safetensors"
@@ -63,7 +63,7 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
     where = runtime(options)
     opened = open_model(family, name, where, image_size=options.image_size)
     reading = choose_reading(opened, options.reading)
-    preparation, tokenizer = prepare(opened, options, reading)
+    preparation, tokenizer = prepare_inputs(opened, options, reading)
     halves = reading.halves(opened.module)
     take_words(halves, opened.path.parent, tokenizer)
     if reading.read == "likelihood":
@@ -79,7 +79,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
     """
     path = Path(name).expanduser()
     checkpoint = read_checkpoint(path / WEIGHTS if path.is_dir() else path)
-    tensors, settings = family.keep(checkpoint.tensors), _read_settings(checkpoint, family.name)
+    tensors, settings = family.keep_tensors(checkpoint.tensors), _read_settings(checkpoint, family.name)
     if family.holds_settings and not settings:
         raise ModelError(
             f"{name} holds none of its arguments (args or cfg), and its numbers depend on them; put a config.json with "
@@ -102,7 +102,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
             f"{name}: {family.title} cannot read images of {image_size} pixels; the nearest size is "
             f"{module.config.image_size}: image_size={module.config.image_size}"
         )
-    family.fit(name, module, tensors)
+    family.fit_module(name, module, tensors)
     return OpenedModel(family=family, module=module.to(where.device, where.torch_dtype), path=checkpoint.path)
 
 
@@ -160,7 +160,7 @@ def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> PreTrain
     return tokenizer
 
 
-def prepare(
+def prepare_inputs(
     opened: OpenedModel, options: ModelOptions, reading: Reading | None = None
 ) -> tuple[Preparation, PreTrainedTokenizerBase]:
     """Return the authors' preparation of images and texts, and the tokenizer, of transformers.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["NativeConfig", "build_head", "unit"]
+__all__ = ["NativeConfig", "build_head", "unit_vectors"]
 
 
 class NativeConfig:
@@ -55,7 +55,7 @@ class NativeConfig:
         return json.dumps(facts, sort_keys=True, default=str)
 
 
-def unit(vectors: Tensor) -> Tensor:
+def unit_vectors(vectors: Tensor) -> Tensor:
     """Scale vectors `(n, d)` to length 1."""
     return import_torch().nn.functional.normalize(vectors, dim=-1)
 
@@ -63,5 +63,5 @@ def unit(vectors: Tensor) -> Tensor:
 def build_head(layout: Layout, name: str) -> Network:
     """Build a head of two dense layers with a norm and GELU between them: X-VLM's, METER's and FIBER's."""
     nn = import_torch().nn
-    (inner, width), (classes, _) = layout.shape(f"{name}.0.weight"), layout.shape(f"{name}.3.weight")
+    (inner, width), (classes, _) = layout.shape_of(f"{name}.0.weight"), layout.shape_of(f"{name}.3.weight")
     return nn.Sequential(nn.Linear(width, inner), nn.LayerNorm(inner), nn.GELU(), nn.Linear(inner, classes))

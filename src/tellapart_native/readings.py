@@ -45,7 +45,7 @@ def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase)
         path = folder / ANSWERS_FILE
         answers = read_answer_list(path)
         try:
-            halves.take(answers, tokenizer)
+            halves.take_answers(answers, tokenizer)
         except ModelError as error:
             raise ModelError(f"{path}: {error}") from error
 

@@ -10,7 +10,7 @@ from tellapart.models.fusion.prefix import TrainableParts
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import Runtime
 from tellapart_native.family import NativeFamily
-from tellapart_native.load import choose_reading, open_model, prepare
+from tellapart_native.load import choose_reading, open_model, prepare_inputs
 from tellapart_native.save import save_native
 
 __all__ = ["open_trainable"]
@@ -35,7 +35,7 @@ def open_trainable(
         chosen.append(choose_reading(opened, reading))
         if chosen[-1].read not in {"itm", "itm_logit"}:
             raise ModelError(f"{name}: a matching loss trains a matching head; reading {reading!r} is none")
-    preparation, tokenizer = prepare(opened, ModelOptions(device=where.device))
+    preparation, tokenizer = prepare_inputs(opened, ModelOptions(device=where.device))
 
     def save(folder: Path) -> str:
         folder.mkdir(parents=True)

@@ -99,11 +99,11 @@ def read_golden(name: str) -> Golden:
 def build(family_name: str, state: dict[str, Any], settings: dict[str, Any]) -> tuple[NativeFamily, Any]:
     """Make the module of a state dict, weights included."""
     family = find_family(FAMILIES[family_name])
-    tensors = family.keep(state)
+    tensors = family.keep_tensors(state)
     layout = Layout(family_name, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, settings)
     with import_torch().device("meta"):
         module = family.build(layout).eval().requires_grad_(False)
-    family.fit(family_name, module, tensors)
+    family.fit_module(family_name, module, tensors)
     return family, module
 
 
@@ -212,7 +212,7 @@ def build_published(family_name: str, keys: dict[str, tuple[int, ...]]) -> Any:
         warnings.simplefilter("ignore")
         tensors = {name: torch.empty(shape) for name, shape in keys.items()}
         family = find_family(FAMILIES[family_name])
-        kept = family.keep(tensors)
+        kept = family.keep_tensors(tensors)
         module = family.build(Layout(family_name, {name: tuple(tensor.shape) for name, tensor in kept.items()}))
     assert {name: tuple(t.shape) for name, t in module.state_dict().items()} == {
         n: tuple(t.shape) for n, t in kept.items()

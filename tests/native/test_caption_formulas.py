@@ -157,7 +157,9 @@ def test_ofa_is_the_formula() -> None:
     expected = plain.decode(caption, states, places)
     with torch.inference_mode():
         ids, words = torch.tensor([question]), module.encoder.embed_tokens
-        source, theirs = module.encoder(module.encoder.look(pixels), ids, torch.ones_like(ids, dtype=torch.bool))
+        source, theirs = module.encoder(
+            module.encoder.embed_picture(pixels), ids, torch.ones_like(ids, dtype=torch.bool)
+        )
         np.testing.assert_allclose(source[0], states, atol=1e-4)
         decoded = module.decoder(torch.tensor([caption]), words, (source, theirs, source.new_zeros(())))
         ours = torch.nn.functional.linear(decoded, words.weight)[0].numpy()

@@ -134,11 +134,11 @@ def greedy(model: Any, image: Any, longest: int) -> list[int]:
 def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     halves, image = model._halves, image_of(model)
     with torch.inference_mode():
-        assert halves.write(image) == halves.write(image, keep=False)
-        several = halves.write(image, 9)
+        assert halves.write_text(image) == halves.write_text(image, keep=False)
+        several = halves.write_text(image, 9)
         monkeypatch.setattr(type(halves), "search", Search(beams=1, longest=9))
-        one = halves.write(image)
-    assert one == halves.spell(greedy(model, image, 9))
+        one = halves.write_text(image)
+    assert one == halves.spell_words(greedy(model, image, 9))
     assert several
 
 
@@ -240,7 +240,7 @@ def test_ofa_of_published_size(size: str) -> None:
     ) == OFA_PARAMETERS[size]
     assert (module.config.image_size, module.config.vocab_size, module.config.code) == (480, 59457, 8192)
     with torch.device("meta"):
-        grid = module.encoder.look(torch.empty(2, 3, 480, 480))
+        grid = module.encoder.embed_picture(torch.empty(2, 3, 480, 480))
     assert tuple(grid.shape) == (2, 30, 30, PUBLISHED[size].width)
 
 
@@ -264,7 +264,7 @@ def ofa_numbers(module: Any) -> Any:
     ids = torch.randint(5, 20, (1, 12), generator=draw)
     mask = torch.arange(12)[None] < 9
     with torch.inference_mode():
-        states, places = module.encoder(module.encoder.look(pixels), ids, mask)
+        states, places = module.encoder(module.encoder.embed_picture(pixels), ids, mask)
         hidden = torch.zeros(1, 1, 1, len(places))
         hidden[..., -3:] = -1e30
         return module.decoder(ids, module.encoder.embed_tokens, (states, places, hidden))
@@ -299,7 +299,7 @@ def test_each_part_of_ofa_counts(module: Any, mistake: Any) -> None:
 
 
 def test_padding_of_a_question_changes_nothing(module: Any) -> None:
-    grid = module.encoder.look(torch.randn((1, 3, 32, 32), generator=torch.Generator().manual_seed(1)))
+    grid = module.encoder.embed_picture(torch.randn((1, 3, 32, 32), generator=torch.Generator().manual_seed(1)))
     ids, mask = torch.randint(5, 20, (1, 6), generator=torch.Generator().manual_seed(2)), torch.ones(1, 6).bool()
     whole, _ = module.encoder(grid, ids, mask)
     padded = torch.nn.functional.pad(ids, (0, 2), value=7)

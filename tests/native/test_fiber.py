@@ -32,7 +32,7 @@ def test_tokens_and_vectors_equal_the_authors(name: str) -> None:
 def test_a_file_is_opened_at_another_size(name: str, size: int) -> None:
     golden, family, _ = open_golden(name)
     assert family.resize is not None
-    tensors = family.keep(golden.state)
+    tensors = family.keep_tensors(golden.state)
     _, module = build("fiber", family.resize(tensors, size), {"num_attention_heads": 4})
     assert module.config.image_size == size
     with raises(ModelError, "image_size=", "100", "Swin", "32"):

@@ -75,7 +75,7 @@ def test_positions_at_another_size_are_the_authors_and_not_the_librarys(
     name: str, size: int, tensor: str, output: str
 ) -> None:
     golden, family, _ = open_golden(name)
-    tensors, expected = family.keep(golden.state), golden.output[output]
+    tensors, expected = family.keep_tensors(golden.state), golden.output[output]
     assert family.resize is not None
     assert distance(family.resize(tensors, size)[tensor], expected) < 1e-6
     assert distance(resize_like_timm(tensors[tensor], expected), expected) > 1e-2

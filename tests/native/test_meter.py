@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from golden import build_published, distance, every_published, inputs, open_golden
 
-from tellapart_native.preprocessing.images import IMAGENET_COLOURS, crop
+from tellapart_native.preprocessing.images import IMAGENET_COLOURS, crop_inputs
 
 
 @pytest.mark.parametrize("name", ["meter", "meter_swin"])
@@ -28,7 +28,7 @@ def test_pictures_are_resized_with_their_transparency() -> None:
         family.images(module)(opaque)["pixel_values"], family.images(module)(picture)["pixel_values"]
     )
     np.testing.assert_array_equal(
-        crop(48, IMAGENET_COLOURS)(picture)["pixel_values"], golden.preprocess["pixel_values_imagenet"].numpy()
+        crop_inputs(48, IMAGENET_COLOURS)(picture)["pixel_values"], golden.preprocess["pixel_values_imagenet"].numpy()
     )
 
 

@@ -43,12 +43,12 @@ def test_vl_t5_writes_and_reads_two_pictures_as_the_authors_code() -> None:
             torch.cat([a, b], dim=1).expand(len(ids), *[-1] * (a.ndim - 1)) for a, b in zip(*pictures, strict=True)
         )
         # The second picture's regions are numbered anew, from the last word.
-        logits = halves.decode(ids.new_zeros((len(ids), 1)), *halves.encode(both, (ids, there)))[:, 0]
+        logits = halves.decode(ids.new_zeros((len(ids), 1)), *halves.encode_pair(both, (ids, there)))[:, 0]
         assert distance(logits, golden.output["two_pictures_first_logits"]) < 1e-5
         target = golden.input["target_ids"]
         start = torch.cat([target.new_zeros(1), target[:-1]]).expand(len(ids), -1)
         for k in range(len(regions["features"])):
             image = tuple(t[k : k + 1].expand(len(ids), *[-1] * (t.ndim - 1)) for t in halves.images(**regions))
-            chances = halves.decode(start, *halves.encode(image, (ids, there))).log_softmax(-1)
+            chances = halves.decode(start, *halves.encode_pair(image, (ids, there))).log_softmax(-1)
             ours = chances.gather(2, target.expand(len(ids), -1)[..., None])[..., 0]
             assert distance(ours, golden.output["target_log_probabilities"][k]) < 1e-5

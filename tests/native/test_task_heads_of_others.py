@@ -93,7 +93,7 @@ def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path: Path, family: 
     for picture, question in zip(PICTURES, QUESTIONS, strict=True):
         image, text = model.image_states([picture])[0], model.text_states([question])[0]
         with torch.inference_mode():
-            pooled = halves.pool(*(tuple(t[None] for t in one.tensors) for one in (image, text)))
+            pooled = halves.pool_states(*(tuple(t[None] for t in one.tensors) for one in (image, text)))
         logits = head_of(plain, "vqa_classifier", pooled[0].double().numpy())
         np.testing.assert_allclose(model.outputs([picture], [question])[0], logits, atol=1e-4)
         assert model.choose_answers([picture], [question]) == [ANSWERS[int(logits.argmax())]]
@@ -116,7 +116,9 @@ def test_both_images_passes_are_classified_together(tmp_path: Path, family: str,
             types = state.get("token_type_embeddings.weight")
             tokens = image.tensors[0] if types is None else image.tensors[0] + types[1 + place]
             with torch.inference_mode():
-                pooled.append(halves.pool((tokens[None],), tuple(t[None] for t in text.tensors))[0].double().numpy())
+                pooled.append(
+                    halves.pool_states((tokens[None],), tuple(t[None] for t in text.tensors))[0].double().numpy()
+                )
         logits = head_of(plain, "nlvr2_classifier", np.concatenate(pooled))
         (ours,) = model.judge(pair[:1], pair[1:], QUESTIONS[:1])
         np.testing.assert_allclose(ours, true_of(logits), atol=1e-5)

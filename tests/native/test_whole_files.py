@@ -32,9 +32,9 @@ def build(family: Any, keys: dict[str, tuple[int, ...]], settings: Any = None) -
 def test_a_published_file_without_its_last_layer_is_refused(name: str) -> None:
     family = find_family(FAMILIES[CASES[name].family])
     variant, facts = published(name)[0]
-    keys: dict[str, tuple[int, ...]] = family.keep(facts["keys"])
+    keys: dict[str, tuple[int, ...]] = family.keep_tensors(facts["keys"])
     assert build(family, keys).unpublished == {}, variant
-    layers = {pattern: Layout("", keys).count(pattern) for pattern in DEPTHS[family.name]}
+    layers = {pattern: Layout("", keys).count_parts(pattern) for pattern in DEPTHS[family.name]}
     assert sum(map(bool, layers.values())) >= 1
     for pattern, depth in layers.items():
         cut = {key: shape for key, shape in keys.items() if not key.startswith(pattern.format(depth - 1))}
@@ -83,7 +83,7 @@ def test_the_files_own_setting_counts_before_the_published_size() -> None:
 def test_a_table_of_biases_that_lost_a_row_is_refused() -> None:
     golden = read_golden("xvlm")
     family = find_family(FAMILIES[CASES["xvlm"].family])
-    keys = {name: tuple(tensor.shape) for name, tensor in family.keep(golden.state).items()}
+    keys = {name: tuple(tensor.shape) for name, tensor in family.keep_tensors(golden.state).items()}
     table = next(key for key in keys if key.endswith("relative_position_bias_table"))
     keys[table] = (keys[table][0] - 1, keys[table][1])
     with pytest.raises(ModelError, match=str(keys[table][0])) as caught:
@@ -95,7 +95,7 @@ def test_a_table_of_biases_that_lost_a_row_is_refused() -> None:
 def test_uniters_missing_head_is_named_by_its_weight() -> None:
     golden = read_golden("uniter")
     family = find_family(FAMILIES[CASES["uniter"].family])
-    keys = {name: tuple(tensor.shape) for name, tensor in family.keep(golden.state).items()}
+    keys = {name: tuple(tensor.shape) for name, tensor in family.keep_tensors(golden.state).items()}
     del keys["itm_output.weight"]
     with pytest.raises(ModelError, match=r"itm_output\.weight"):
         build(family, keys, CASES["uniter"].settings)

@@ -12,9 +12,9 @@ from tellapart_native.heads.grad_cam import GradCam
 from tellapart_native.heads.two_images import AlternatingImages
 from tellapart_native.layers.fused_bert import build_text, rename_text
 from tellapart_native.layers.vit import build_vit
-from tellapart_native.module import NativeConfig, unit
+from tellapart_native.module import NativeConfig, unit_vectors
 from tellapart_native.preprocessing.captions import clean_like_albef
-from tellapart_native.preprocessing.images import CLIP_COLOURS, square
+from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
 from tellapart_native.preprocessing.positions import resize_grid
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Albef(NativeHalves):
 
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the lower layers: `(batch, tokens, width)`, and the mask."""
-        return self.module.text_encoder.read(ids, mask), mask
+        return self.module.text_encoder.read_text(ids, mask), mask
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the upper layers and the head: `(batch, 2)`; class 1 is the match."""
@@ -68,11 +68,11 @@ class AlbefCosine(Albef):
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
-        return (unit(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
+        return (unit_vectors(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
 
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
-        return (unit(self.module.text_proj(self.module.text_encoder.read(ids, mask)[:, 0])),)
+        return (unit_vectors(self.module.text_proj(self.module.text_encoder.read_text(ids, mask)[:, 0])),)
 
 
 class AlbefAnswers(DecodesAnswers, Albef):
@@ -102,9 +102,9 @@ def _build_albef(layout: Layout) -> Network:
         context = embeddings.position_embeddings.num_embeddings  # questions and sentences are not cut
     else:
         for name in ("vision_proj", "text_proj", "itm_head"):
-            setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
-    if layout.has("cls_head."):
-        first, last = (nn.Linear(*reversed(layout.shape(f"cls_head.{k}.weight"))) for k in (0, 2))
+            setattr(module, name, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
+    if layout.has_prefix("cls_head."):
+        first, last = (nn.Linear(*reversed(layout.shape_of(f"cls_head.{k}.weight"))) for k in (0, 2))
         module.cls_head = nn.Sequential(first, nn.ReLU(), last)
     words, size = embeddings.word_embeddings.num_embeddings, module.visual_encoder.patch_embed.img_size[0]
     module.config = NativeConfig("albef", vocab_size=words, context=context, image_size=size, layout=layout)
@@ -124,7 +124,7 @@ FAMILY = NativeFamily(
         "nlvr2": Reading(AlbefTwoImages, "two_images", "cls_head.2.weight"),
         "grad_cam": Reading(AlbefGradCam, "heat", "itm_head.weight"),
     },
-    images=lambda module: square(module.config.image_size, CLIP_COLOURS),
+    images=lambda module: square_inputs(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
     ends=False,  # the authors' tokenizer adds no [SEP] to a single text
     rename=rename_text,

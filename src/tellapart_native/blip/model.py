@@ -14,9 +14,9 @@ from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.layers.fused_bert import build_text
 from tellapart_native.layers.vit import build_vit
-from tellapart_native.module import NativeConfig, unit
+from tellapart_native.module import NativeConfig, unit_vectors
 from tellapart_native.preprocessing.captions import clean_like_blip
-from tellapart_native.preprocessing.images import CLIP_COLOURS, square
+from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
 from tellapart_native.preprocessing.positions import resize_grid
 
 if TYPE_CHECKING:
@@ -113,14 +113,14 @@ class BlipRetrieval(BlipEnc):
 
 
 def _image_vectors(module: Network, image: Tensor) -> Tensor:
-    return unit(module.vision_proj(image[:, 0]))
+    return unit_vectors(module.vision_proj(image[:, 0]))
 
 
 def _text_vectors(module: Network, ids: Tensor, mask: Tensor) -> Tensor:
     states = module.text_encoder.embeddings(ids)
     for layer in module.text_encoder.encoder.layer:
         states = layer(states, mask)
-    return unit(module.text_proj(states[:, 0]))
+    return unit_vectors(module.text_proj(states[:, 0]))
 
 
 def _build_blip(layout: Layout) -> Network:
@@ -128,7 +128,7 @@ def _build_blip(layout: Layout) -> Network:
     module.visual_encoder = build_vit(layout, "visual_encoder")
     module.text_encoder = build_text(layout)
     for name in ("vision_proj", "text_proj", "itm_head"):
-        setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+        setattr(module, name, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
     module.config = NativeConfig(
         "blip_original",
         vocab_size=module.text_encoder.embeddings.word_embeddings.num_embeddings - _MARKS,
@@ -152,7 +152,7 @@ FAMILY = NativeFamily(
         "itm_logit": Reading(BlipOriginal, "itm_logit", "itm_head.weight"),
         "itc": Reading(BlipCosine, "cosine", "vision_proj.weight"),
     },
-    images=lambda module: square(module.config.image_size, CLIP_COLOURS),
+    images=lambda module: square_inputs(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
     ignored=(
         "*_m.*",

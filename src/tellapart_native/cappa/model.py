@@ -16,7 +16,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.decoding import Likelihood, Past
 from tellapart_native.module import NativeConfig
-from tellapart_native.preprocessing.images import HALF_COLOURS, square
+from tellapart_native.preprocessing.images import HALF_COLOURS, square_inputs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,8 +49,8 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
         for part in ("query", "key", "value", "out"):
-            setattr(self, part, nn.Linear(*reversed(layout.shape(f"{prefix}.{part}.weight")), bias=False))
-        (self.each,) = layout.shape(f"{prefix}.norm_query.weight")
+            setattr(self, part, nn.Linear(*reversed(layout.shape_of(f"{prefix}.{part}.weight")), bias=False))
+        (self.each,) = layout.shape_of(f"{prefix}.norm_query.weight")
         self.norm_query, self.norm_key = nn.RMSNorm(self.each, _EPS), nn.RMSNorm(self.each, _EPS)
 
     def forward(self, states: Tensor, source: Tensor | None = None, *, causal: bool = False) -> Tensor:
@@ -74,7 +74,7 @@ class _GatedMlp(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
         for part in ("wi_0", "wi_1", "wo"):
-            setattr(self, part, nn.Linear(*reversed(layout.shape(f"{prefix}.{part}.weight")), bias=False))
+            setattr(self, part, nn.Linear(*reversed(layout.shape_of(f"{prefix}.{part}.weight")), bias=False))
 
     def forward(self, states: Tensor) -> Tensor:
         return self.wo(nn.functional.gelu(self.wi_0(states), approximate="tanh") * self.wi_1(states))
@@ -87,7 +87,7 @@ class Block(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.attention = Attention(layout, f"{prefix}.attention")
         self.mlp = _GatedMlp(layout, f"{prefix}.mlp")
-        crossed = layout.has(f"{prefix}.cross_attention.")
+        crossed = layout.has_prefix(f"{prefix}.cross_attention.")
         self.cross_attention = Attention(layout, f"{prefix}.cross_attention") if crossed else None
 
     def forward(self, states: Tensor, image: Tensor | None = None) -> Tensor:
@@ -108,10 +108,10 @@ class _Vision(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str = "vision") -> None:
         super().__init__()
-        width, colours, patch, _ = layout.shape(f"{prefix}.patch.weight")
+        width, colours, patch, _ = layout.shape_of(f"{prefix}.patch.weight")
         self.patch = nn.Conv2d(colours, width, patch, stride=patch, bias=False)
         for table in ("rows", "columns", "registers"):
-            setattr(self, table, nn.Parameter(torch.empty(layout.shape(f"{prefix}.{table}"))))
+            setattr(self, table, nn.Parameter(torch.empty(layout.shape_of(f"{prefix}.{table}"))))
         self.blocks = _build_blocks(layout, prefix)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
@@ -132,9 +132,9 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str = "text") -> None:
         super().__init__()
-        self.embedding = nn.Embedding(*layout.shape(f"{prefix}.embedding.weight"))
+        self.embedding = nn.Embedding(*layout.shape_of(f"{prefix}.embedding.weight"))
         self.blocks = _build_blocks(layout, prefix)
-        self.logits = nn.Linear(*reversed(layout.shape(f"{prefix}.logits.weight")))
+        self.logits = nn.Linear(*reversed(layout.shape_of(f"{prefix}.logits.weight")))
 
     def forward(self, ids: Tensor, image: Tensor) -> Tensor:
         """Return logits of the token behind each of int64 `(batch, tokens)`: `(batch, tokens, vocabulary)`."""
@@ -145,7 +145,7 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
 
 
 def _build_blocks(layout: Layout, prefix: str) -> ModuleList:
-    names = [f"{prefix}.blocks.{number}" for number in range(layout.count(f"{prefix}.blocks.{{}}."))]
+    names = [f"{prefix}.blocks.{number}" for number in range(layout.count_parts(f"{prefix}.blocks.{{}}."))]
     return nn.ModuleList(Block(layout, name) for name in names)
 
 
@@ -200,6 +200,6 @@ FAMILY = NativeFamily(
         "likelihood": Reading(Cappa, "likelihood", "text.logits.weight"),
         "mean_likelihood": Reading(CappaMean, "likelihood", "text.logits.weight"),
     },
-    images=lambda module: square(module.config.image_size, HALF_COLOURS),
+    images=lambda module: square_inputs(module.config.image_size, HALF_COLOURS),
     vocabulary="boris/cappa-large-patch16-256-jax",
 )

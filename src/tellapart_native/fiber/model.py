@@ -13,11 +13,11 @@ from tellapart_native.heads.answers import ClassifiesAnswers
 from tellapart_native.heads.decoding import Past, Search, Writer, read_before
 from tellapart_native.heads.linear_heads import add_classifiers, add_linear, add_rank_output
 from tellapart_native.heads.two_images import PooledImages
-from tellapart_native.layers.bert import BertLayer, Pooler, SelfAttention, attend
+from tellapart_native.layers.bert import BertLayer, Pooler, SelfAttention, attend_heads
 from tellapart_native.layers.roberta import EPSILON, build_roberta, read_context
 from tellapart_native.layers.swin import Merging, WindowAttention, build_swin, resize_bias_tables
-from tellapart_native.module import NativeConfig, unit
-from tellapart_native.preprocessing.images import IMAGENET_COLOURS, square
+from tellapart_native.module import NativeConfig, unit_vectors
+from tellapart_native.preprocessing.images import IMAGENET_COLOURS, square_inputs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ class GatedWindowAttention(WindowAttention):
         super().__init__(layout, prefix)
         self.reads_text = f"{prefix}.alpha_i2t" in layout
         if self.reads_text:
-            width, source = self.proj.in_features, layout.shape(f"{prefix}.qkv_text_i2t.weight")[1]
+            width, source = self.proj.in_features, layout.shape_of(f"{prefix}.qkv_text_i2t.weight")[1]
             self.alpha_i2t, self.norm_i2t_i = nn.Parameter(torch.empty(1)), nn.LayerNorm(width)
             self.qkv_i2t, self.qkv_text_i2t = nn.Linear(width, width), nn.Linear(source, 2 * width)
             self.proj_i2t = nn.Linear(width, width)
@@ -60,7 +60,7 @@ class GatedWindowAttention(WindowAttention):
             return own
         queries = self.qkv_i2t(self.norm_i2t_i(own)).flatten(1, 2)  # every window reads all of the text
         keys, values = self.qkv_text_i2t(text).chunk(2, -1)
-        attended = attend(queries, keys, values, mask, self.heads)
+        attended = attend_heads(queries, keys, values, mask, self.heads)
         return own + self.alpha_i2t * self.proj_i2t(attended).view_as(own)
 
 
@@ -75,7 +75,9 @@ class GatedLayer(BertLayer):
         self.crossattention_t2i.output = nn.Module()
         self.crossattention_t2i.output.dense = nn.Linear(width, width)
 
-    def fuse(self, states: Tensor, mask: Tensor, image: Tensor, *, last: bool, seen: Tensor | None = None) -> Tensor:
+    def fuse_image(
+        self, states: Tensor, mask: Tensor, image: Tensor, *, last: bool, seen: Tensor | None = None
+    ) -> Tensor:
         """Take text states one layer up, reading image tokens `(batch, m, source)`; the last layer has no last norm.
 
         A decoder's new tokens read `seen`, which are the states of all tokens so far.
@@ -102,7 +104,7 @@ class Fiber(NativeHalves):
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the blocks that read no text, on float `(batch, 3, h, w)`: `(batch, side, side, width)`."""
-        states = self.module.vit_model.embed(pixel_values)
+        states = self.module.vit_model.embed_patches(pixel_values)
         for step in self._lower:
             states = step(states)
         return (states,)
@@ -113,13 +115,13 @@ class Fiber(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the gated layers and the head: `(batch, 2)`; class 1 is the match."""
-        return self.head(self.pool(images, texts))
+        return self.match_head(self.pool_states(images, texts))
 
-    def head(self, pooled: Tensor) -> Tensor:
+    def match_head(self, pooled: Tensor) -> Tensor:
         """Take the output of `pool` to the head's logits, `(batch, classes)`."""
         return self.module.itm_score.fc(pooled)
 
-    def pool(self, images: Tensors, texts: Tensors) -> Tensor:
+    def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the gated layers; pool the text, and the image, in this order: `(batch, 2 * width)`."""
         module, (image,), (text, mask) = self.module, images, texts
         layers = list(module.text_transformer.encoder.layer[self._fused :])
@@ -130,7 +132,7 @@ class Fiber(NativeHalves):
             layer = layers.pop(0)
             # Both read the other's state of the level below. Neither tower's last norm is applied.
             tokens = image.flatten(1, 2)
-            image, text = step(image, text, mask), layer.fuse(text, mask, tokens, last=not layers)
+            image, text = step(image, text, mask), layer.fuse_image(text, mask, tokens, last=not layers)
         text = module.cross_modal_text_pooler(module.cross_modal_text_transform(text))
         image = module.cross_modal_image_transform(image.flatten(1, 2)).mean(1, keepdim=True)
         return torch.cat([text, module.cross_modal_image_pooler(image)], dim=-1)
@@ -157,7 +159,7 @@ class FiberRank(Fiber):
     architecture = "FiberRank"
     match = None
 
-    def head(self, pooled: Tensor) -> Tensor:
+    def match_head(self, pooled: Tensor) -> Tensor:
         """Take the output of `pool` to one logit, `(batch, 1)`."""
         return self.module.rank_output(pooled)
 
@@ -181,11 +183,11 @@ class FiberCosine(Fiber):
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
-        return (unit(self.image_vectors(*super().images(pixel_values))),)
+        return (unit_vectors(self.image_vectors(*super().images(pixel_values))),)
 
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
-        return (unit(self.text_vectors(*super().texts(ids, mask))),)
+        return (unit_vectors(self.text_vectors(*super().texts(ids, mask))),)
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the cosines of pairs, `(batch, 1)`."""
@@ -217,11 +219,11 @@ class FiberCaptioner(Writer, Fiber):
         module, new = self.module, ids.shape[1] - (past.length if past else 0)
         before, states = read_before(ids, new), module.text_transformer.embeddings(ids)[:, -new:]
         for k, layer in enumerate(module.text_transformer.encoder.layer):
-            seen = None if past is None else past.add(k, states)
+            seen = None if past is None else past.add_states(k, states)
             if k < self._fused:
                 states = layer(states, before, seen=seen)
             else:
-                states = layer.fuse(states, before, images[k - self._fused], last=False, seen=seen)
+                states = layer.fuse_image(states, before, images[k - self._fused], last=False, seen=seen)
         head = module.mlm_score
         states = nn.functional.gelu(head.transform.dense(module.cross_modal_text_transform(states)))
         return head.decoder(head.transform.LayerNorm(states)) + head.bias
@@ -236,15 +238,15 @@ class FiberCaptionerMean(FiberCaptioner):
 
 def _add_captioner(module: Network, layout: Layout) -> None:
     """Add the parts of a captioner's file: projections of the image, by their layers' numbers, and a head of words."""
-    head, width = nn.Module(), layout.shape("mlm_score.transform.dense.weight")[0]
-    words = layout.shape("mlm_score.decoder.weight")[0]
+    head, width = nn.Module(), layout.shape_of("mlm_score.transform.dense.weight")[0]
+    words = layout.shape_of("mlm_score.decoder.weight")[0]
     head.transform = nn.Module()
     head.transform.dense, head.transform.LayerNorm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
     head.decoder, head.bias = nn.Linear(width, words, bias=False), nn.Parameter(torch.empty(words))
     module.mlm_score = head
     names = {str(k): f"cross_modal_att_layers.{k}.weight" for k in range(len(module.text_transformer.encoder.layer))}
     module.cross_modal_att_layers = nn.ModuleDict(
-        {k: nn.Linear(*reversed(layout.shape(name))) for k, name in names.items() if name in layout}
+        {k: nn.Linear(*reversed(layout.shape_of(name))) for k, name in names.items() if name in layout}
     )
 
 
@@ -264,7 +266,7 @@ def _build_fiber(layout: Layout) -> Network:
         key = f"{name}.crossattention_t2i.self.key.weight"
         if key not in layout:
             return BertLayer(width, heads, inner, eps=EPSILON)
-        return GatedLayer(width, heads, inner, layout.shape(key)[1])
+        return GatedLayer(width, heads, inner, layout.shape_of(key)[1])
 
     module = nn.Module()
     module.vit_model = build_swin(layout, "vit_model", GatedWindowAttention)
@@ -274,11 +276,11 @@ def _build_fiber(layout: Layout) -> Network:
         for side in ("text", "image"):
             add_linear(module, layout, f"cross_modal_{side}_transform{path}")
             pooler = f"cross_modal_{side}_pooler{path}"
-            if layout.has(pooler + "."):
-                setattr(module, pooler, Pooler(layout.shape(f"{pooler}.dense.weight")[0]))
+            if layout.has_prefix(pooler + "."):
+                setattr(module, pooler, Pooler(layout.shape_of(f"{pooler}.dense.weight")[0]))
     add_linear(module, layout, "itm_score.fc", "rank_output")
     add_classifiers(module, layout)
-    if layout.has("mlm_score."):
+    if layout.has_prefix("mlm_score."):
         _add_captioner(module, layout)
     if "logit_scale" in layout:
         module.logit_scale = nn.Parameter(torch.empty(()))
@@ -302,7 +304,7 @@ FAMILY = NativeFamily(
         "itc": Reading(FiberCosine, "cosine", "cross_modal_image_transform_itc.weight"),
         "rank": Reading(FiberRank, "itm_logit", "rank_output.weight"),
     },
-    images=lambda module: square(module.config.image_size, IMAGENET_COLOURS),
+    images=lambda module: square_inputs(module.config.image_size, IMAGENET_COLOURS),
     vocabulary="roberta-base",
     ignored=(
         "vit_model.*.relative_position_index",

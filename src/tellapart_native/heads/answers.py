@@ -79,7 +79,7 @@ class Answers(NativeHalves):
     match = None
     answers: tuple[str, ...] = ()
 
-    def take(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
+    def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the list of answers, which is a part of the model.
 
         Raises:
@@ -105,13 +105,13 @@ class AnswerDecoder(nn.Module):  # type: ignore[misc, name-defined]
         layer = f"{prefix}.bert.encoder.layer"
         self.bert = nn.Module()
         self.bert.embeddings = BertEmbeddings(layout, f"{prefix}.bert.embeddings")
-        inner, width = layout.shape(f"{layer}.0.intermediate.dense.weight")
-        heads = layout.heads(width)
-        depth = layout.count(f"{layer}.{{}}.")
+        inner, width = layout.shape_of(f"{layer}.0.intermediate.dense.weight")
+        heads = layout.count_heads(width)
+        depth = layout.count_parts(f"{layer}.{{}}.")
         keys = [f"{layer}.{k}.crossattention.self.key.weight" for k in range(depth)]
-        sources = [layout.shape(key)[1] if key in layout else None for key in keys]
+        sources = [layout.shape_of(key)[1] if key in layout else None for key in keys]
         self.bert.encoder = BertEncoder([BertLayer(width, heads, inner, source=source) for source in sources])
-        words = layout.shape(f"{prefix}.cls.predictions.decoder.weight")[0]
+        words = layout.shape_of(f"{prefix}.cls.predictions.decoder.weight")[0]
         self.cls = nn.Module()
         self.cls.predictions = nn.Module()
         self.cls.predictions.bias = nn.Parameter(torch.empty(words))
@@ -128,7 +128,7 @@ class AnswerDecoder(nn.Module):  # type: ignore[misc, name-defined]
         new = ids.shape[1] - (past.length if past else 0)
         before, states = read_before(ids, new), self.bert.embeddings(ids)[:, -new:]
         for k, layer in enumerate(self.bert.encoder.layer):
-            seen = None if past is None else past.add(k, states)
+            seen = None if past is None else past.add_states(k, states)
             crossed = source if hasattr(layer, "crossattention") else None
             states = layer(states, before, crossed, source_mask, seen=seen)
         predictions = self.cls.predictions
@@ -144,13 +144,13 @@ class DecodesAnswers(Answers):
     infinity. An answer list's order changes no number.
     """
 
-    def take(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
+    def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the list of answers as tokens: start, the answer's, end.
 
         Raises:
             ModelError: an answer has more tokens than the decoder has positions.
         """
-        super().take(answers, tokenizer)
+        super().take_answers(answers, tokenizer)
         start, end = tokenizer.cls_token_id, tokenizer.sep_token_id
         rows = [[start, *ids, end] for ids in tokenizer(list(answers), add_special_tokens=False)["input_ids"]]
         longest = max(map(len, rows))
@@ -183,26 +183,26 @@ class DecodesAnswers(Answers):
 class ClassifiesAnswers(Answers):
     """METER's and FIBER's: `vqa_classifier` puts out a logit for each answer, given the output of their `pool`."""
 
-    def take(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
+    def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the list of answers, one for each class.
 
         Raises:
             ModelError: they are not as many as classes.
         """
-        super().take(answers, tokenizer)
+        super().take_answers(answers, tokenizer)
         classes = self.module.vqa_classifier[-1].out_features
         if len(answers) != classes:
             raise ModelError(f"the list has {len(answers)} answers and the classifier {classes} classes")
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Pool image and text, and classify: `(batch, answers)`."""
-        return self.module.vqa_classifier(self.pool(images, texts))  # type: ignore[attr-defined]
+        return self.module.vqa_classifier(self.pool_states(images, texts))  # type: ignore[attr-defined]
 
 
 def add_task_heads(module: Network, layout: Layout) -> bool:
     """Add the parts of VQA's and NLVR2's files, as far as a file has them, and return whether it has any."""
-    if layout.has("text_decoder."):
+    if layout.has_prefix("text_decoder."):
         module.text_decoder = AnswerDecoder(layout, "text_decoder")
-    if layout.has("cls_head."):
+    if layout.has_prefix("cls_head."):
         share_sources(module.text_encoder)
-    return layout.has("text_decoder.") or layout.has("cls_head.")
+    return layout.has_prefix("text_decoder.") or layout.has_prefix("cls_head.")

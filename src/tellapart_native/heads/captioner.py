@@ -102,7 +102,8 @@ class NativeWriter(NativeCaptioner):
         states = self._encoder.encode_images([picture for (picture,) in images])
         with forward(self.name, self._halves.module):
             return [
-                self._halves.write(tuple(tensor[None] for tensor in state.tensors), max_new_tokens) for state in states
+                self._halves.write_text(tuple(tensor[None] for tensor in state.tensors), max_new_tokens)
+                for state in states
             ]
 
 

@@ -52,7 +52,7 @@ class Past:
         """How many tokens are there already."""
         return self._layers[0].shape[1] if self._layers else 0
 
-    def add(self, layer: int, states: Tensor) -> Tensor:
+    def add_states(self, layer: int, states: Tensor) -> Tensor:
         """Add a layer's input at the new tokens, and return that of all tokens."""
         if layer == len(self._layers):
             self._layers.append(states)
@@ -60,7 +60,7 @@ class Past:
             self._layers[layer] = torch.cat([self._layers[layer], states], dim=1)
         return self._layers[layer]
 
-    def take(self, rows: Tensor) -> None:
+    def take_rows(self, rows: Tensor) -> None:
         """Go on from these rows, int64 `(new rows,)`."""
         self._layers = [states[rows] for states in self._layers]
 
@@ -176,7 +176,7 @@ class Writer(Likelihood):
         *self.start, self.end = tokenizer(self.opening)["input_ids"]
         self.given, self.tokenizer = len(self.start), tokenizer
 
-    def write(self, images: Tensors, longest: int | None = None, *, keep: bool = True) -> str:
+    def write_text(self, images: Tensors, longest: int | None = None, *, keep: bool = True) -> str:
         """Write a caption of one image, whose half is `(1, ...)`.
 
         Args:
@@ -187,14 +187,14 @@ class Writer(Likelihood):
         search, past = self.search, Past() if keep else None
         search = replace(search, longest=min(search.longest, longest or search.longest))
 
-        def step(ids: Tensor, rows: Tensor | None) -> Tensor:
+        def next_logs(ids: Tensor, rows: Tensor | None) -> Tensor:
             if past is not None and rows is not None:
-                past.take(rows)
+                past.take_rows(rows)
             expanded = tuple(tensor.expand(len(ids), *tensor.shape[1:]) for tensor in images)
             return self.decode(ids, expanded, past)[:, -1].float().log_softmax(-1)
 
-        return self.spell(search_beams(step, self.start, self.end, search, str(images[0].device)))
+        return self.spell_words(search_beams(next_logs, self.start, self.end, search, str(images[0].device)))
 
-    def spell(self, ids: Sequence[int]) -> str:
+    def spell_words(self, ids: Sequence[int]) -> str:
         """Return the words of a caption's tokens."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()

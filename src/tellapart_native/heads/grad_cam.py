@@ -73,7 +73,7 @@ class GradCam(NativeHalves):
         )
         shares = (queries @ keys.transpose(-1, -2) * keys.shape[-1] ** -0.5).softmax(-1).detach().requires_grad_()
         read = (shares @ values).transpose(1, 2).flatten(2)
-        states = layer.feed(layer.crossattention.output(read, states))
+        states = layer.feed_forward(layer.crossattention.output(read, states))
         for layer in text.encoder.layer[self.layer + 1 :]:
             states = layer(states, mask, image)
         match = self.module.itm_head(states[:, 0])[:, 1].sum()

@@ -22,13 +22,13 @@ def add_linear(module: Network, layout: Layout, *names: str) -> None:
         if f"{name}.weight" in layout:
             parent, _, leaf = name.rpartition(".")
             owner = module.get_submodule(parent)
-            setattr(owner, leaf, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+            setattr(owner, leaf, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
 
 
 def add_classifiers(module: Network, layout: Layout) -> None:
     """Give a module the heads of VQA and NLVR2, as far as the file has them."""
     for name in ("vqa_classifier", "nlvr2_classifier"):
-        if layout.has(f"{name}."):
+        if layout.has_prefix(f"{name}."):
             setattr(module, name, build_head(layout, name))
 
 

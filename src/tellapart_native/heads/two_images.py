@@ -43,7 +43,7 @@ class PooledImages(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Pool the text with either image, and classify both: `(batch, 2)`."""
-        pooled = [self.pool((image,), texts) for image in images]  # type: ignore[attr-defined]
+        pooled = [self.pool_states((image,), texts) for image in images]  # type: ignore[attr-defined]
         return self.module.nlvr2_classifier(torch.cat(pooled, dim=-1))
 
 

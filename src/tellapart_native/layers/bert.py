@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["Attention", "BertEmbeddings", "BertEncoder", "BertLayer", "Pooler", "SelfAttention", "attend"]
+__all__ = ["Attention", "BertEmbeddings", "BertEncoder", "BertLayer", "Pooler", "SelfAttention", "attend_heads"]
 
 
-def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: int) -> Tensor:
+def attend_heads(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: int) -> Tensor:
     """Attend by scaled dot products: `(batch, queries, width)`.
 
     Args:
@@ -45,7 +45,7 @@ class SelfAttention(nn.Module):  # type: ignore[misc, name-defined]
 
     def forward(self, states: Tensor, source: Tensor, mask: Tensor | None) -> Tensor:
         """Attend from `states (batch, n, width)` to `source (batch, m, source width)`."""
-        return attend(self.query(states), self.key(source), self.value(source), mask, self.heads)
+        return attend_heads(self.query(states), self.key(source), self.value(source), mask, self.heads)
 
 
 class AddAndNormalise(nn.Module):  # type: ignore[misc, name-defined]
@@ -108,9 +108,9 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
         states = self.attention(states, states if seen is None else seen, mask)
         if source is not None:
             states = self.crossattention(states, source, source_mask)
-        return self.feed(states)
+        return self.feed_forward(states)
 
-    def feed(self, states: Tensor) -> Tensor:
+    def feed_forward(self, states: Tensor) -> Tensor:
         """Run the feed-forward part."""
         return self.output(nn.functional.gelu(self.intermediate.dense(states)), states)
 
@@ -125,15 +125,15 @@ class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
             if name != "token_type_embeddings" or f"{prefix}.{name}.weight" in layout:  # BLIP has no segments
-                setattr(self, name, nn.Embedding(*layout.shape(f"{prefix}.{name}.weight")))
+                setattr(self, name, nn.Embedding(*layout.shape_of(f"{prefix}.{name}.weight")))
         self.LayerNorm = nn.LayerNorm(self.word_embeddings.embedding_dim, eps=eps)
         self.first_position = first_position
 
     def forward(self, ids: Tensor) -> Tensor:
         """Embed int64 `(batch, tokens)`, padded on the right: `(batch, tokens, width)`."""
-        return self.LayerNorm(self.add(ids))
+        return self.LayerNorm(self.add_positions(ids))
 
-    def add(self, ids: Tensor) -> Tensor:
+    def add_positions(self, ids: Tensor) -> Tensor:
         """Return the sum of word, segment and position, before the norm."""
         states = self.word_embeddings(ids)
         if hasattr(self, "token_type_embeddings"):

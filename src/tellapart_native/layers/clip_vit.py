@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
-from tellapart_native.layers.bert import attend
+from tellapart_native.layers.bert import attend_heads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,7 @@ class _Attention(nn.Module):  # type: ignore[misc, name-defined]
     def forward(self, states: Tensor) -> Tensor:
         packed = nn.functional.linear(states, self.in_proj_weight, self.in_proj_bias)
         queries, keys, values = packed.chunk(3, -1)
-        return self.out_proj(attend(queries, keys, values, None, self.heads))
+        return self.out_proj(attend_heads(queries, keys, values, None, self.heads))
 
 
 class _Block(nn.Module):  # type: ignore[misc, name-defined]
@@ -58,18 +58,18 @@ class ClipVit(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
-        self.width, _, patch, _ = layout.shape(f"{prefix}.conv1.weight")
-        rows, blocks = layout.shape(f"{prefix}.positional_embedding")[0], f"{prefix}.transformer.resblocks"
+        self.width, _, patch, _ = layout.shape_of(f"{prefix}.conv1.weight")
+        rows, blocks = layout.shape_of(f"{prefix}.positional_embedding")[0], f"{prefix}.transformer.resblocks"
         self.image_size = round((rows - 1) ** 0.5) * patch
         self.conv1 = nn.Conv2d(3, self.width, patch, patch, bias=False)
         self.class_embedding = nn.Parameter(torch.empty(self.width))
         self.positional_embedding = nn.Parameter(torch.empty(rows, self.width))
         self.ln_pre, self.ln_post = nn.LayerNorm(self.width), nn.LayerNorm(self.width)
         self.transformer = nn.Module()
-        heads = layout.heads(self.width, "vision_heads")
-        inner = layout.shape(f"{blocks}.0.mlp.c_fc.weight")[0]
+        heads = layout.count_heads(self.width, "vision_heads")
+        inner = layout.shape_of(f"{blocks}.0.mlp.c_fc.weight")[0]
         self.transformer.resblocks = nn.ModuleList(
-            _Block(self.width, heads, inner) for _ in range(layout.count(f"{blocks}.{{}}."))
+            _Block(self.width, heads, inner) for _ in range(layout.count_parts(f"{blocks}.{{}}."))
         )
 
     def forward(self, pixel_values: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ class FusedBert(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.embeddings, self.encoder, self.fusion = embeddings, BertEncoder(layers), fusion
 
-    def read(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def read_text(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Run the lower layers on int64 and bool `(batch, tokens)`: `(batch, tokens, width)`."""
         states = self.embeddings(ids)
         for layer in self.encoder.layer[: self.fusion]:
@@ -44,11 +44,11 @@ def build_text(layout: Layout, prefix: str = "text_encoder") -> FusedBert:
     """Build the text half, whose sizes and depths follow from the shapes."""
     embeddings = BertEmbeddings(layout, f"{prefix}.embeddings")
     layer = f"{prefix}.encoder.layer"
-    depth = layout.count(f"{layer}.{{}}.")
-    fusion = depth - layout.count(f"{layer}.{{}}.crossattention.")
-    inner, width = layout.shape(f"{layer}.0.intermediate.dense.weight")
-    heads = layout.heads(width)
-    source = layout.shape(f"{layer}.{depth - 1}.crossattention.self.key.weight")[1]
+    depth = layout.count_parts(f"{layer}.{{}}.")
+    fusion = depth - layout.count_parts(f"{layer}.{{}}.crossattention.")
+    inner, width = layout.shape_of(f"{layer}.0.intermediate.dense.weight")
+    heads = layout.count_heads(width)
+    source = layout.shape_of(f"{layer}.{depth - 1}.crossattention.self.key.weight")[1]
     sources = [None] * fusion + [source] * (depth - fusion)
     return FusedBert(embeddings, [BertLayer(width, heads, inner, source=source) for source in sources], fusion)
 

@@ -37,12 +37,12 @@ class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, layout: Layout, prefix: str, stride: int, eps: float) -> None:
         super().__init__()
         for k, steps in ((1, 1), (2, stride), (3, 1)):
-            out, into, size, _ = layout.shape(f"{prefix}.conv{k}.weight")
+            out, into, size, _ = layout.shape_of(f"{prefix}.conv{k}.weight")
             setattr(self, f"conv{k}", nn.Conv2d(into, out, size, steps, size // 2, bias=False))
             setattr(self, f"bn{k}", _Norm(out, eps))
         self.downsample = None
-        if layout.has(f"{prefix}.downsample."):
-            out, into, _, _ = layout.shape(f"{prefix}.downsample.0.weight")
+        if layout.has_prefix(f"{prefix}.downsample."):
+            out, into, _, _ = layout.shape_of(f"{prefix}.downsample.0.weight")
             self.downsample = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), _Norm(out, eps))
 
     def forward(self, states: Tensor) -> Tensor:
@@ -62,12 +62,12 @@ class Resnet(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str, eps: float) -> None:
         super().__init__()
-        out, colours, size, _ = layout.shape(f"{prefix}.conv1.weight")
+        out, colours, size, _ = layout.shape_of(f"{prefix}.conv1.weight")
         self.conv1, self.bn1 = nn.Conv2d(colours, out, size, 2, size // 2, bias=False), _Norm(out, eps)
         for stage in (1, 2, 3):
             name = f"{prefix}.layer{stage}"
             first = 1 if stage == 1 else 2
-            depth = layout.count(f"{name}.{{}}.")
+            depth = layout.count_parts(f"{name}.{{}}.")
             blocks = [_Bottleneck(layout, f"{name}.{k}", first if k == 0 else 1, eps) for k in range(depth)]
             setattr(self, f"layer{stage}", nn.Sequential(*blocks))
 

@@ -48,12 +48,12 @@ def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, i
         prefix: of its names.
         layer: makes a layer from its prefix, width, heads, and inner width; RoBERTa's if None.
     """
-    inner, width = layout.shape(f"{prefix}.encoder.layer.0.intermediate.dense.weight")
-    heads = layout.heads(width)
+    inner, width = layout.shape_of(f"{prefix}.encoder.layer.0.intermediate.dense.weight")
+    heads = layout.count_heads(width)
     make = layer or (lambda _name, *sizes: BertLayer(*sizes, eps=EPSILON))
     layers = [
         make(f"{prefix}.encoder.layer.{k}", width, heads, inner)
-        for k in range(layout.count(f"{prefix}.encoder.layer.{{}}."))
+        for k in range(layout.count_parts(f"{prefix}.encoder.layer.{{}}."))
     ]
     embeddings = BertEmbeddings(layout, f"{prefix}.embeddings", eps=EPSILON, first_position=_FIRST_POSITION)
     return Roberta(embeddings, layers)
@@ -67,7 +67,7 @@ def read_context(layout: Layout, prefix: str, usual: int) -> int:
     Raises:
         ModelError: it is none, or more than there are positions.
     """
-    most = layout.shape(f"{prefix}.embeddings.position_embeddings.weight")[0] - _FIRST_POSITION
+    most = layout.shape_of(f"{prefix}.embeddings.position_embeddings.weight")[0] - _FIRST_POSITION
     name = "context" if "context" in layout.settings else "max_text_len"
     context = layout.settings.get(name, min(usual, most))
     if not isinstance(context, int) or not 3 <= context <= most:

@@ -38,8 +38,8 @@ class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
-        rows, self.heads = layout.shape(f"{prefix}.{_TABLE}")
-        width, _ = layout.shape(f"{prefix}.proj.weight")
+        rows, self.heads = layout.shape_of(f"{prefix}.{_TABLE}")
+        width, _ = layout.shape_of(f"{prefix}.proj.weight")
         self.window = (round(rows**0.5) + 1) // 2
         if rows != (2 * self.window - 1) ** 2:
             raise ModelError(
@@ -70,7 +70,7 @@ class SwinBlock(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str, attention: Network, *, shifted: bool) -> None:
         super().__init__()
-        inner, width = layout.shape(f"{prefix}.mlp.fc1.weight")
+        inner, width = layout.shape_of(f"{prefix}.mlp.fc1.weight")
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attn, self.shifted = attention, shifted
         self.mlp = nn.Module()
@@ -99,7 +99,7 @@ class Merging(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
-        out, width = layout.shape(f"{prefix}.reduction.weight")
+        out, width = layout.shape_of(f"{prefix}.reduction.weight")
         self.norm, self.reduction = nn.LayerNorm(width), nn.Linear(width, out, bias=False)
 
     def forward(self, states: Tensor) -> Tensor:
@@ -118,13 +118,13 @@ class Swin(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str, attention: Callable[[Layout, str], Network]) -> None:
         super().__init__()
-        width, _, patch, _ = layout.shape(f"{prefix}.patch_embed.proj.weight")
+        width, _, patch, _ = layout.shape_of(f"{prefix}.patch_embed.proj.weight")
         self.patch_embed = nn.Module()
         self.patch_embed.proj, self.patch_embed.norm = nn.Conv2d(3, width, patch, patch), nn.LayerNorm(width)
         self.layers = nn.ModuleList()
-        for number in range(layout.count(f"{prefix}.layers.{{}}.")):
+        for number in range(layout.count_parts(f"{prefix}.layers.{{}}.")):
             name, stage = f"{prefix}.layers.{number}", nn.Module()
-            blocks = [f"{name}.blocks.{k}" for k in range(layout.count(f"{name}.blocks.{{}}."))]
+            blocks = [f"{name}.blocks.{k}" for k in range(layout.count_parts(f"{name}.blocks.{{}}."))]
             stage.blocks = nn.ModuleList(
                 SwinBlock(layout, block, attention(layout, f"{block}.attn"), shifted=k % 2 == 1)
                 for k, block in enumerate(blocks)
@@ -132,7 +132,7 @@ class Swin(nn.Module):  # type: ignore[misc, name-defined]
             if f"{name}.downsample.reduction.weight" in layout:
                 stage.downsample = Merging(layout, f"{name}.downsample")
             self.layers.append(stage)
-        (self.width,) = layout.shape(f"{prefix}.norm.weight")
+        (self.width,) = layout.shape_of(f"{prefix}.norm.weight")
         self.norm = nn.LayerNorm(self.width)
         self.image_size = patch * 2 ** (len(self.layers) - 1) * self.layers[0].blocks[0].attn.window
 
@@ -141,13 +141,13 @@ class Swin(nn.Module):  # type: ignore[misc, name-defined]
         """Every block and every merging, in order."""
         return [step for stage in self.layers for step in (*stage.blocks, getattr(stage, "downsample", None)) if step]
 
-    def embed(self, pixel_values: Tensor) -> Tensor:
+    def embed_patches(self, pixel_values: Tensor) -> Tensor:
         """Take float `(batch, 3, h, w)` to patches `(batch, side, side, width)`."""
         return self.patch_embed.norm(self.patch_embed.proj(pixel_values).permute(0, 2, 3, 1))
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Take float `(batch, 3, h, w)` to the last stage's tokens, normalised: `(batch, tokens, width)`."""
-        states = self.embed(pixel_values)
+        states = self.embed_patches(pixel_values)
         for step in self.steps:
             states = step(states)
         return self.norm(states).flatten(1, 2)

@@ -70,13 +70,13 @@ class T5Stack(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
-        table = layout.shape(f"{prefix}.block.0.layer.0.SelfAttention.relative_attention_bias.weight")
-        inner, width = layout.shape(f"{prefix}.block.0.layer.0.SelfAttention.q.weight")
-        self.decodes = layout.has(f"{prefix}.block.0.layer.1.EncDecAttention.")
+        table = layout.shape_of(f"{prefix}.block.0.layer.0.SelfAttention.relative_attention_bias.weight")
+        inner, width = layout.shape_of(f"{prefix}.block.0.layer.0.SelfAttention.q.weight")
+        self.decodes = layout.has_prefix(f"{prefix}.block.0.layer.1.EncDecAttention.")
         forward = 2 if self.decodes else 1
-        hidden = layout.shape(f"{prefix}.block.0.layer.{forward}.DenseReluDense.wi.weight")[0]
+        hidden = layout.shape_of(f"{prefix}.block.0.layer.{forward}.DenseReluDense.wi.weight")[0]
         self.block = nn.ModuleList()
-        for _ in range(layout.count(f"{prefix}.block.{{}}.")):
+        for _ in range(layout.count_parts(f"{prefix}.block.{{}}.")):
             layers = [_build_sublayer("SelfAttention", _Attention(width, inner, table[1]), width)]
             if self.decodes:
                 layers.append(_build_sublayer("EncDecAttention", _Attention(width, inner, table[1]), width))
@@ -88,7 +88,7 @@ class T5Stack(nn.Module):  # type: ignore[misc, name-defined]
         self.final_layer_norm = Norm(width)
         self.furthest = int(layout.settings.get("relative_attention_max_distance", _FURTHEST))
 
-    def bias(self, length: int) -> Tensor:
+    def position_bias(self, length: int) -> Tensor:
         """Return the bias of attention by relative position: `(1, heads, length, length)`."""
         table = self.block[0].layer[0].SelfAttention.relative_attention_bias
         return relative_bias(table, length, furthest=self.furthest, both_ways=not self.decodes)

@@ -19,16 +19,16 @@ def build_vit(layout: Layout, prefix: str) -> Network:
     """Build a ViT with a class token and no head; its sizes follow from the shapes of `PREFIX.*`."""
     nn = import_torch().nn
     vision = require("timm.models.vision_transformer", extra="models")
-    width, _, patch, _ = layout.shape(f"{prefix}.patch_embed.proj.weight")
-    rows = layout.shape(f"{prefix}.pos_embed")[1]
+    width, _, patch, _ = layout.shape_of(f"{prefix}.patch_embed.proj.weight")
+    rows = layout.shape_of(f"{prefix}.pos_embed")[1]
     return vision.VisionTransformer(
         img_size=round((rows - 1) ** 0.5) * patch,
         patch_size=patch,
         num_classes=0,
         embed_dim=width,
-        depth=layout.count(f"{prefix}.blocks.{{}}."),
-        num_heads=layout.heads(width, "num_heads"),
-        mlp_ratio=layout.shape(f"{prefix}.blocks.0.mlp.fc1.weight")[0] / width,
+        depth=layout.count_parts(f"{prefix}.blocks.{{}}."),
+        num_heads=layout.count_heads(width, "num_heads"),
+        mlp_ratio=layout.shape_of(f"{prefix}.blocks.0.mlp.fc1.weight")[0] / width,
         norm_layer=partial(nn.LayerNorm, eps=1e-6),
         weight_init="skip",
     )

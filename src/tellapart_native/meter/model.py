@@ -15,7 +15,7 @@ from tellapart_native.layers.clip_vit import ClipVit, build_clip_vit
 from tellapart_native.layers.roberta import build_roberta, read_context
 from tellapart_native.layers.swin import build_swin, resize_bias_tables
 from tellapart_native.module import NativeConfig
-from tellapart_native.preprocessing.images import CLIP_COLOURS, IMAGENET_COLOURS, crop
+from tellapart_native.preprocessing.images import CLIP_COLOURS, IMAGENET_COLOURS, crop_inputs
 from tellapart_native.preprocessing.positions import resize_grid
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ class Meter(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the levels and the head: `(batch, 2)`; class 1 is the match."""
-        return self.head(self.pool(images, texts))
+        return self.match_head(self.pool_states(images, texts))
 
-    def head(self, pooled: Tensor) -> Tensor:
+    def match_head(self, pooled: Tensor) -> Tensor:
         """Take the output of `pool` to the head's logits, `(batch, classes)`."""
         return self.module.itm_score.fc(pooled)
 
-    def pool(self, images: Tensors, texts: Tensors) -> Tensor:
+    def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the levels; pool the text, and the image, in this order: `(batch, 2 * width)`."""
         module, (image,), (text, mask) = self.module, images, texts
         for of_text, of_image in zip(module.cross_modal_text_layers, module.cross_modal_image_layers, strict=True):
@@ -77,7 +77,7 @@ class MeterRank(Meter):
     architecture = "MeterRank"
     match = None
 
-    def head(self, pooled: Tensor) -> Tensor:
+    def match_head(self, pooled: Tensor) -> Tensor:
         """Take the output of `pool` to one logit, `(batch, 1)`."""
         return self.module.rank_output(pooled)
 
@@ -116,15 +116,15 @@ class ClipTower(nn.Module):  # type: ignore[misc, name-defined]
 
 
 def _build_meter(layout: Layout) -> Network:
-    module, clip = nn.Module(), layout.has(f"{_CLIP}.")
+    module, clip = nn.Module(), layout.has_prefix(f"{_CLIP}.")
     module.vit_model = ClipTower(build_clip_vit(layout, _CLIP)) if clip else build_swin(layout, "vit_model")
     module.text_transformer = build_roberta(layout, "text_transformer")
     add_linear(module, layout, "cross_modal_text_transform", "cross_modal_image_transform", "rank_output")
-    module.token_type_embeddings = nn.Embedding(*layout.shape("token_type_embeddings.weight"))
+    module.token_type_embeddings = nn.Embedding(*layout.shape_of("token_type_embeddings.weight"))
     for side in ("image", "text"):
         name = f"cross_modal_{side}_layers"
-        inner, width = layout.shape(f"{name}.0.intermediate.dense.weight")
-        heads, depth = layout.heads(width, "num_heads"), layout.count(f"{name}.{{}}.")
+        inner, width = layout.shape_of(f"{name}.0.intermediate.dense.weight")
+        heads, depth = layout.count_heads(width, "num_heads"), layout.count_parts(f"{name}.{{}}.")
         setattr(module, name, nn.ModuleList(BertLayer(width, heads, inner, source=width) for _ in range(depth)))
         setattr(module, f"cross_modal_{side}_pooler", Pooler(width))
     module.itm_score = nn.Module()
@@ -139,7 +139,7 @@ def _build_meter(layout: Layout) -> Network:
 
 def _prepare_images(module: Network) -> ImageInputs:
     colours = CLIP_COLOURS if isinstance(module.vit_model, ClipTower) else IMAGENET_COLOURS
-    return crop(module.config.image_size, colours)
+    return crop_inputs(module.config.image_size, colours)
 
 
 def _resize_positions(tensors: dict[str, Tensor], size: int) -> dict[str, Tensor]:

@@ -50,11 +50,11 @@ def cell_distances(rows: int, columns: int, side: int) -> Tensor:
 
 
 def _build_linear(layout: Layout, name: str) -> Network:
-    return nn.Linear(*reversed(layout.shape(f"{name}.weight")))
+    return nn.Linear(*reversed(layout.shape_of(f"{name}.weight")))
 
 
 def _build_norm(layout: Layout, name: str) -> Network:
-    return nn.LayerNorm(layout.shape(f"{name}.weight")[0])
+    return nn.LayerNorm(layout.shape_of(f"{name}.weight")[0])
 
 
 class _Attention(nn.Module):  # type: ignore[misc, name-defined]
@@ -90,13 +90,13 @@ class _Layer(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str, heads: int) -> None:
         super().__init__()
-        self.decodes = layout.has(f"{prefix}.encoder_attn.")
+        self.decodes = layout.has_prefix(f"{prefix}.encoder_attn.")
         self.self_attn = _Attention(layout, f"{prefix}.self_attn", heads)
         if self.decodes:
             self.encoder_attn = _Attention(layout, f"{prefix}.encoder_attn", heads)
         norms = ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm")
         for name in (*norms, "attn_ln", "self_attn_ln", "cross_attn_ln", "ffn_layernorm"):
-            if layout.has(f"{prefix}.{name}."):
+            if layout.has_prefix(f"{prefix}.{name}."):
                 setattr(self, name, _build_norm(layout, f"{prefix}.{name}"))
         self.fc1, self.fc2 = _build_linear(layout, f"{prefix}.fc1"), _build_linear(layout, f"{prefix}.fc2")
 
@@ -128,11 +128,11 @@ class _Stack(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str, links: tuple[str, ...]) -> None:
         super().__init__()
-        rows, self.heads = layout.shape(f"{prefix}.token_rel_pos_table_list.0.weight")
-        names = [f"{prefix}.layers.{k}" for k in range(layout.count(f"{prefix}.layers.{{}}."))]
+        rows, self.heads = layout.shape_of(f"{prefix}.token_rel_pos_table_list.0.weight")
+        names = [f"{prefix}.layers.{k}" for k in range(layout.count_parts(f"{prefix}.layers.{{}}."))]
         self.layers = nn.ModuleList(_Layer(layout, name, self.heads) for name in names)
         self.token_rel_pos_table_list = nn.ModuleList(nn.Embedding(rows, self.heads) for _ in names)
-        self.embed_positions = nn.Embedding(*layout.shape(f"{prefix}.embed_positions.weight"))
+        self.embed_positions = nn.Embedding(*layout.shape_of(f"{prefix}.embed_positions.weight"))
         for name in ("pos_ln", "layer_norm", "layernorm_embedding"):
             setattr(self, name, _build_norm(layout, f"{prefix}.{name}"))
         for link in links:
@@ -142,7 +142,7 @@ class _Stack(nn.Module):  # type: ignore[misc, name-defined]
         self.position_scale = _query_scale(layout, width // self.heads)
         self.embed_scale = 1.0 if layout.settings.get("no_scale_embedding", True) else math.sqrt(width)
 
-    def relate(self, link: str, queries: Tensor, keys: Tensor) -> Tensor:
+    def relate_positions(self, link: str, queries: Tensor, keys: Tensor) -> Tensor:
         """Return the bias of absolute positions, of normalised positions `(n, width)`: `(1, heads, n, m)`."""
         query, key = (
             getattr(self, f"{link}_{part}_linear")(places).unflatten(-1, (self.heads, -1)).transpose(0, 1)
@@ -166,18 +166,18 @@ class Encoder(_Stack):
 
     def __init__(self, layout: Layout, resnet: Network) -> None:
         super().__init__(layout, "encoder", ("pos",))
-        self.embed_tokens = nn.Embedding(*layout.shape("encoder.embed_tokens.weight"))
-        self.type_embedding = nn.Embedding(*layout.shape("encoder.type_embedding.weight"))
+        self.embed_tokens = nn.Embedding(*layout.shape_of("encoder.embed_tokens.weight"))
+        self.type_embedding = nn.Embedding(*layout.shape_of("encoder.type_embedding.weight"))
         self.embed_images, self.image_proj = resnet, _build_linear(layout, "encoder.image_proj")
-        self.embed_image_positions = nn.Embedding(*layout.shape("encoder.embed_image_positions.weight"))
+        self.embed_image_positions = nn.Embedding(*layout.shape_of("encoder.embed_image_positions.weight"))
         self.side = math.isqrt(self.embed_image_positions.num_embeddings)
         for name in ("image_pos_ln", "patch_layernorm_embedding"):
             setattr(self, name, _build_norm(layout, f"encoder.{name}"))
-        tables = layout.shape("encoder.image_rel_pos_table_list.0.weight")
+        tables = layout.shape_of("encoder.image_rel_pos_table_list.0.weight")
         self.image_rel_pos_table_list = nn.ModuleList(nn.Embedding(*tables) for _ in self.layers)
         self.entangled = bool(layout.settings.get("entangle_position_embedding", False))
 
-    def look(self, pixel_values: Tensor) -> Tensor:
+    def embed_picture(self, pixel_values: Tensor) -> Tensor:
         """Read float `(batch, 3, h, w)`: a grid of cells `(batch, h / 16, w / 16, width)`."""
         return self.image_proj(self.embed_images(pixel_values).permute(0, 2, 3, 1))
 
@@ -199,8 +199,8 @@ class Encoder(_Stack):
         text = self.layernorm_embedding(text + self.type_embedding.weight[0])
         states = torch.cat([image, text], dim=1)
         positions = torch.cat([self.image_pos_ln(image_places), self.pos_ln(places)])
-        absolute = self.relate("pos", positions, positions)
-        hidden = hide(mask, cells, states.dtype)
+        absolute = self.relate_positions("pos", positions, positions)
+        hidden = hide_cells(mask, cells, states.dtype)
         apart = cell_distances(rows, columns, self.side).to(ids.device)
         for k, layer in enumerate(self.layers):
             among_cells = self.image_rel_pos_table_list[k](apart).permute(2, 0, 1)
@@ -234,19 +234,19 @@ class Decoder(_Stack):
         text = words(ids[:, -new:]) * self.embed_scale
         text = self.layernorm_embedding(text + places[-new:] if self.entangled else text)
         places = self.pos_ln(places)
-        absolute = self.relate("self_pos", places[-new:], places)
+        absolute = self.relate_positions("self_pos", places[-new:], places)
         later = torch.zeros((), dtype=text.dtype, device=ids.device).where(
             read_before(ids[:1], new), torch.finfo(text.dtype).min
         )
-        crossed = self.relate("cross_pos", places[-new:], source_places) + hidden
+        crossed = self.relate_positions("cross_pos", places[-new:], source_places) + hidden
         for k, layer in enumerate(self.layers):
-            seen = None if past is None else past.add(k, text)
+            seen = None if past is None else past.add_states(k, text)
             bias = absolute + self.token_bias(length, k)[:, -new:] + later
             text = layer(text, bias, states, crossed, seen=seen)
         return self.layer_norm(text)
 
 
-def hide(mask: Tensor, cells: int, precision: dtype) -> Tensor:
+def hide_cells(mask: Tensor, cells: int, precision: dtype) -> Tensor:
     """Return the summand of attention that hides padding behind a picture: `(batch, 1, 1, cells + n)`."""
     padded = nn.functional.pad(~mask, (cells, 0))[:, None, None]
     return padded.to(precision) * torch.finfo(precision).min

@@ -18,9 +18,9 @@ from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.decoding import Past, Search, Writer
 from tellapart_native.layers.resnet import Resnet
 from tellapart_native.module import NativeConfig
-from tellapart_native.ofa.layers import Decoder, Encoder, hide
+from tellapart_native.ofa.layers import Decoder, Encoder, hide_cells
 from tellapart_native.preprocessing.captions import clean_like_ofa, clean_like_ofa_matching
-from tellapart_native.preprocessing.images import HALF_COLOURS, IMAGENET_COLOURS, square
+from tellapart_native.preprocessing.images import HALF_COLOURS, IMAGENET_COLOURS, square_inputs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,7 +94,7 @@ class Ofa(NativeHalves):
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the ResNet on float `(batch, 3, h, w)`: `(batch, h / 16, w / 16, width)`."""
-        return (self.module.encoder.look(pixel_values),)
+        return (self.module.encoder.embed_picture(pixel_values),)
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the logits of "yes" and "no" as the first word: `(batch, 2)`."""
@@ -102,7 +102,7 @@ class Ofa(NativeHalves):
         states, places = self.module.encoder(grid, ids, mask)
         start = torch.full((len(ids), 1), self.start, device=ids.device)
         words = self.module.encoder.embed_tokens
-        hidden = hide(mask, len(places) - ids.shape[1], states.dtype)
+        hidden = hide_cells(mask, len(places) - ids.shape[1], states.dtype)
         decoded = self.module.decoder(start, words, (states, places, hidden))
         return nn.functional.linear(decoded[:, 0], words.weight[self.answers])
 
@@ -129,7 +129,7 @@ class OfaCaptioner(Writer):
         """Run the encoder on float `(batch, 3, h, w)`: its states, and their positions, `(batch, n, width)` each."""
         encoder = self.module.encoder
         ids = torch.tensor(self.question, device=pixel_values.device).expand(len(pixel_values), -1)
-        states, places = encoder(encoder.look(pixel_values), ids, torch.ones_like(ids, dtype=torch.bool))
+        states, places = encoder(encoder.embed_picture(pixel_values), ids, torch.ones_like(ids, dtype=torch.bool))
         return states, places.expand_as(states)
 
     def decode(self, ids: Tensor, images: Tensors, past: Past | None = None) -> Tensor:
@@ -139,9 +139,9 @@ class OfaCaptioner(Writer):
         decoded = self.module.decoder(ids, words, (states, places[0], states.new_zeros(())), past)
         return nn.functional.linear(decoded, words.weight)
 
-    def spell(self, ids: Sequence[int]) -> str:
+    def spell_words(self, ids: Sequence[int]) -> str:
         """Return the words of a caption's tokens, without punctuation, as the authors do."""
-        return clean_like_ofa(super().spell(ids), len(ids))
+        return clean_like_ofa(super().spell_words(ids), len(ids))
 
 
 class OfaCaptionerMean(OfaCaptioner):
@@ -199,7 +199,7 @@ FAMILY = NativeFamily(
         "itm": Reading(Ofa, "itm", "encoder.embed_tokens.weight", clean=clean_like_ofa_matching),
         "itm_logit": Reading(Ofa, "itm_logit", "encoder.embed_tokens.weight", clean=clean_like_ofa_matching),
     },
-    images=lambda module: square(module.config.image_size, module.config.colours),
+    images=lambda module: square_inputs(module.config.image_size, module.config.colours),
     vocabulary="facebook/bart-base",
     ignored=(
         "*.version",

@@ -11,7 +11,16 @@ from PIL import Image
 from tellapart.models.huggingface.images import ImageInputs, Prepared
 from tellapart.models.protocols import Pixels
 
-__all__ = ["CLIP_COLOURS", "HALF_COLOURS", "IMAGENET_COLOURS", "Colours", "crop", "scale", "shorter_side", "square"]
+__all__ = [
+    "CLIP_COLOURS",
+    "HALF_COLOURS",
+    "IMAGENET_COLOURS",
+    "Colours",
+    "crop_inputs",
+    "scale_colours",
+    "shorter_side",
+    "square_inputs",
+]
 
 Colours = tuple[Sequence[float], Sequence[float]]  # mean and deviation of red, green and blue
 
@@ -20,17 +29,17 @@ IMAGENET_COLOURS: Colours = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 HALF_COLOURS: Colours = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
 
-def square(size: int, colours: Colours) -> ImageInputs:
+def square_inputs(size: int, colours: Colours) -> ImageInputs:
     """Return the preprocessing that stretches a picture to `size` x `size`, bicubic, and scales its colours."""
 
     def prepare_pixels(pixels: Pixels) -> Prepared:
         picture = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC)
-        return {"pixel_values": scale(picture, colours)}
+        return {"pixel_values": scale_colours(picture, colours)}
 
     return prepare_pixels
 
 
-def crop(size: int, colours: Colours) -> ImageInputs:
+def crop_inputs(size: int, colours: Colours) -> ImageInputs:
     """Return the preprocessing that takes the shorter side to `size`, bicubic, cuts the middle out, scales colours.
 
     METER resizes with the transparency, which then is dropped; of an opaque picture that changes nothing.
@@ -43,7 +52,7 @@ def crop(size: int, colours: Colours) -> ImageInputs:
         picture = picture.resize((width, height), Image.Resampling.BICUBIC)
         left, top = (round((side - size) / 2) for side in (width, height))
         picture = picture.crop((left, top, left + size, top + size)).convert("RGB")
-        return {"pixel_values": scale(picture, colours)}
+        return {"pixel_values": scale_colours(picture, colours)}
 
     return prepare_pixels
 
@@ -68,12 +77,12 @@ def shorter_side(size: int, colours: Colours) -> ImageInputs:
             sides *= most / sides.max()
         height, width = (max(int(side + 0.5) // _STEP * _STEP, _STEP) for side in sides)
         picture = Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC)
-        return {"pixel_values": scale(picture, colours)}
+        return {"pixel_values": scale_colours(picture, colours)}
 
     return prepare_pixels
 
 
-def scale(picture: Image.Image, colours: Colours) -> NDArray[np.float32]:
+def scale_colours(picture: Image.Image, colours: Colours) -> NDArray[np.float32]:
     """Return an RGB picture as float32 `(3, height, width)`, less the mean, over the deviation."""
     mean, deviation = (np.array(numbers, np.float32)[:, None, None] for numbers in colours)
     shares = np.asarray(picture, np.float32).transpose(2, 0, 1) / np.float32(255)

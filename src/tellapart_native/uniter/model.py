@@ -27,7 +27,7 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
         for part, norm in (("img_linear", "img_layer_norm"), ("pos_linear", "pos_layer_norm")):
-            width, into = layout.shape(f"{prefix}.{part}.weight")
+            width, into = layout.shape_of(f"{prefix}.{part}.weight")
             setattr(self, part, nn.Linear(into, width))
             setattr(self, norm, nn.LayerNorm(width, eps=1e-12))
         self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
@@ -56,7 +56,7 @@ class Uniter(NativeHalves):
         """Embed `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
         return self.module.uniter.embeddings(ids), mask
 
-    def pool(self, images: Tensors, texts: Tensors) -> Tensor:
+    def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run all layers over words and regions, and pool the first word: `(batch, width)`."""
         # Masked tokens have no part in the attention, so a gap between words and regions changes nothing.
         states, mask = (torch.cat(parts, dim=1) for parts in zip(texts, images, strict=True))
@@ -66,7 +66,7 @@ class Uniter(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the matching head's logits: `(batch, 2)`."""
-        return self.module.itm_output(self.pool(images, texts))
+        return self.module.itm_output(self.pool_states(images, texts))
 
 
 class UniterRank(Uniter):
@@ -77,7 +77,7 @@ class UniterRank(Uniter):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the ranking head's logit: `(batch, 1)`."""
-        return self.module.rank_output(self.pool(images, texts))
+        return self.module.rank_output(self.pool_states(images, texts))
 
 
 def _build_uniter(layout: Layout) -> Network:
@@ -85,19 +85,19 @@ def _build_uniter(layout: Layout) -> Network:
     body.embeddings = BertEmbeddings(layout, "uniter.embeddings")
     body.img_embeddings = RegionEmbeddings(layout, "uniter.img_embeddings")
     layer = "uniter.encoder.layer"
-    inner, width = layout.shape(f"{layer}.0.intermediate.dense.weight")
-    heads = layout.heads(width)
-    body.encoder = BertEncoder(BertLayer(width, heads, inner) for _ in range(layout.count(f"{layer}.{{}}.")))
+    inner, width = layout.shape_of(f"{layer}.0.intermediate.dense.weight")
+    heads = layout.count_heads(width)
+    body.encoder = BertEncoder(BertLayer(width, heads, inner) for _ in range(layout.count_parts(f"{layer}.{{}}.")))
     body.pooler = Pooler(width)
     module.uniter = body
     for name in ("itm_output", "rank_output"):
-        if layout.has(f"{name}."):
-            setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+        if layout.has_prefix(f"{name}."):
+            setattr(module, name, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
     module.config = NativeConfig(
         "uniter",
         vocab_size=body.embeddings.word_embeddings.num_embeddings,
         context=body.embeddings.position_embeddings.num_embeddings,  # at evaluation the authors cut no caption
-        region_width=layout.shape("uniter.img_embeddings.img_linear.weight")[1],
+        region_width=layout.shape_of("uniter.img_embeddings.img_linear.weight")[1],
         layout=layout,
     )
     return module

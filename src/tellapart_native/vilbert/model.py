@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
-from tellapart_native.layers.bert import AddAndNormalise, BertEmbeddings, BertEncoder, BertLayer, attend
+from tellapart_native.layers.bert import AddAndNormalise, BertEmbeddings, BertEncoder, BertLayer, attend_heads
 from tellapart_native.module import NativeConfig
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class CoAttention(nn.Module):  # type: ignore[misc, name-defined]
         self.biattention, self.biOutput = nn.Module(), nn.Module()
         for stream in ("1", "2"):  # 1 are the regions, 2 the words
             for part in ("query", "key", "value"):
-                out, width = layout.shape(f"{prefix}.biattention.{part}{stream}.weight")
+                out, width = layout.shape_of(f"{prefix}.biattention.{part}{stream}.weight")
                 setattr(self.biattention, f"{part}{stream}", nn.Linear(width, out))
             setattr(self.biOutput, f"dense{stream}", nn.Linear(out, width))
             setattr(self.biOutput, f"LayerNorm{stream}", nn.LayerNorm(width, eps=1e-12))
             name = "v" if stream == "1" else "t"
-            inner = layout.shape(f"{prefix}.{name}_intermediate.dense.weight")[0]
+            inner = layout.shape_of(f"{prefix}.{name}_intermediate.dense.weight")[0]
             intermediate = nn.Module()
             intermediate.dense = nn.Linear(width, inner)
             setattr(self, f"{name}_intermediate", intermediate)
@@ -54,8 +54,8 @@ class CoAttention(nn.Module):  # type: ignore[misc, name-defined]
     def forward(self, regions: Tensor, region_mask: Tensor, words: Tensor, word_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Take both streams one layer up; each reads the other's old state."""
         part, out = self.biattention, self.biOutput
-        of_words = attend(part.query1(regions), part.key2(words), part.value2(words), word_mask, self.heads)
-        of_regions = attend(part.query2(words), part.key1(regions), part.value1(regions), region_mask, self.heads)
+        of_words = attend_heads(part.query1(regions), part.key2(words), part.value2(words), word_mask, self.heads)
+        of_regions = attend_heads(part.query2(words), part.key1(regions), part.value1(regions), region_mask, self.heads)
         regions = out.LayerNorm1(out.dense1(of_words) + regions)
         words = out.LayerNorm2(out.dense2(of_regions) + words)
         gelu = nn.functional.gelu
@@ -71,7 +71,7 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
         for part in ("image_embeddings", "image_location_embeddings"):
-            width, into = layout.shape(f"{prefix}.{part}.weight")
+            width, into = layout.shape_of(f"{prefix}.{part}.weight")
             setattr(self, part, nn.Linear(into, width))
         self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
 
@@ -112,7 +112,7 @@ class Vilbert(NativeHalves):
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the word layers below the first co-attention: `(batch, tokens, width)`, and the mask."""
         body = self.module.bert
-        states = body.embeddings.add(ids)
+        states = body.embeddings.add_positions(ids)
         if self.task is not None:  # it has no position
             task = body.embeddings.task_embeddings.weight[self.task].expand(len(states), 1, -1)
             states = torch.cat([states[:, :1], task, states[:, 1:]], dim=1)
@@ -122,7 +122,7 @@ class Vilbert(NativeHalves):
             states = layer(states, mask)
         return states, mask
 
-    def pool(self, images: Tensors, texts: Tensors) -> Tensor:
+    def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run co-attention and the layers between, and multiply the pooled first states: `(batch, width)`."""
         (regions, region_mask), (words, word_mask) = images, texts
         encoder, textual, visual = self.module.bert.encoder, self.module.first_textual, self.module.first_visual
@@ -135,7 +135,7 @@ class Vilbert(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the pre-trained head's logits: `(batch, 2)`."""
-        return self.module.cls.bi_seq_relationship(self.pool(images, texts))
+        return self.module.cls.bi_seq_relationship(self.pool_states(images, texts))
 
 
 class VilbertTask(Vilbert):
@@ -155,27 +155,27 @@ class VilbertTask(Vilbert):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the ranking head's logit: `(batch, 1)`."""
-        return self.module.vil_logit(self.pool(images, texts))
+        return self.module.vil_logit(self.pool_states(images, texts))
 
 
 def _build_stream(layout: Layout, prefix: str, heads: int) -> list[Network]:
-    inner, width = layout.shape(f"{prefix}.0.intermediate.dense.weight")
-    return [BertLayer(width, heads, inner) for _ in range(layout.count(f"{prefix}.{{}}."))]
+    inner, width = layout.shape_of(f"{prefix}.0.intermediate.dense.weight")
+    return [BertLayer(width, heads, inner) for _ in range(layout.count_parts(f"{prefix}.{{}}."))]
 
 
 def _build_vilbert(layout: Layout) -> Network:
     module, body = nn.Module(), nn.Module()
     body.embeddings = BertEmbeddings(layout, "bert.embeddings")
     if "bert.embeddings.task_embeddings.weight" in layout:
-        body.embeddings.task_embeddings = nn.Embedding(*layout.shape("bert.embeddings.task_embeddings.weight"))
+        body.embeddings.task_embeddings = nn.Embedding(*layout.shape_of("bert.embeddings.task_embeddings.weight"))
     body.v_embeddings = RegionEmbeddings(layout, "bert.v_embeddings")
-    visual_width, region_width = layout.shape("bert.v_embeddings.image_embeddings.weight")
-    joint_width, width = layout.shape("bert.t_pooler.dense.weight")
-    words = _build_stream(layout, "bert.encoder.layer", layout.heads(width))
-    visual_heads = layout.heads(visual_width, "v_num_attention_heads", each=_VISUAL_HEAD)
+    visual_width, region_width = layout.shape_of("bert.v_embeddings.image_embeddings.weight")
+    joint_width, width = layout.shape_of("bert.t_pooler.dense.weight")
+    words = _build_stream(layout, "bert.encoder.layer", layout.count_heads(width))
+    visual_heads = layout.count_heads(visual_width, "v_num_attention_heads", each=_VISUAL_HEAD)
     regions = _build_stream(layout, "bert.encoder.v_layer", visual_heads)
-    joint_heads = layout.heads(joint_width, "bi_num_attention_heads", each=_VISUAL_HEAD)
-    depth = layout.count("bert.encoder.c_layer.{}.")
+    joint_heads = layout.count_heads(joint_width, "bi_num_attention_heads", each=_VISUAL_HEAD)
+    depth = layout.count_parts("bert.encoder.c_layer.{}.")
     body.encoder = BertEncoder(words)
     body.encoder.v_layer = nn.ModuleList(regions)
     joints = (CoAttention(layout, f"bert.encoder.c_layer.{k}", joint_heads) for k in range(depth))

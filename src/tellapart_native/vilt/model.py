@@ -78,13 +78,13 @@ def _build_vilt(layout: Layout) -> Network:
     module = nn.Module()
     module.transformer = build_vit(layout, "transformer")
     module.text_embeddings = BertEmbeddings(layout, "text_embeddings")
-    module.token_type_embeddings = nn.Embedding(*layout.shape("token_type_embeddings.weight"))
+    module.token_type_embeddings = nn.Embedding(*layout.shape_of("token_type_embeddings.weight"))
     module.pooler = Pooler(module.token_type_embeddings.embedding_dim)
     if "rank_output.weight" in layout:
-        module.rank_output = nn.Linear(*reversed(layout.shape("rank_output.weight")))
+        module.rank_output = nn.Linear(*reversed(layout.shape_of("rank_output.weight")))
     if "itm_score.fc.weight" in layout:
         module.itm_score = nn.Module()
-        module.itm_score.fc = nn.Linear(*reversed(layout.shape("itm_score.fc.weight")))
+        module.itm_score.fc = nn.Linear(*reversed(layout.shape_of("itm_score.fc.weight")))
     # Positions are fitted to each picture, so their grid need not be that of the size it was trained at.
     size = layout.settings.get("image_size", module.transformer.patch_embed.img_size[0])
     if not isinstance(size, int) or size < 1:

@@ -33,9 +33,9 @@ class VisualEmbedding(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
         for part in ("feat_embedding", "absolute_vis_pos_embedding"):
-            width, into = layout.shape(f"{prefix}.{part}.0.weight")
+            width, into = layout.shape_of(f"{prefix}.{part}.0.weight")
             setattr(self, part, nn.Sequential(nn.Linear(into, width), Norm(width)))
-        self.img_order_embedding = nn.Embedding(*layout.shape(f"{prefix}.img_order_embedding.weight"))
+        self.img_order_embedding = nn.Embedding(*layout.shape_of(f"{prefix}.img_order_embedding.weight"))
 
     def forward(self, features: Tensor, boxes: Tensor, words: Network, picture: int = 0) -> Tensor:
         """Embed `(batch, regions, features)` of one picture: `(batch, regions, width)`.
@@ -67,10 +67,10 @@ class Vlt5(NativeHalves):
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the logits of "true" and "false" as the first word: `(batch, 2)`."""
         start = texts[0].new_zeros((len(texts[0]), 1))
-        logits = self.decode(start, *self.encode(images, texts))[:, 0]
+        logits = self.decode(start, *self.encode_pair(images, texts))[:, 0]
         return logits[:, [self.module.config.true, self.module.config.false]]
 
-    def encode(self, images: Tensors, texts: Tensors) -> Tensors:
+    def encode_pair(self, images: Tensors, texts: Tensors) -> Tensors:
         """Run the encoder on words and regions: `(batch, tokens + regions, width)`, and the bias that hides padding.
 
         Only words have relative positions among themselves.
@@ -81,7 +81,7 @@ class Vlt5(NativeHalves):
         lowest = torch.finfo(states.dtype).min
         hidden = (~torch.cat([mask, region_mask], dim=1))[:, None, None].to(states.dtype) * lowest
         room = regions.shape[1]
-        bias = nn.functional.pad(module.encoder.stack.bias(ids.shape[1]), (0, room, 0, room))
+        bias = nn.functional.pad(module.encoder.stack.position_bias(ids.shape[1]), (0, room, 0, room))
         return module.encoder.stack(states, bias + hidden), hidden
 
     def decode(self, ids: Tensor, source: Tensor, hidden: Tensor) -> Tensor:
@@ -89,18 +89,18 @@ class Vlt5(NativeHalves):
         decoder, words = self.module.decoder, self.module.shared
         length = ids.shape[1]
         later = torch.full((length, length), torch.finfo(source.dtype).min, device=ids.device).triu(1)
-        states = decoder(words(ids), decoder.bias(length) + later.to(source.dtype), source, hidden)
+        states = decoder(words(ids), decoder.position_bias(length) + later.to(source.dtype), source, hidden)
         return nn.functional.linear(states * states.shape[-1] ** -0.5, words.weight)
 
 
 def _build_vlt5(layout: Layout) -> Network:
     module, encoder = nn.Module(), nn.Module()
-    module.shared = nn.Embedding(*layout.shape("shared.weight"))
+    module.shared = nn.Embedding(*layout.shape_of("shared.weight"))
     encoder.stack = T5Stack(layout, "encoder.stack")
     encoder.visual_embedding = VisualEmbedding(layout, "encoder.visual_embedding")
     module.encoder, module.decoder = encoder, T5Stack(layout, "decoder")
     words = module.shared.num_embeddings
-    regions = layout.shape("encoder.visual_embedding.feat_embedding.0.weight")[1]
+    regions = layout.shape_of("encoder.visual_embedding.feat_embedding.0.weight")[1]
     module.config = NativeConfig("vlt5", vocab_size=words, context=_CONTEXT, region_width=regions, layout=layout)
     for word, published in (("true", _TRUE), ("false", _FALSE)):
         setattr(module.config, word, int(layout.settings.get(f"{word}_token_id", published)))

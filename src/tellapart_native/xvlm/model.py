@@ -14,9 +14,9 @@ from tellapart_native.heads.grad_cam import GradCam
 from tellapart_native.heads.two_images import AlternatingImages
 from tellapart_native.layers.fused_bert import build_text, rename_text
 from tellapart_native.layers.swin import build_swin
-from tellapart_native.module import NativeConfig, build_head, unit
+from tellapart_native.module import NativeConfig, build_head, unit_vectors
 from tellapart_native.preprocessing.captions import clean_like_albef
-from tellapart_native.preprocessing.images import CLIP_COLOURS, square
+from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
 from tellapart_native.preprocessing.positions import resize_window_biases
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ class Xvlm(NativeHalves):
 
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the lower layers: `(batch, tokens, width)`, and the mask."""
-        return self.module.text_encoder.read(ids, mask), mask
+        return self.module.text_encoder.read_text(ids, mask), mask
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the upper layers and the head: `(batch, 2)`; class 1 is the match."""
         return self.module.itm_head(self._fuse_states(images, texts))
 
-    def boxes(self, images: Tensors, texts: Tensors) -> Tensor:
+    def predict_boxes(self, images: Tensors, texts: Tensors) -> Tensor:
         """The box of the text's object, by pre-training: `(batch, 4)`, middle x and y, width, height, in shares."""
         return self.module.bbox_head(self._fuse_states(images, texts)).sigmoid()
 
@@ -81,11 +81,11 @@ class XvlmCosine(Xvlm):
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
-        return (unit(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
+        return (unit_vectors(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
 
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
-        return (unit(self.module.text_proj(self.module.text_encoder.read(ids, mask)[:, 0])),)
+        return (unit_vectors(self.module.text_proj(self.module.text_encoder.read_text(ids, mask)[:, 0])),)
 
 
 class XvlmAnswers(DecodesAnswers, Xvlm):
@@ -131,7 +131,7 @@ class XvlmBoxes(Xvlm):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return middle x, middle y, width and height as shares of the image: `(batch, 4)`."""
-        return self.boxes(images, texts)
+        return self.predict_boxes(images, texts)
 
 
 class XvlmGradCam(GradCam, Xvlm):
@@ -143,15 +143,15 @@ class XvlmGradCam(GradCam, Xvlm):
 def _build_xvlm(layout: Layout) -> Network:
     module = nn.Module()
     module.vision_encoder = build_swin(layout, "vision_encoder")
-    if not layout.has("text_decoder.") or layout.has("text_encoder."):
+    if not layout.has_prefix("text_decoder.") or layout.has_prefix("text_encoder."):
         module.text_encoder = build_text(layout)
     add_task_heads(module, layout)
-    heads = [name for name in ("itm_head", "bbox_head", "cls_head") if layout.has(f"{name}.")]
+    heads = [name for name in ("itm_head", "bbox_head", "cls_head") if layout.has_prefix(f"{name}.")]
     for name in heads:
         setattr(module, name, build_head(layout, name))
     if "itm_head" in heads:
         for name in ("vision_proj", "text_proj"):
-            setattr(module, name, nn.Linear(*reversed(layout.shape(f"{name}.weight"))))
+            setattr(module, name, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
     words = module.text_encoder if hasattr(module, "text_encoder") else module.text_decoder.bert
     module.config = NativeConfig(
         "xvlm",
@@ -190,7 +190,7 @@ FAMILY = NativeFamily(
         "boxes": Reading(XvlmBoxes, "box", "bbox_head.0.weight"),
         "grad_cam": Reading(XvlmGradCam, "heat", "itm_head.0.weight"),
     },
-    images=lambda module: square(module.config.image_size, CLIP_COLOURS),
+    images=lambda module: square_inputs(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
     ends=False,  # the authors' tokenizer adds no [SEP] to a single text
     rename=rename_text,
