@@ -83,8 +83,8 @@ def dec_for_enc(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
 
 
 def no_last_norm_left_out(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
-    fuse = GatedLayer.fuse
-    patch.setattr(GatedLayer, "fuse", lambda self, *states, last: fuse(self, *states, last=False))
+    fuse = GatedLayer.fuse_image
+    patch.setattr(GatedLayer, "fuse_image", lambda self, *states, last: fuse(self, *states, last=False))
 
 
 def shift_the_other_windows(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:

@@ -262,7 +262,7 @@ def _begin_training(module: Network, reading: str) -> None:
 
 
 def _build_fiber(layout: Layout) -> Network:
-    def layer(name: str, width: int, heads: int, inner: int) -> Network:
+    def build_layer(name: str, width: int, heads: int, inner: int) -> Network:
         key = f"{name}.crossattention_t2i.self.key.weight"
         if key not in layout:
             return BertLayer(width, heads, inner, eps=EPSILON)
@@ -270,7 +270,7 @@ def _build_fiber(layout: Layout) -> Network:
 
     module = nn.Module()
     module.vit_model = build_swin(layout, "vit_model", GatedWindowAttention)
-    module.text_transformer = build_roberta(layout, "text_transformer", layer)
+    module.text_transformer = build_roberta(layout, "text_transformer", build_layer)
     module.itm_score = nn.Module()
     for path in ("", "_itc"):
         for side in ("text", "image"):
