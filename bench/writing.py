@@ -56,7 +56,8 @@ def main() -> None:
 
     def at_once() -> None:
         rows = [
-            reader._encode(own, reader.format.render(1, prompt)) for own, prompt in zip(images, prompts, strict=True)
+            reader._encode_prompt(own, reader.format.render_prompt(1, prompt))
+            for own, prompt in zip(images, prompts, strict=True)
         ]
         with torch.inference_mode():
             module.generate(
@@ -73,7 +74,7 @@ def main() -> None:
         writer.log_likelihoods([image] * len(texts), texts)
 
     def library() -> None:
-        row = reader._encode([next(unread)], reader.format.render(1, writer.prompt.text) + CAPTIONS[0])
+        row = reader._encode_prompt([next(unread)], reader.format.render_prompt(1, writer.prompt.text) + CAPTIONS[0])
         with torch.inference_mode():
             module(**row).logits.log_softmax(-1)
 

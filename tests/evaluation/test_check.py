@@ -117,7 +117,7 @@ def test_nan_that_passes_for_a_score_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 def test_a_draw_that_is_not_fair_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Random, "_draw", lambda _self, _image, text: len(text) / 1000)
+    monkeypatch.setattr(Random, "_draw_score", lambda _self, _image, text: len(text) / 1000)
     assert any(subject == "random" for subject, _ in fallen(check_references()))
 
 

@@ -149,13 +149,13 @@ def direct_caption(folder: Path, image: Any, text: str) -> float:
 
 def test_a_model_that_thinks_is_asked_without_a_thought(folders: dict[str, Path], tmp_path: Path) -> None:
     reader = read_as("vqa", folders["qwen3_vl"])._reader
-    assert reader.format.render(1, "why?").endswith("assistant\n<think>\n\n</think>\n\n")
+    assert reader.format.render_prompt(1, "why?").endswith("assistant\n<think>\n\n</think>\n\n")
     folder = Path(shutil.copytree(folders["qwen3_vl"], tmp_path / "asks"))
     template = (folder / "chat_template.jinja").read_text()
     asks = template.replace("<think>\n", "{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}")
     (folder / "chat_template.jinja").write_text(asks)
     asking = read_as("vqa", folder)._reader
-    assert asking.format.render(1, "why?") == reader.format.render(1, "why?")
+    assert asking.format.render_prompt(1, "why?") == reader.format.render_prompt(1, "why?")
     assert asking.method == reader.method == "cached image, no thinking"
 
 
@@ -200,7 +200,7 @@ def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders: dict[st
     values = scorer.score_pairs([IMAGES[0]] * 2, [long, long + " no"])
     assert scorer.truncated == 2
     assert values[0] == values[1]
-    cut = form.fit(long, lambda text: PromptedAnswer(scorer.prompt.fill(text=text), "Yes"), added=20)
+    cut = form.fit_text(long, lambda text: PromptedAnswer(scorer.prompt.fill(text=text), "Yes"), added=20)
     assert cut.rendered.endswith('"? Please answer yes or no. ASSISTANT:')
     assert context - 20 - 4 <= len(cut.prompt) + len(cut.answer) <= context - 20
 

@@ -63,16 +63,16 @@ def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(
     save_llava(tmp_path / "bare", chat=None)
     with_template = read_as("vqa", folders["llava"])
     without = read_as("vqa", tmp_path / "bare")
-    assert without._reader.format.render(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
+    assert without._reader.format.render_prompt(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
     # The template writes one blank more, and what is read is another prompt.
-    assert with_template._reader.format.render(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
+    assert with_template._reader.format.render_prompt(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
     assert without.fingerprint != with_template.fingerprint
 
 
 def test_blip_2_is_prompted_as_its_paper_prompts_it() -> None:
     config = SimpleNamespace(model_type="blip-2", get_text_config=SimpleNamespace)
     processor = SimpleNamespace(tokenizer=None)
-    assert ChatFormat("m", processor, config).render(1, "is it?") == "Question: is it? Answer:"
+    assert ChatFormat("m", processor, config).render_prompt(1, "is it?") == "Question: is it? Answer:"
 
 
 def test_another_family_without_a_template_is_an_error_that_says_what_to_add(

@@ -19,10 +19,10 @@ def test_writes_happen_in_order_and_at_most_one_behind() -> None:
         done.append(0)
 
     with Writer() as writer:
-        writer.write(slow)
+        writer.write_later(slow)
         assert done == []  # the caller went on
         threading.Timer(0.05, gate.set).start()
-        writer.write(lambda: done.append(1))
+        writer.write_later(lambda: done.append(1))
         assert done[0] == 0  # the first is done before the second is begun
     assert done == [0, 1]
 
@@ -32,15 +32,15 @@ def test_a_failed_write_is_raised_by_the_next_call_and_by_the_end_of_the_block()
         raise StoreError("the disk is full")
 
     with Writer() as writer:
-        writer.write(fail)
+        writer.write_later(fail)
         with raises(StoreError, "the disk is full", "disk"):
-            writer.write(lambda: None)
-        writer.write(fail)
+            writer.write_later(lambda: None)
+        writer.write_later(fail)
         with raises(StoreError, "the disk is full", "disk"):
-            writer.settle()
-        writer.settle()  # said once
+            writer.settle_writes()
+        writer.settle_writes()  # said once
     with raises(StoreError, "the disk is full", "disk"), Writer() as writer:
-        writer.write(fail)
+        writer.write_later(fail)
 
 
 def test_an_error_in_the_block_is_not_hidden_and_the_last_write_is_finished() -> None:
@@ -52,6 +52,6 @@ def test_an_error_in_the_block_is_not_hidden_and_the_last_write_is_finished() ->
         raise StoreError("too late")
 
     with pytest.raises(KeyboardInterrupt), Writer() as writer:
-        writer.write(slow)
+        writer.write_later(slow)
         raise KeyboardInterrupt
     assert done == ["written"]

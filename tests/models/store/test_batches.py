@@ -48,7 +48,7 @@ class Device:
 
 def test_a_size_is_kept_as_asked_and_the_last_batch_is_the_rest() -> None:
     device = Device(100)
-    Batches(model(device="cuda"), 4).run(device.compute, range(10))
+    Batches(model(device="cuda"), 4).run_samples(device.compute, range(10))
     assert (device.sizes, device.got) == ([4, 4, 2], list(range(10)))
 
 
@@ -62,12 +62,12 @@ def test_a_model_knows_its_size_better_than_the_device_but_not_better_than_the_u
 def test_batches_grow_on_a_gpu_while_that_is_faster(emptied: list[str]) -> None:
     device = Device(10_000, call=0.02)
     batches = Batches(model(device="cuda"), None)
-    batches.run(device.compute, range(4000))
+    batches.run_samples(device.compute, range(4000))
     assert device.sizes == [64, 128, 256, 512, 1024, 1024, 992]
     assert device.got == list(range(4000))
     dear = Device(10_000, sample=0.00001)  # twice as dear a sample in twice the batch
     batches = Batches(model(device="cuda"), None)
-    batches.run(dear.compute, range(400))
+    batches.run_samples(dear.compute, range(400))
     assert dear.sizes[:2] == [64, 128]
     assert max(dear.sizes) == 128
     assert emptied == []
@@ -79,7 +79,7 @@ def test_a_full_memory_halves_the_batch_and_no_sample_is_lost_or_given_twice(
 ) -> None:
     device = Device(100, call=0.01)
     batches = Batches(model(device="cuda"), asked)
-    batches.run(device.compute, range(1000))
+    batches.run_samples(device.compute, range(1000))
     assert device.got == list(range(1000))
     assert batches.size in {62, 64}
     assert emptied == ["emptied"] * sum(size > 100 for size in device.sizes)
@@ -88,7 +88,7 @@ def test_a_full_memory_halves_the_batch_and_no_sample_is_lost_or_given_twice(
 
 def test_one_sample_too_many_is_an_error(emptied: list[str]) -> None:
     with raises(ModelError, "model", "'m'"):
-        Batches(model(device="cuda"), None).run(Device(0).compute, range(3))
+        Batches(model(device="cuda"), None).run_samples(Device(0).compute, range(3))
 
 
 def test_another_error_is_raised_as_it_is(emptied: list[str]) -> None:
@@ -96,6 +96,6 @@ def test_another_error_is_raised_as_it_is(emptied: list[str]) -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     with raises(RuntimeError, "shapes"):
-        Batches(model(), None).run(fail, range(3))
+        Batches(model(), None).run_samples(fail, range(3))
     with raises(ModelError, "batch_size", "1", "0"):
         Batches(model(), 0)

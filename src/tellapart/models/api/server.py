@@ -55,7 +55,7 @@ class Usage:
     cost: float = 0.0
     versions: set[str] = field(default_factory=set)
 
-    def add(self, reply: Completion, *, asked: bool) -> None:
+    def add_reply(self, reply: Completion, *, asked: bool) -> None:
         """Count a reply; one that was kept before costs nothing."""
         if reply.version:
             self.versions.add(reply.version)
@@ -123,12 +123,12 @@ class Server:
         open_ = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
         for key in keys:
             if key in replies:
-                self.usage.add(replies[key], asked=False)
+                self.usage.add_reply(replies[key], asked=False)
         pool = ThreadPoolExecutor(self._calls, thread_name_prefix="api")
         try:
             for key, reply in zip(open_, pool.map(self._complete_question, open_, open_.values()), strict=True):
                 replies[key] = reply
-                self.usage.add(reply, asked=True)
+                self.usage.add_reply(reply, asked=True)
         finally:
             pool.shutdown(cancel_futures=True)
         return [replies[key] for key in keys]

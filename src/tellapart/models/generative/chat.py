@@ -122,7 +122,7 @@ class ChatModel:
                 return [self._read_whole(pixels, text, ask) for text in texts]
             image, count = self._read_image(pixels), len(list_frames(pixels))
             added = image.length - len(image.head)
-            return self._go_on(image, [self.format.fit(text, ask, added, count) for text in texts])
+            return self._go_on(image, [self.format.fit_text(text, ask, added, count) for text in texts])
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about some images, without blanks at the ends.
@@ -130,8 +130,8 @@ class ChatModel:
         Raises:
             ModelError: images, prompt and answer exceed the context, or the prompt holds the mark for an image.
         """
-        self.format.check(prompt)
-        inputs = self._encode_prompt(pictures, self.format.render(len(pictures), prompt))
+        self.format.check_text(prompt)
+        inputs = self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt))
         before = inputs["input_ids"][0].tolist()
         if len(before) + max_new_tokens > self.format.context:
             raise too_long(self.source, len(before) + max_new_tokens, self.format.context)
@@ -161,7 +161,9 @@ class ChatModel:
 
     def _write_captions(self, images: Sequence[Sequence[Pixels]], most: int) -> list[str]:
         prompt = self.tasks["caption"].text
-        inputs = [self._encode_prompt(pictures, self.format.render(len(pictures), prompt)) for pictures in images]
+        inputs = [
+            self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt)) for pictures in images
+        ]
         lengths = [int(each["input_ids"].shape[1]) for each in inputs]
         if (needed := max(lengths) + most) > self.format.context:
             raise too_long(self.source, needed, self.format.context)
@@ -174,7 +176,7 @@ class ChatModel:
     @cached_property
     def _has_rows(self) -> bool:
         """Whether the cache is keys and values alone, so that rows of several prompts can be put together."""
-        ids = import_torch().tensor([self.format.ids("a cat")], device=self.runtime.device)
+        ids = import_torch().tensor([self.format.token_ids("a cat")], device=self.runtime.device)
         with import_torch().inference_mode():
             cache = self.model(input_ids=ids, use_cache=True).past_key_values
         return all(getattr(layer, "keys", None) is not None for layer in getattr(cache, "layers", [None]))
@@ -212,9 +214,9 @@ class ChatModel:
             return self._cached
         self._cached = None  # frees its memory first
         frames = list_frames(pixels)
-        rendered = self.format.render(len(frames), "?")
+        rendered = self.format.render_prompt(len(frames), "?")
         inputs = self._encode_prompt(frames, rendered)
-        ids, plain = inputs["input_ids"][0].tolist(), self.format.ids(rendered)
+        ids, plain = inputs["input_ids"][0].tolist(), self.format.token_ids(rendered)
         length = max(len(ids) - _shared_end(ids, plain), _after_last(ids, self.format.image_token))
         head = len(plain) - (len(ids) - length)  # of some families the image's mark is another token than its patches'
         if head <= 0 or ids[length:] != plain[head:]:
@@ -247,9 +249,9 @@ class ChatModel:
     def _read_whole(self, pixels: Pixels, text: str, ask: Ask) -> LogProbability:
         """Read image, prompt and answer in one forward."""
         frames = list_frames(pixels)
-        rendered = self.format.render(len(frames), ask(text).prompt)
-        added = self._encode_prompt(frames, rendered)["input_ids"].shape[1] - len(self.format.ids(rendered))
-        question = self.format.fit(text, ask, added, len(frames))
+        rendered = self.format.render_prompt(len(frames), ask(text).prompt)
+        added = self._encode_prompt(frames, rendered)["input_ids"].shape[1] - len(self.format.token_ids(rendered))
+        question = self.format.fit_text(text, ask, added, len(frames))
         inputs = self._encode_prompt(frames, question.rendered)
         logits = self._logits_whole(inputs, question.moved, question.answer)
         return log_probability_of(logits, question.answer)
@@ -272,8 +274,8 @@ class ChatModel:
         """Refuse a family whose later tokens change the predictions for earlier ones: it would see the answer."""
         torch = import_torch()
         with torch.inference_mode():
-            inputs = self._encode_prompt([np.full((64, 64, 3), 127, np.uint8)], self.format.render(1, "?"))
-            first, second = self.format.ids("a")[-1], self.format.ids("b")[-1]
+            inputs = self._encode_prompt([np.full((64, 64, 3), 127, np.uint8)], self.format.render_prompt(1, "?"))
+            first, second = self.format.token_ids("a")[-1], self.format.token_ids("b")[-1]
             one, other = (self._logits_whole(inputs, 0, [token, first])[0].float() for token in (first, second))
         moved = float((one.log_softmax(-1) - other.log_softmax(-1)).abs().max())
         if not moved <= _NOISE[self.runtime.dtype]:
@@ -300,7 +302,7 @@ class ChatModel:
                 for pixels in pictures:
                     image = self._read_image(pixels)
                     added = image.length - len(image.head)
-                    cached = self._go_on(image, [self.format.fit(text, ask, added) for text in texts])
+                    cached = self._go_on(image, [self.format.fit_text(text, ask, added) for text in texts])
                     whole = [self._read_whole(pixels, text, ask) for text in texts]
                     differences = (one.total - other.total for one, other in zip(cached, whole, strict=True))
                     moved = max(moved, *map(abs, differences))

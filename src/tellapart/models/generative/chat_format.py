@@ -71,7 +71,7 @@ class ChatFormat:
         self.thinks = self._asks_to_think or _THINK in template
         self._lead = self._find_lead()
 
-    def render(self, images: int, prompt: str) -> str:
+    def render_prompt(self, images: int, prompt: str) -> str:
         """Return the model's input: the prompt after so many images, up to the beginning of the answer."""
         if self._templated:
             rendered = self._apply_template([self._user_message(images, prompt)], add_generation_prompt=True)
@@ -80,11 +80,11 @@ class ChatFormat:
         text, image = self._plain
         return text.format(images=image * images, prompt=prompt)
 
-    def ids(self, text: str) -> list[int]:
+    def token_ids(self, text: str) -> list[int]:
         """Return the token ids of a text, without any that the tokenizer adds."""
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
 
-    def fit(self, text: str, ask: Ask, added: int, images: int = 1) -> TokenizedAnswer:
+    def fit_text(self, text: str, ask: Ask, added: int, images: int = 1) -> TokenizedAnswer:
         """Tokenize the question about a text; if it exceeds the context the text loses its end.
 
         Args:
@@ -96,7 +96,7 @@ class ChatFormat:
         Raises:
             ModelError: the context is full even without the text, or the text holds the model's mark for an image.
         """
-        self.check(text)
+        self.check_text(text)
 
         def tokenize(short: str) -> tuple[TokenizedAnswer, int]:
             tokens = self._tokenize_question(ask(short), images)
@@ -106,7 +106,7 @@ class ChatFormat:
         self.truncated += truncated
         return tokens
 
-    def check(self, text: str) -> None:
+    def check_text(self, text: str) -> None:
         """Refuse a text that the model would take for an image.
 
         Raises:
@@ -117,8 +117,8 @@ class ChatFormat:
             raise ModelError(f"{self.source}: the text {quote(text)} holds {mark!r}, the model's mark for an image")
 
     def _tokenize_question(self, question: PromptedAnswer, images: int) -> TokenizedAnswer:
-        rendered = self.render(images, question.prompt)
-        prompt, whole = self.ids(rendered), self.ids(rendered + self._lead + question.answer)
+        rendered = self.render_prompt(images, question.prompt)
+        prompt, whole = self.token_ids(rendered), self.token_ids(rendered + self._lead + question.answer)
         shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
         end = [self.tokenizer.eos_token_id] if question.ends else []
         return TokenizedAnswer(rendered, prompt[:shared], whole[shared:] + end, len(prompt) - shared)
@@ -128,7 +128,7 @@ class ChatFormat:
 
         Without it the answer would begin with another token than the model was trained to begin with.
         """
-        prompt = self.render(1, "?")
+        prompt = self.render_prompt(1, "?")
         if self._templated:
             answered = {"role": "assistant", "content": [{"type": "text", "text": "Yes"}]}
             whole = self._apply_template([self._user_message(1, "?"), answered])

@@ -122,8 +122,8 @@ def read_raw_scores(
     text = decode_text(read_whole(path, error=ScoreError), path, error=ScoreError)
     table = _Table(path, ids, shape)
     for row in (_csv_rows if path.suffix == ".csv" else _jsonl_rows)(path, text):
-        table.add(*row)
-    return RawScores(table.complete(), None)
+        table.add_row(*row)
+    return RawScores(table.complete_values(), None)
 
 
 #: Line, id, image, text, score.
@@ -141,7 +141,7 @@ class _Table:
         self.repeated: list[str] = []
         self.not_finite: list[str] = []
 
-    def add(self, line: int, item: str, image: int, text: int, score: float) -> None:
+    def add_row(self, line: int, item: str, image: int, text: int, score: float) -> None:
         images, texts = self.shape
         first = self.first.get(item)
         if first is None or image >= images or text >= texts:
@@ -155,7 +155,7 @@ class _Table:
         else:
             self.values[place] = score
 
-    def complete(self) -> NDArray[np.float64]:
+    def complete_values(self) -> NDArray[np.float64]:
         images, texts = self.shape
         _refuse_names(
             self.path, self.unknown, f"are of no item of this benchmark ({images} images by {texts} texts each)"

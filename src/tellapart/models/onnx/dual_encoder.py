@@ -72,10 +72,10 @@ class OnnxDualEncoder:
         self._tokenizer = _load_tokenizer(folder)
         self._image = _Graph(folder, "image.onnx", device)
         self._text = _Graph(folder, "text.onnx", device)
-        self._image.expect("pixel_values", (None, 3, self.config.image_size, self.config.image_size), _FLOAT)
-        self._text.expect("input_ids", (None, self.config.context_length), _INTEGER)
+        self._image.expect_input("pixel_values", (None, 3, self.config.image_size, self.config.image_size), _FLOAT)
+        self._text.expect_input("input_ids", (None, self.config.context_length), _INTEGER)
         if "attention_mask" in self._text.inputs:
-            self._text.expect("attention_mask", (None, self.config.context_length), _INTEGER)
+            self._text.expect_input("attention_mask", (None, self.config.context_length), _INTEGER)
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str = "cpu", threads: int | None = None) -> OnnxDualEncoder:
@@ -96,7 +96,7 @@ class OnnxDualEncoder:
         """
 
         def encode_batch(pixels: Pixels) -> Vectors:
-            return self._image.run(
+            return self._image.run_batch(
                 {"pixel_values": preprocess_image(pixels, self.config)[None]}, self.config.dimensions
             )
 
@@ -113,7 +113,7 @@ class OnnxDualEncoder:
 
         def encode_batch(encoding: Encoding) -> Vectors:
             feed = {"input_ids": np.array([encoding.ids]), "attention_mask": np.array([encoding.attention_mask])}
-            return self._text.run(feed, self.config.dimensions)
+            return self._text.run_batch(feed, self.config.dimensions)
 
         return self._side_by_side(encode_batch, encodings)
 
@@ -197,7 +197,7 @@ class _Graph:
             names = ", ".join(node.name for node in self.session.get_outputs())
             raise ModelError(f"{self.path}: expected one output, the vectors; got {names}")
 
-    def expect(self, name: str, shape: tuple[int | None, ...], dtypes: dict[str, np.dtype[Any]]) -> None:
+    def expect_input(self, name: str, shape: tuple[int | None, ...], dtypes: dict[str, np.dtype[Any]]) -> None:
         """Check an input's name, shape (None: any) and type."""
         if name not in self.inputs:
             raise ModelError(f"{self.path}: expected an input {name!r}; got {', '.join(self.inputs) or 'none'}")
@@ -212,7 +212,7 @@ class _Graph:
             raise ModelError(f"{self.path}: input {name!r} must be {expected}; got {node.type} {tuple(node.shape)}")
         self.dtypes[name] = dtypes[node.type]
 
-    def run(self, feed: dict[str, NDArray[Any]], dimensions: int) -> Vectors:
+    def run_batch(self, feed: dict[str, NDArray[Any]], dimensions: int) -> Vectors:
         """Run one sample: float32 `(1, dimensions)`."""
         inputs = {name: value.astype(self.dtypes[name]) for name, value in feed.items() if name in self.dtypes}
         try:

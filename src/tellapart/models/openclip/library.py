@@ -64,7 +64,7 @@ def import_towers(config: Mapping[str, Any]) -> None:
         ("text_cfg", "hf_model_name", "HFTextEncoder"),
     ):
         if key in config[tower] and isinstance(late := internal_name(f"model.{name}"), _Late):
-            late.fetch()
+            late.fetch_object()
 
 
 class _Late:
@@ -73,14 +73,14 @@ class _Late:
     def __init__(self, within: ModuleType, module: ModuleType, name: str) -> None:
         self._within, self._module, self._name = within, module, name
 
-    def fetch(self) -> Any:
+    def fetch_object(self) -> Any:
         with _lock:
             if getattr(self._within, self._name) is self:
                 setattr(self._within, self._name, getattr(importlib.reload(self._module), self._name))
         return getattr(self._within, self._name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.fetch()(*args, **kwargs)
+        return self.fetch_object()(*args, **kwargs)
 
 
 def _call_later() -> None:

@@ -49,18 +49,18 @@ class Writer:
     def __exit__(self, error_type: type[BaseException] | None, *error: object) -> None:
         self._pool.shutdown()
         if error_type is None:
-            self.settle()
+            self.settle_writes()
 
-    def write(self, write: Callable[[], None]) -> None:
+    def write_later(self, write: Callable[[], None]) -> None:
         """Start a write once the one before it is done.
 
         Raises:
             StoreError: the one before failed.
         """
-        self.settle()
+        self.settle_writes()
         self._current = self._pool.submit(write)
 
-    def settle(self) -> None:
+    def settle_writes(self) -> None:
         """Wait until everything is written.
 
         Raises:
@@ -96,11 +96,11 @@ class Job:
         """Distinct images, in the order of the items."""
         return list(dict.fromkeys(image for item in self.pairset.items for image in item.images))
 
-    def empty(self) -> NDArray[np.float32]:
+    def empty_scores(self) -> NDArray[np.float32]:
         """Return zeros for every score: float32 `(items, images, texts)`."""
         return np.zeros((len(self.pairset), *self.pairset.shape), np.float32)
 
-    def reader(self, needs_pixels: PixelFilter) -> ImageReader:
+    def open_reader(self, needs_pixels: PixelFilter) -> ImageReader:
         """Return a reader of the images that prepares needed pixels for the model."""
         prepare = self.model.prepare_image if isinstance(self.model, ImagePreparer) else None
         return ImageReader(
@@ -118,7 +118,7 @@ class Job:
         self.counts["images_distinct"] = len({self.hashes[reference] for reference in self.references})
         self.counts["texts_distinct"] = len({text for item in self.pairset.items for text in item.texts})
 
-    def keep(self, put_numbers: Callable[[], None], new_hashes: dict[str, str] | None = None) -> None:
+    def keep_numbers(self, put_numbers: Callable[[], None], new_hashes: dict[str, str] | None = None) -> None:
         """Store the numbers and the hashes of the images read for them, while the model goes on."""
 
         def write() -> None:
@@ -126,7 +126,7 @@ class Job:
                 self.store.put_pixel_hashes(new_hashes)
             put_numbers()
 
-        self.writer.write(write)
+        self.writer.write_later(write)
 
     def image_vectors(self, items: Iterable[Item]) -> Vectors:
         """Return the stored vectors of the items' images: float32 `(items, images, dimensions)`."""
@@ -140,7 +140,7 @@ class Job:
         rows = stack_vectors(self.store, self.model, [key for row in contents for key in row])
         return rows.reshape(len(contents), -1, rows.shape[-1])
 
-    def check(self, output: object, shape: tuple[int | None, ...], names: Sequence[str]) -> NDArray[np.float32]:
+    def check_output(self, output: object, shape: tuple[int | None, ...], names: Sequence[str]) -> NDArray[np.float32]:
         """Return a model's output if it is finite float32 of this shape (None: any).
 
         Raises:
@@ -197,13 +197,15 @@ def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float3
     def encode_batch(keys: Sequence[str]) -> None:
         nonlocal done
         batch = [texts[key] for key in keys]
-        rows = job.check(compute(batch), (len(keys), None) if vectors else (len(keys),), batch).reshape(len(keys), -1)
-        job.keep(lambda: job.store.put_vectors(job.model.fingerprint, dict(zip(keys, rows, strict=True))))
+        rows = job.check_output(compute(batch), (len(keys), None) if vectors else (len(keys),), batch).reshape(
+            len(keys), -1
+        )
+        job.keep_numbers(lambda: job.store.put_vectors(job.model.fingerprint, dict(zip(keys, rows, strict=True))))
         done += len(keys)
         job.progress("texts", done, len(texts))
 
-    Batches(job.model, job.batch_size, passes=_PASSES).run(encode_batch, missing)
-    job.writer.settle()
+    Batches(job.model, job.batch_size, passes=_PASSES).run_samples(encode_batch, missing)
+    job.writer.settle_writes()
     job.counts["texts_encoded"] = len(missing)
 
 
@@ -224,20 +226,20 @@ def compute_images(job: Job, model: DualEncoder) -> None:
 
     def encode_batch(batch: Sequence[HashedImage]) -> None:
         output = encode_slots(model.encode_images, [image.pixels for image in batch])
-        rows = job.check(output, (len(batch), None), [image.reference for image in batch])
+        rows = job.check_output(output, (len(batch), None), [image.reference for image in batch])
         vectors = {image.hash: row for image, row in zip(batch, rows, strict=True)}
-        job.keep(lambda: job.store.put_vectors(model.fingerprint, vectors), reader.take_new_hashes())
+        job.keep_numbers(lambda: job.store.put_vectors(model.fingerprint, vectors), reader.take_new_hashes())
 
-    with job.reader(needs_pixels) as reader:
+    with job.open_reader(needs_pixels) as reader:
         for done, image in enumerate(reader, 1):
             if image.pixels is not None and image.hash not in scheduled:
                 scheduled.add(image.hash)
                 pending.append(image)
             if len(pending) >= batches.size or done == len(references):
-                batches.run(encode_batch, pending)
+                batches.run_samples(encode_batch, pending)
                 pending.clear()
                 job.progress("images", done, len(references))
-    job.writer.settle()
+    job.writer.settle_writes()
     job.store.put_pixel_hashes(reader.take_new_hashes())
     job.counts["images_encoded"] = len(scheduled)
 
@@ -270,11 +272,11 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
         captions = [pending[key][1] for key in keys]
         names = [f"{image.reference} with {text}" for image, text in zip(images, captions, strict=True)]
         output = score_slots(score, [image.pixels for image in images], captions)
-        numbers = job.check(output, (len(keys),), names)
+        numbers = job.check_output(output, (len(keys),), names)
         scores = dict(zip(keys, numbers, strict=True))
-        job.keep(lambda: job.store.put_pair_scores(job.model.fingerprint, scores), reader.take_new_hashes())
+        job.keep_numbers(lambda: job.store.put_pair_scores(job.model.fingerprint, scores), reader.take_new_hashes())
 
-    with job.reader(needs_pixels) as reader:
+    with job.open_reader(needs_pixels) as reader:
         for position, image in enumerate(reader, 1):
             if image.pixels is not None:
                 new = [pair for pair in find_missing(image.reference, image.hash) if pair not in scheduled]
@@ -284,12 +286,12 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
             ready = len(pending) if position == len(texts) else len(pending) // batches.size * batches.size
             if ready:
                 keys = list(pending)[:ready]
-                batches.run(score_batch, keys)
+                batches.run_samples(score_batch, keys)
                 for key in keys:
                     del pending[key]
             if ready or position == len(texts):
                 job.progress("pairs", done - len(pending), total)
-    job.writer.settle()
+    job.writer.settle_writes()
     job.store.put_pixel_hashes(reader.take_new_hashes())
     job.counts["pairs_scored"] = len(scheduled)
     return total

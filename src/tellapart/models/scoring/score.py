@@ -129,7 +129,7 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
 
 def _stored_pairs(job: Job) -> NDArray[np.float32] | None:
     """Return the scores if the store has every pair, now that the images' hashes are known."""
-    values = job.empty()
+    values = job.empty_scores()
     for positions, items in _block_items(job.pairset):
         keys = _pairs_of(job, items)
         stored = job.store.pair_scores(job.model.fingerprint, keys)
@@ -172,26 +172,26 @@ def _no_model(thing: object) -> ModelError:
 
 
 def _read_keys(job: Job, model: KeyReader) -> NDArray[np.float32]:
-    values = job.empty()
+    values = job.empty_scores()
     for position, item in enumerate(job.pairset.items):
-        values[position] = job.check(model.score_item(item), job.pairset.shape, [item.id])
+        values[position] = job.check_output(model.score_item(item), job.pairset.shape, [item.id])
         job.progress("items", position + 1, len(values))
     return values
 
 
 def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
     """Ask item by item; an image is in memory from its first item to its last."""
-    values = job.empty()
+    values = job.empty_scores()
     held: dict[str, Any] = {}
     last = {image: position for position, item in enumerate(job.pairset.items) for image in item.images}
-    with job.reader(lambda images: [True] * len(images)) as reader:
+    with job.open_reader(lambda images: [True] * len(images)) as reader:
         images = iter(reader)
         for position, item in enumerate(job.pairset.items):
             while not held.keys() >= set(item.images):
                 one = next(images)
                 held[one.reference] = one.pixels
             matrix = model.score_matrix([held[image] for image in item.images], item.texts)
-            values[position] = job.check(matrix, job.pairset.shape, [item.id])
+            values[position] = job.check_output(matrix, job.pairset.shape, [item.id])
             for image in {image for image in item.images if last[image] == position}:
                 del held[image]
             job.progress("items", position + 1, len(values))
@@ -203,7 +203,7 @@ def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
 
 def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
     compute_texts(job, model.score_texts, vectors=False)
-    values = job.empty()
+    values = job.empty_scores()
     for positions, items in _block_items(job.pairset):
         # (items, 1, texts): a text gets the same score with every image.
         values[positions] = job.text_vectors(items)[:, None, :, 0]
@@ -214,13 +214,13 @@ def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
 def _encode_and_score(job: Job, model: DualEncoder) -> NDArray[np.float32]:
     compute_texts(job, model.encode_texts, vectors=True)
     compute_images(job, model)
-    values = job.empty()
+    values = job.empty_scores()
     for positions, items in _block_items(job.pairset):
         images, texts = job.image_vectors(items), job.text_vectors(items)
         values[positions] = _score_vectors(job, model, images, texts, [item.id for item in items])
         # Kept as well: with them the same set is scored again without a vector, or the model.
         scores = dict(zip(_pairs_of(job, items), values[positions].reshape(-1), strict=True))
-        job.keep(lambda scores=scores: job.store.put_pair_scores(model.fingerprint, scores))  # type: ignore[misc]
+        job.keep_numbers(lambda scores=scores: job.store.put_pair_scores(model.fingerprint, scores))  # type: ignore[misc]
     job.count_distinct()
     return values
 
@@ -230,10 +230,10 @@ def _score_vectors(
 ) -> NDArray[np.float32]:
     """Score vectors `(items, images, dimensions)` against `(items, texts, dimensions)`, item by item."""
     if isinstance(model, StackedSimilarity):
-        return job.check(model.similarities(images, texts), (len(ids), *job.pairset.shape), ids)
+        return job.check_output(model.similarities(images, texts), (len(ids), *job.pairset.shape), ids)
     # One shape throughout, so that no neighbour can move a bit.
     each = zip(images, texts, ids, strict=True)
-    return np.stack([job.check(model.similarity(i, t), job.pairset.shape, [name]) for i, t, name in each])
+    return np.stack([job.check_output(model.similarity(i, t), job.pairset.shape, [name]) for i, t, name in each])
 
 
 def _score_pairs(

@@ -67,7 +67,7 @@ class CrossEncoderScorer:
             self._library.prepare_text((as_text(text), as_picture(pixels)), prompt=self._prompt)
             for pixels, text in pairs
         ]
-        return np.array(self._library.run(samples, self._read_scores), np.float32)
+        return np.array(self._library.run_samples(samples, self._read_scores), np.float32)
 
     def _read_scores(self, outputs: Mapping[str, Any]) -> NDArray[np.float32]:
         scores = outputs["scores"].float()

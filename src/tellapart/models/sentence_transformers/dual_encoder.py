@@ -105,7 +105,7 @@ class SentenceTransformerDual:
             return np.zeros((0, 0), np.float32)
         width = self._library.model.truncate_dim
         options = {name: value for name, value in role.items() if name == "task"}
-        rows = self._library.run(
+        rows = self._library.run_samples(
             samples, lambda outputs: outputs["sentence_embedding"][:, :width].float().cpu().numpy(), **options
         )
         vectors = np.stack(rows)

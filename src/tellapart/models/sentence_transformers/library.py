@@ -84,7 +84,7 @@ class Library:
             self.truncated += whole["input_ids"].shape[-1] > features["input_ids"].shape[-1]
         return features
 
-    def run(
+    def run_samples(
         self, samples: Sequence[Features], read: Callable[[Mapping[str, Any]], Iterable[Value]], **options: Any
     ) -> list[Value]:
         """Run prepared samples through the model, those of one shape together.

@@ -57,7 +57,9 @@ class MultiVectors:
             ModelError: the model fails on an image.
         """
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return [TorchState((vectors,)) for vectors in self._library.run(prepared, _kept_vectors, task="document")]
+        return [
+            TorchState((vectors,)) for vectors in self._library.run_samples(prepared, _kept_vectors, task="document")
+        ]
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
         """Encode texts: one state each, `(vectors, dimensions)`.
@@ -70,7 +72,7 @@ class MultiVectors:
             before = self._library.truncated
             samples.append(self._library.prepare_text(as_text(text), **self._query))
             cut.append(self._library.truncated > before)
-        rows = self._library.run(samples, _kept_vectors, task="query")
+        rows = self._library.run_samples(samples, _kept_vectors, task="query")
         return [TorchState((vectors,), truncated) for vectors, truncated in zip(rows, cut, strict=True)]
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:

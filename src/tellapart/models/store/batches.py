@@ -42,7 +42,7 @@ class Batches:
         self._grows = own is None and not on_cpu
         self._seconds = float("inf")  # a sample, in the best batch so far
 
-    def run(self, compute: Callable[[Sequence[Sample]], None], samples: Sequence[Sample]) -> None:
+    def run_samples(self, compute: Callable[[Sequence[Sample]], None], samples: Sequence[Sample]) -> None:
         """Compute all the samples, in order.
 
         Raises:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import StoreError
-from tellapart.models.store.file import MERGE, REMEDY, explain, open_store
+from tellapart.models.store.file import MERGE, REMEDY, explain_failure, open_store
 from tellapart.models.store.rows import PAIRS, PICTURES, SOURCES, VECTORS, Table, checksum
 
 __all__ = ["EmbeddingStore", "StoreCounts", "StoredModel", "default_store_path"]
@@ -308,7 +308,7 @@ class EmbeddingStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"{self.where} {explain(error)}") from error
+            raise StoreError(f"{self.where} {explain_failure(error)}") from error
         except UnicodeDecodeError as error:  # a message of SQLite's that quotes a damaged file
             raise StoreError(f"{self.where} is damaged ({error.reason}); {REMEDY}") from error
 

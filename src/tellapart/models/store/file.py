@@ -11,7 +11,7 @@ from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError
 from tellapart.models.store.rows import PAIRS, PICTURES, SOURCES, VECTORS, checksum
 
-__all__ = ["MERGE", "REMEDY", "explain", "open_store"]
+__all__ = ["MERGE", "REMEDY", "explain_failure", "open_store"]
 
 _APPLICATION = 0x74656C6C  # "tell", in the header of the file: it distinguishes a store from other databases
 #: Schema 2 added the checksums.
@@ -151,7 +151,7 @@ def _schema_version(connection: sqlite3.Connection, where: str) -> int:
     return int(version)
 
 
-def explain(error: sqlite3.Error) -> str:
+def explain_failure(error: sqlite3.Error) -> str:
     """Return the cause and the fix, by SQLite's primary result code."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
