@@ -1,9 +1,13 @@
 """The largest difference of each family to its authors' code: on their own state dicts, random and of tiny width.
 
     python bench/native_golden.py
+    python bench/native_golden.py --full
 
 The files are `../shared/data/native/NAME_tiny.safetensors`, and `CASES` in `tests/native/golden.py` says which
 output a reading must equal. `bench/records/native_golden.json` keeps the differences; docs/models.md quotes them.
+
+`--full` compares LXMERT at its published width, with random weights, with transformers' class. It adds `lxmert_full` to
+the record, and runs nothing else. ViLBERT and VL-T5 have no library to be compared with at that width.
 """
 
 from __future__ import annotations
@@ -16,15 +20,44 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "bench" / "records" / "native_golden.json"
 
 
+def compare_lxmert() -> float:
+    """Return the largest difference of LXMERT's match of two pairs, in logits, to transformers' own class."""
+    from tellapart.models.fusion.lxmert import Lxmert
+    from tellapart.models.huggingface.files import import_transformers
+    from tellapart.models.torch.backend import import_torch
+
+    torch, library = import_torch(), import_transformers()
+    torch.manual_seed(0)
+    module = library.LxmertForPreTraining(library.LxmertConfig()).eval()
+    features, boxes = torch.rand(2, 36, 2048), torch.rand(2, 36, 4)
+    ids, mask = torch.randint(1000, 30_000, (2, 12)), torch.ones(2, 12, dtype=torch.bool)
+    mask[1, 9:] = False  # a shorter text
+    ours = Lxmert(module)
+    with torch.inference_mode():
+        theirs = module(
+            input_ids=ids, visual_feats=features, visual_pos=boxes, attention_mask=mask.float()
+        ).cross_relationship_score
+        joined = ours.join(ours.images(features, boxes, torch.ones(2, 36, dtype=torch.bool)), ours.texts(ids, mask))
+    print("LXMERT's logits:", theirs.tolist())
+    return float((joined - theirs).abs().max())
+
+
 def main() -> None:
     """Compare every file in every reading, print and record."""
+    known = json.loads(RECORD.read_text())
+    if sys.argv[1:] == ["--full"]:
+        record = known | {"lxmert_full": {"itm": compare_lxmert()}}
+        print("lxmert_full", record["lxmert_full"])
+        RECORD.write_text(json.dumps(record, indent=1) + "\n")
+        return
     sys.path.append(str(ROOT / "tests" / "native"))
     from golden import CASES, difference
 
     record = {name: {reading: difference(name, reading) for reading in case.scores} for name, case in CASES.items()}
     for name, found in record.items():
         print(name, *(f"{reading} {number:.1e}" for reading, number in found.items()))
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    full = {name: found for name, found in known.items() if name.endswith("_full")}
+    RECORD.write_text(json.dumps(record | full, indent=1) + "\n")
 
 
 if __name__ == "__main__":

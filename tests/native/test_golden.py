@@ -52,7 +52,8 @@ def test_no_golden_file_is_left_out() -> None:
 
 def test_the_recorded_differences_are_of_every_reading_and_within_the_tolerance() -> None:
     record = json.loads(RECORD.read_text())
-    assert {name: list(found) for name, found in record.items()} == {n: list(case.scores) for n, case in CASES.items()}
+    readings = {name: list(case.scores) for name, case in CASES.items()} | {"lxmert_full": ["itm"]}
+    assert {name: list(found) for name, found in record.items()} == readings
     assert all(0 <= number < TOLERANCE for found in record.values() for number in found.values())
 
 
