@@ -41,7 +41,7 @@ def audit(
         to: a folder for audit.json, the data card and croissant.json.
         text_model: also ask a model that reads texts alone.
         grammar_model: scores how grammatical a text is.
-        detector_model: a dual encoder, by whose vectors first entries are told from others, as well.
+        detector_model: a dual encoder, by whose vectors first entries are distinguished from others, as well.
         read_images: whether pictures are read.
         data, images, outside_images, progress: as of `evaluate`.
 

@@ -20,10 +20,10 @@ _BESIDE = ("", "-wal", "-shm")
 
 
 def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
-    """Return the content of a cache folder: of each model the vectors and scores, of each preprocessing the pictures.
+    """Return the content of a cache folder: the vectors and scores of each model, the pictures of each preprocessing.
 
     Args:
-        cache: the folder; the user's own if not given.
+        cache: the folder; the user's if not given.
 
     Raises:
         StoreError: a file in it is not a store, or is damaged.
@@ -61,7 +61,7 @@ def cache_prune(
     All of it can be computed again. Answers of servers (`api:`), which may have cost money, are left alone.
 
     Args:
-        cache: the folder; the user's own if not given.
+        cache: the folder; the user's if not given.
         models: whose vectors and scores to delete: names, fingerprints or beginnings of fingerprints of 8 letters.
         prepared: delete prepared pictures.
         everything: delete both, of all models, and the facts of pictures' files.

@@ -104,7 +104,7 @@ def detect(
     out: PathGiven | None = None,
     progress: ProgressGiven = None,
 ) -> Detection:
-    """Tell natural from synthetic by frozen features, and play the benchmark by that alone.
+    """Separate natural from synthetic by frozen features, and play the benchmark by that alone.
 
     Args:
         pairs: a pair set, its folder, or a benchmark: first natural, second synthetic.

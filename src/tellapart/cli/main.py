@@ -110,7 +110,7 @@ def main() -> NoReturn:
         sys.exit(2)
     except Exception as error:
         said = describe_lack(error) or _blame_plugin(error)
-        if said is None:  # a mistake of this program, to be reported with all that Python says of it
+        if said is None:  # a mistake of this program, to be reported with Python's traceback
             raise
         _exit_failed(said, error)
     sys.exit(status if isinstance(status, int) else 0)
