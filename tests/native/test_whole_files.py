@@ -53,30 +53,30 @@ PARTS = {f"encoder.layers.{k}.{part}": (8,) for k in range(4) for part in ("fc1.
 def test_a_layer_that_lacks_a_part_of_the_others_is_named(layer: int, part: str) -> None:
     lost = f"encoder.layers.{layer}.{part}"
     with pytest.raises(ModelError, match="incomplete") as caught:
-        Layout("ofa.pt", {key: shape for key, shape in PARTS.items() if key != lost}).count("encoder.layers.{}.")
+        Layout("ofa.pt", {key: shape for key, shape in PARTS.items() if key != lost}).count_parts("encoder.layers.{}.")
     assert lost in str(caught.value)
 
 
 def test_a_layer_in_the_middle_is_missed() -> None:
     without = {key: shape for key, shape in PARTS.items() if ".2." not in key}
     with pytest.raises(ModelError, match=r"encoder\.layers\.2\."):
-        Layout("ofa.pt", without).count("encoder.layers.{}.")
+        Layout("ofa.pt", without).count_parts("encoder.layers.{}.")
 
 
 def test_upper_layers_may_read_the_image_and_none_below_the_last_of_them_may_not() -> None:
     keys = {f"layer.{k}.fc.weight": (8, 8) for k in range(4)} | {f"layer.{k}.crossattention.key": (8,) for k in (2, 3)}
-    assert Layout("x", keys).count("layer.{}.") == 4
+    assert Layout("x", keys).count_parts("layer.{}.") == 4
     with pytest.raises(ModelError, match="incomplete"):
-        Layout("x", {key: shape for key, shape in keys.items() if "3.cross" not in key}).count("layer.{}.")
+        Layout("x", {key: shape for key, shape in keys.items() if "3.cross" not in key}).count_parts("layer.{}.")
 
 
 def test_the_files_own_setting_counts_before_the_published_size() -> None:
     keys = {f"encoder.layers.{k}.self_attn_layer_norm.weight": (768,) for k in range(3)}
     depths = DEPTHS["ofa"]
-    assert Layout("x", keys, {"encoder_layers": 3}, depths=depths).count("encoder.layers.{}.") == 3
+    assert Layout("x", keys, {"encoder_layers": 3}, depths=depths).count_parts("encoder.layers.{}.") == 3
     for settings in ({}, {"encoder_layers": 4}):
         with pytest.raises(ModelError, match="3 of encoder"):
-            Layout("x", keys, settings, depths=depths).count("encoder.layers.{}.")
+            Layout("x", keys, settings, depths=depths).count_parts("encoder.layers.{}.")
 
 
 @needs_golden
