@@ -1,4 +1,4 @@
-"""A family's model with gradients, for tellapart's losses of matching heads."""
+"""Open a native fusion model for training with the matching losses of `tellapart train`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["open_trainable"]
 def open_trainable(
     family: NativeFamily, name: str, where: Runtime, readings: Sequence[str], image_size: int | None
 ) -> TrainableParts:
-    """Open an authors' file with the matching heads of some readings; the first one is that of validations.
+    """Open a file of the authors with a matching head for each reading; validations use the first reading.
 
     Raises:
-        ModelError: the family cannot be trained, a reading is of no matching head, or the file does not fit.
+        ModelError: the family cannot be trained, a reading does not use a matching head, or the file does not fit.
         MissingDependencyError: torch, timm or transformers is not installed.
     """
     prefix, _, file = name.partition(":")
@@ -34,7 +34,7 @@ def open_trainable(
         family.begin_training(opened.module, reading)
         chosen.append(choose_reading(opened, reading))
         if chosen[-1].read not in {"itm", "itm_logit"}:
-            raise ModelError(f"{name}: a matching loss trains a matching head; reading {reading!r} is none")
+            raise ModelError(f"{name}: a matching loss trains a matching head; reading {reading!r} does not use one")
     preparation, tokenizer = prepare_inputs(opened, ModelOptions(device=where.device))
 
     def save(folder: Path) -> str:
@@ -42,5 +42,5 @@ def open_trainable(
         save_native(opened.module, tokenizer, folder)
         return f"{prefix}:{folder}"
 
-    halves, *others = (one.halves(opened.module) for one in chosen)
-    return TrainableParts(name, halves, preparation, family.contrast, save, tuple(others), chosen[0].read)
+    first, *others = (reading.halves(opened.module) for reading in chosen)
+    return TrainableParts(name, first, preparation, family.contrast, save, tuple(others), chosen[0].read)

@@ -24,8 +24,8 @@ __all__ = ["Scenes"]
 class Scenes:
     """Render pairs of scenes that differ in one attribute, count or location.
 
-    A candidate is the number of an item; draws that their masks do not confirm are thrown away, and drawn again up to
-    `attempts` times.
+    A candidate is an aspect and an item number. If the rendered masks do not confirm a draw's captions, the builder
+    draws again, up to `attempts` times.
 
     Raises:
         DataError: the assets cannot be read or do not suffice; `held_out_every` is set for a vocabulary that holds
@@ -39,14 +39,14 @@ class Scenes:
     """
 
     class Options(Drawing):
-        """The recipe's `[options]`: those of a `Drawing` and of the objects and the renderer.
+        """The recipe's `[options]`: those of `Drawing`, and options of the objects and the renderer.
 
         Attributes:
-            vocabulary: `figure-14`: all of its objects; `demo`: those of the shipped set.
-            assets: a folder of scanned objects in place of a vocabulary; none if empty.
-            names: their names, a TOML or CSV file.
-            up: the axis of the assets that points up.
-            renderer: `mitsuba` or `blender`, whose interpreter the user's TELLAPART_BLENDER_PYTHON names.
+            vocabulary: `figure-14` for all objects of the paper's figure, `demo` for those of the shipped demo set.
+            assets: a folder of scanned objects that replaces the vocabulary; if empty, the vocabulary is used.
+            names: a TOML or CSV file with the names of the scanned objects.
+            up: the axis that points up in the scanned objects.
+            renderer: `mitsuba` or `blender`, whose Python interpreter the variable TELLAPART_BLENDER_PYTHON names.
         """
 
         vocabulary: Literal["demo", "figure-14"] = "figure-14"
@@ -87,7 +87,7 @@ class Scenes:
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """The assets' meshes with their pictures; without assets no files are read."""
+        """The files of the assets, meshes and textures, for the card; empty without assets."""
         return self._inputs
 
     @property

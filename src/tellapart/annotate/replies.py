@@ -1,8 +1,8 @@
 """Decode annotators' replies into answers: letters become options, and every mistake is an error that names its place.
 
-Nothing is lost or guessed: a reply to an unknown task, a second reply to one, a reply that cannot be read
-and a task without a reply are errors. An answer that breaks a rule of the survey (a caption of five words) is kept with
-its problem.
+Nothing is lost or guessed: a reply to an unknown task, a second reply to the same task, an unreadable reply and a task
+without a reply are errors. An answer that breaks a rule of the survey (a caption of five words) is kept with its
+problem.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Reply:
 
     Attributes:
         where: file and row, for messages.
-        study: the token of the study that its task was made for; empty if the file has none.
+        study: the token of the study that the task belongs to; empty if the file has none.
         task: id of the task.
-        values: by the name of the field, as the annotator saw it: `A`, `Both`, a text, a box. Empty fields are left
+        values: field name -> the answer in the annotator's letters: `A`, `Both`, a text, a box. Empty fields are left
             out.
-        skipped: the annotator passed the task over.
+        skipped: whether the annotator skipped the task.
     """
 
     where: str
@@ -51,7 +51,7 @@ def read_allowed(path: Path) -> frozenset[str]:
     """Read the answers that a question may have: a JSON list of texts (`.json`), or a line each.
 
     Raises:
-        DataError: the file cannot be read, or holds something else or nothing.
+        DataError: the file cannot be read, is empty, or is not a list of texts.
     """
     if path.suffix == ".json":
         allowed = read_json(path)
@@ -73,17 +73,17 @@ def decode_replies(
     allowed: frozenset[str] = frozenset(),
     partial: bool = False,
 ) -> list[SurveyAnswer]:
-    """Decode replies, in the order of the study's tasks.
+    """Decode replies into answers, in the order of the study's tasks.
 
     Args:
-        survey, study: of the replies.
-        replies: of all files.
-        allowed: the answers that a question may have; empty for any.
-        partial: tasks without a reply are left out, and no error.
+        survey, study: the survey and the study that the replies belong to.
+        replies: the replies of all files.
+        allowed: the answers that a question may have; if empty, any answer is allowed.
+        partial: leave out tasks without a reply instead of raising an error.
 
     Raises:
-        DataError: a reply is of another study or an unknown task, is the second one, is incomplete or cannot be read;
-            or tasks have no reply.
+        DataError: a reply belongs to another study or an unknown task, is the second reply to a task, is incomplete or
+            cannot be read; or tasks have no reply.
 
     >>> from tellapart.annotate.surveys import find_survey
     >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
@@ -120,17 +120,19 @@ def _explain_unknown(reply: Reply, study: Study) -> str:
     if not reply.task:
         return f"{reply.where}: has no `task`; export with the task's data"
     if reply.study != study.token:
-        of = f"of study {reply.study!r}" if reply.study else "of no study"
-        return f"{reply.where}: task {reply.task} is {of}, and this is study {study.token!r}; name its own folder"
+        origin = f"of study {reply.study!r}" if reply.study else "of no study"
+        return (
+            f"{reply.where}: task {reply.task} is {origin}, not of study {study.token!r}; name the folder of its study"
+        )
     return f"{reply.where}: task {reply.task!r} is unknown to this study"
 
 
 def _decode_answer(
     survey: Survey, study: Study, task: AnnotatorTask, reply: Reply, fields: tuple[str, ...], allowed: frozenset[str]
 ) -> SurveyAnswer:
-    own: dict[str, Any] = {"task": task.id, "annotator": task.annotator, "unit": task.unit}
+    identity: dict[str, Any] = {"task": task.id, "annotator": task.annotator, "unit": task.unit}
     if reply.skipped:
-        return SurveyAnswer(**own, skipped=True)
+        return SurveyAnswer(**identity, skipped=True)
     where = f"{reply.where}: task {task.id}"
     if unknown := [name for name in reply.values if name not in fields]:
         raise DataError(f"{where}: field {unknown[0]!r} is not asked; this survey asks for {', '.join(fields)}")
@@ -138,7 +140,7 @@ def _decode_answer(
     values: dict[str, Any] = {}
     for ask in survey.asks:
         values |= _decode_values(ask, unit, task, reply, where)
-    return SurveyAnswer(**own, values=values, problems=survey.problems(values, allowed))
+    return SurveyAnswer(**identity, values=values, problems=survey.problems(values, allowed))
 
 
 def _decode_values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply, where: str) -> dict[str, Any]:
@@ -152,7 +154,7 @@ def _decode_values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply
             continue
         if isinstance(raw, list) and ask.control != "box":
             raise DataError(f"{where}: field {name!r}: {len(raw)} answers {quote(raw)}; give one")
-        # A text for each option is filed under the option, whatever its letter was.
+        # One text per option: the key is the option's number, because its letter depends on the annotator's order.
         key = name if names == (ask.name,) else f"{ask.name}_{task.order[names.index(name)]}"
         try:
             values[key] = _read_value(raw, ask, task)
@@ -180,5 +182,5 @@ def _decode_choice(raw: object, ask: Ask, task: AnnotatorTask) -> str:
     known = {**(lettered if ask.options else {}), **{choice.lower(): choice for choice in ask.choices}}
     if choice not in known:
         choices = ", ".join([*(map(str.upper, lettered) if ask.options else ()), *ask.choices])
-        raise ValueError(f"{quote(raw)} is none of the choices; there are {choices}")
+        raise ValueError(f"{quote(raw)} is not one of the choices; they are {choices}")
     return known[choice]

@@ -1,4 +1,4 @@
-"""Columns of numbers and texts: a table in a notebook and on a terminal, handed on as pandas, Arrow or arrays."""
+"""A table of named columns: printed in notebooks and terminals, converted to pandas, Arrow or numpy arrays."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Frame", "html_of", "text_of"]
 
-#: Rows that are shown; all of them are handed on.
+#: Rows that are printed at most; conversions have all rows.
 _SHOWN = 40
 
 
 class Frame:
-    """A table of named columns, each a list of one value a row.
+    """A table of named columns; a column is a list with a value for each row.
 
     Args:
         columns: name -> values, all of one length.
-        title: printed above it.
-        shown: tables to show in its place, if its rows are too many or too plain for people.
+        title: printed above the table.
+        shown: tables to print instead of the columns, if they are easier to read.
 
     >>> frame = Frame({"metric": ["text_score", "group_score"], "value": [0.5, 0.25]})
     >>> len(frame), frame["value"], list(frame.to_dict())
@@ -51,11 +51,11 @@ class Frame:
         return self.columns[column]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary a row."""
+        """Return a dictionary for each row: column -> value."""
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
     def to_dict(self) -> dict[str, NDArray[Any]]:
-        """Return an array a column; a number that is not there is NaN."""
+        """Return an array for each column; a missing number is NaN."""
         return {name: _column_array(values) for name, values in self.columns.items()}
 
     def to_pandas(self) -> Any:
@@ -65,7 +65,7 @@ class Frame:
             MissingDependencyError: pandas is not installed; `to_dict` needs nothing.
         """
         try:
-            import pandas  # installed or not
+            import pandas  # optional
         except ModuleNotFoundError as missing:
             raise MissingDependencyError(
                 "to_pandas needs pandas, which is not installed; run: pip install pandas, or take to_dict()"
@@ -81,7 +81,7 @@ class Frame:
         return require("pyarrow", extra="hub").table(self.columns)
 
     def tables(self) -> list[Table]:
-        """Return the shown tables, of rich."""
+        """Return the tables to print, as rich's `Table`."""
         if self._shown:
             return list(self._shown)
         first = next((k for k, values in enumerate(self.columns.values()) if _are_numbers(values)), None)
@@ -108,14 +108,14 @@ def text_of(tables: Sequence[Table]) -> str:
 
     console = Console(width=120, color_system=None, force_terminal=False, force_jupyter=False)
     with console.capture() as captured:
-        for each in tables:
-            console.print(each)
+        for shown in tables:
+            console.print(shown)
     lines = [line.rstrip() for line in captured.get().splitlines()]
     return "\n".join(lines).strip("\n").replace("\u2500", "-")
 
 
 def html_of(shown: Table) -> str:
-    """Return a table of rich as one of HTML, everything in it escaped."""
+    """Return a table of rich as an HTML table, with all texts escaped."""
     columns = [[str(column.header), *map(str, column.cells)] for column in shown.columns]
     rows = list(zip(*columns, strict=True))
     sides = [f' style="text-align: {column.justify}"' for column in shown.columns]

@@ -1,4 +1,4 @@
-"""Checks of captions alone: blind models, plausibility, grammar, length and word order."""
+"""Checks that read the captions and not the images: blind models, plausibility, grammar, length and word order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tellapart.models.text.tinystories import TinyStories
 
 __all__ = ["bag_of_words", "blind_accuracy", "grammar_gap", "length_gaps", "plausibility_gap", "text_scores"]
 
-#: How far apart mean log-likelihoods may lie, in nats a token: perplexities that differ by a tenth.
+#: How far apart mean log-likelihoods may lie, in nats per token: the perplexities then differ by a tenth.
 _NATS = 0.1
 
-#: How far apart mean scores of grammar may lie, in standard deviations of all scores.
+#: How far apart mean grammar scores may lie, in standard deviations of all scores.
 _DEVIATIONS = 0.1
 
 #: How far apart mean lengths may lie, as a share of the mean length.
@@ -29,7 +29,7 @@ _SHARE_OF_LENGTH = 0.05
 
 _LENGTHS: Mapping[str, Callable[[str], int]] = {"words": lambda text: len(text.split()), "characters": len}
 
-#: Captions that a model is given at once, between two reports of progress.
+#: Captions per call of the model; progress is reported after each call.
 _BLOCK = 256
 
 #: The tag that separates items whose captions differ in word order alone.
@@ -40,8 +40,8 @@ def text_scores(model: TextScorer, pairs: PairSet, progress: Progress | None = N
     """Score every caption, each distinct one once: float32 `(item, text)`.
 
     Args:
-        model: its number of a text does not depend on the others.
-        pairs: the set.
+        model: a text's score must not depend on the other texts of the call.
+        pairs: the pair set.
         progress: called after each block of captions.
 
     Raises:
@@ -61,11 +61,11 @@ def text_scores(model: TextScorer, pairs: PairSet, progress: Progress | None = N
 
 
 def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None = None) -> Finding:
-    """Return how often a blind model prefers the caption with index 0; a tie counts its share.
+    """Return how often a blind model prefers the caption with index 0; a tie of k captions counts 1 / k.
 
-    With one image that is its accuracy, and anything but chance means that the set can be solved, or is made harder,
-    without looking. With two, both captions are true and no blind model can solve an item; there it shows whether the
-    two captions come from different sources.
+    With one image, this is the model's accuracy. Above chance, the set can be solved in part without the images; below
+    chance, the captions alone mislead. With two images, both captions are true and no blind model can solve an item;
+    then the share shows whether the two captions come from different sources.
 
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
@@ -79,8 +79,8 @@ def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None 
     top = scores == scores.max(axis=1, keepdims=True)
     chance = 1 / pairs.shape[1]
     mean = mean_with_interval(np.asarray(top[:, 0] / top.sum(axis=1), np.float64), pairs)
-    apart = excludes(mean, chance)
-    prefers = "not told from chance" if not apart else "too often" if mean["value"] > chance else "too rarely"
+    differs = excludes(mean, chance)
+    prefers = "no difference from chance" if not differs else "too often" if mean["value"] > chance else "too rarely"
     tied = int((top.sum(axis=1) > 1).sum())
     meaning = "its accuracy" if pairs.shape[0] == 1 else "both captions are true, so this solves no item"
     return Finding(
@@ -88,24 +88,24 @@ def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None 
         title=f"{model.name}, which sees no image, prefers {_first_caption(pairs)}",
         unit="share",
         threshold=f"within {100 * MARGIN:g} points of chance ({100 * chance:.1f} %), or an interval that holds chance",
-        verdict="warn" if apart and abs(mean["value"] - chance) > MARGIN else "pass",
+        verdict="warn" if differs and abs(mean["value"] - chance) > MARGIN else "pass",
         says=f"{prefers} ({meaning}); {tied:,} items tied",
         **mean,
     )
 
 
 def plausibility_gap(model: TinyStories, pairs: PairSet, progress: Progress | None = None) -> Finding:
-    """Return by how much caption 0 is the more likely English, in nats a token, and both perplexities.
+    """Return by how much caption 0 is more likely than the others, in nats per token, and both perplexities.
 
     Raises:
-        ModelError: a caption is too long for the model, or has no words.
+        ModelError: a caption is too long for the model, or empty.
     """
     per_token = text_scores(TinyStories(model.checkpoint, per_token=True), pairs, progress).astype(np.float64)
     first, others = per_token[:, 0], per_token[:, 1:].mean(axis=1)
     perplexities = np.exp(-first.mean()), np.exp(-others.mean())
     return Finding(
         name=f"plausibility: {model.name}",
-        title=f"log-likelihood a token of {_first_caption(pairs)}, less that of the others",
+        title=f"log-likelihood per token of {_first_caption(pairs)}, less that of the others",
         unit="nats",
         threshold=f"within {_NATS} of 0, or an interval that holds 0",
         says=f"perplexity {perplexities[0]:.1f} against {perplexities[1]:.1f} under {model.name}",
@@ -114,7 +114,7 @@ def plausibility_gap(model: TinyStories, pairs: PairSet, progress: Progress | No
 
 
 def grammar_gap(model: TextScorer, pairs: PairSet, progress: Progress | None = None) -> Finding:
-    """Return by how much caption 0 is the better English, in standard deviations of all captions' scores.
+    """Return by how much caption 0 is more grammatical than the others, in standard deviations of all captions' scores.
 
     Args:
         model: scores how grammatical a text is; the higher, the better (see `tellapart.models.text.find.SCORERS`).
@@ -134,7 +134,7 @@ def grammar_gap(model: TextScorer, pairs: PairSet, progress: Progress | None = N
     """
     scores = text_scores(model, pairs, progress).astype(np.float64)
     first, others = scores[:, 0], scores[:, 1:].mean(axis=1)
-    spread = float(scores.std()) or 1.0  # all alike: no gap, in any unit
+    spread = float(scores.std()) or 1.0  # if all scores are equal, every gap is 0
     return Finding(
         name=f"grammar: {model.name}",
         title=f"grammar of {_first_caption(pairs)}, less that of the others",
@@ -146,7 +146,7 @@ def grammar_gap(model: TextScorer, pairs: PairSet, progress: Progress | None = N
 
 
 def length_gaps(pairs: PairSet) -> list[Finding]:
-    """Return by how many words and characters caption 0 is longer than the mean of the item's others.
+    """Return by how many words and characters caption 0 is longer than the mean of the item's other captions.
 
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
@@ -176,8 +176,8 @@ def length_gaps(pairs: PairSet) -> list[Finding]:
 def bag_of_words(pairs: PairSet) -> Finding:
     """Return the share of items that a model without word order cannot solve: all captions hold caption 0's words.
 
-    All items or none is a design (Winoground is all of it). A part of them is a mixture of two tasks, which passes only
-    if a tag `bag_of_words` separates them.
+    A share of 0 or 1 is taken as a choice of the set's authors (Winoground has 1). Any other share means a mixture of
+    two tasks, and passes only if every item has a tag `bag_of_words`, which separates them.
 
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
@@ -206,7 +206,7 @@ def bag_of_words(pairs: PairSet) -> Finding:
 
 
 def _gap_fields(gaps: NDArray[np.float64], pairs: PairSet, limit: float) -> dict[str, Any]:
-    """Return fields of a finding: the mean gap between caption 0 and the others, and whether it is too far from 0."""
+    """Return fields of a finding: the mean gap between caption 0 and the others, and the verdict on that gap."""
     mean = mean_with_interval(gaps, pairs)
     return {**mean, "verdict": "warn" if excludes(mean, 0) and abs(mean["value"]) > limit else "pass"}
 

@@ -1,4 +1,4 @@
-"""Duplicates: contents that a set holds twice, and contents that it shares with another set."""
+"""Find captions and pictures that occur twice in a set, and those that it shares with another set."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tellapart.data.perceptual import BITS, near_duplicates
 
 __all__ = ["caption_duplicates", "caption_leak", "picture_duplicates", "picture_leak"]
 
-#: Items that may share all their captions with another cluster's item.
+#: The share of items whose captions may all be those of an item of another cluster.
 _SHARED_CAPTIONS = 0.05
 
-#: Items that may look like another cluster's or share a caption with another set: hashes and short captions agree now
-#: and then.
+#: The share of items that may look like those of another cluster, or share a caption with another set: hashes and short
+#: captions sometimes agree by chance.
 _FEW = 0.01
 
 _UNSOLVABLE = "no model can solve them"
@@ -28,7 +28,7 @@ _LOOKS_ALIKE = f"perceptual hashes of 64 bits differ in at most {BITS}, and thum
 
 
 def caption_duplicates(pairs: PairSet) -> list[Finding]:
-    """Return items with a caption twice, and items whose captions are another cluster's, too.
+    """Find items with the same caption twice, and items whose captions all occur in an item of another cluster, too.
 
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
@@ -47,7 +47,7 @@ def caption_duplicates(pairs: PairSet) -> list[Finding]:
 
 
 def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
-    """Return items with a picture twice, items that appear twice, and pictures that items of other clusters share.
+    """Find items with the same picture twice, items that occur twice, and pictures that clusters share or nearly share.
 
     >>> from tellapart.auditing.image_scan import scan_images
     >>> from tellapart.benchmarks.find import load_pairs
@@ -59,21 +59,21 @@ def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
     twice = [len(set(hashes)) < len(hashes) for hashes in pixels]
     contents = [(*sorted(hashes), *sorted(item.texts)) for hashes, item in zip(pixels, pairs.items, strict=True)]
     counts = Counter(contents)
-    again = [counts[content] > 1 for content in contents]
+    repeated = [counts[content] > 1 for content in contents]
     same_item = "items with the same pictures and captions as another one"
-    exact = "items with a picture, to the pixel, of an item of another cluster"
-    alike = "items with a picture that looks like one of another cluster, and is not it"
+    exact = "items with a picture that an item of another cluster has, pixel for pixel"
+    alike = "items with a picture that looks like one of another cluster, with other pixels"
     shared, near = _in_several_clusters(pixels, pairs), _near_items(pairs, scan)
     return [
         at_most(0, "images: twice in an item", "items with the same picture twice", twice, pairs, _UNSOLVABLE),
-        at_most(0, "items: twice", same_item, again, pairs, "keep one of them"),
+        at_most(0, "items: twice", same_item, repeated, pairs, "keep one of them"),
         at_most(0, "images: shared", exact, shared, pairs, _DEPENDENT),
         at_most(_FEW, "images: near-duplicates", alike, near, pairs, _LOOKS_ALIKE),
     ]
 
 
 def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
-    """Return the items with a caption of the other set, case and blanks aside.
+    """Find the items with a caption of the other set; case and spaces do not count.
 
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
@@ -85,12 +85,12 @@ def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
     known = {_normalize_text(text) for item in other.items for text in item.texts}
     hits = [any(_normalize_text(text) in known for text in item.texts) for item in pairs.items]
     return at_most(
-        _FEW, "leak: captions", f"items with a caption of {other.name}", hits, pairs, "case and blanks aside"
+        _FEW, "leak: captions", f"items with a caption of {other.name}", hits, pairs, "case and spaces do not count"
     )
 
 
 def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: ImageScan) -> list[Finding]:
-    """Return the items with a picture of the other set, to the pixel, and with one that looks like it.
+    """Find the items with exactly a picture of the other set, and the items with one that only looks like it.
 
     >>> from tellapart.auditing.image_scan import scan_images
     >>> from tellapart.benchmarks.find import load_pairs
@@ -103,9 +103,9 @@ def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: Im
     exact = {name for name, value in scan.pixels.items() if value in known}
     alike = {scan.references[k] for i, _ in near_duplicates(scan.hashes, other_scan.hashes) for k in i} - exact
     in_exact, in_alike = ([not names.isdisjoint(item.images) for item in pairs.items] for names in (exact, alike))
-    same = f"items with a picture, to the pixel, of {other.name}"
-    near = f"items with a picture that looks like one of {other.name}, and is not it"
-    warning = "train on one of the two and measure on the other, and the number means nothing"
+    same = f"items with a picture that {other.name} has, pixel for pixel"
+    near = f"items with a picture that looks like one of {other.name}, with other pixels"
+    warning = "do not train on one of the two sets and measure on the other"
     return [
         at_most(0, "leak: images", same, in_exact, pairs, warning),
         at_most(_FEW, "leak: near-duplicates", near, in_alike, pairs, _LOOKS_ALIKE),
@@ -113,7 +113,7 @@ def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: Im
 
 
 def _in_several_clusters(contents: Iterable[Iterable[Hashable]], pairs: PairSet) -> list[bool]:
-    """Return which items have a content that an item of another cluster has, too."""
+    """Return for each item whether an item of another cluster has one of its contents, too."""
     rows = [[*row] for row in contents]
     clusters: defaultdict[Hashable, set[str]] = defaultdict(set)
     for item, row in zip(pairs.items, rows, strict=True):
@@ -123,7 +123,7 @@ def _in_several_clusters(contents: Iterable[Iterable[Hashable]], pairs: PairSet)
 
 
 def _near_items(pairs: PairSet, scan: ImageScan) -> list[bool]:
-    """Return which items have a picture that is near another cluster's, and is not it."""
+    """Return for each item whether a picture looks like one of another cluster, with other pixels."""
     cluster: dict[str, str] = {}
     for item in pairs.items:
         for name in item.images:

@@ -1,6 +1,6 @@
-"""COCO captions of Karpathy's test images, in the two files of X-VLM: a list of images, or COCO's format.
+"""COCO captions of Karpathy's test split, from one of X-VLM's two files: a list of images, or COCO's format.
 
-An image's id is COCO's number, which ends its name: results in COCO's format name images by it.
+An image's id is its COCO number, at the end of its file name; result files in COCO's format use the same id.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def read_karpathy_captions(path: Path) -> CaptionSet:
     """Read `coco_karpathy_test.json`: a list of `{"image": "val2014/COCO_val2014_000000000042.jpg", "caption": [...]}`.
 
     Raises:
-        DataError: as `read_captions`; also an image whose name does not end in COCO's number.
+        DataError: as `read_captions`; also if the name of an image does not end in a COCO number.
     """
     captions = read_captions(path)
     ids = []
     for row, image in enumerate(captions.images):
         number = _NUMBER.search(image)
         if number is None:
-            raise DataError(f"{path}: row {row}: field 'image': {image!r} does not end in COCO's number of it")
+            raise DataError(f"{path}: row {row}: field 'image': {image!r} does not end in the image's COCO number")
         ids.append(number[1])
     return replace(captions, ids=tuple(ids))
 
@@ -54,7 +54,7 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
 
     Args:
         path: `coco_karpathy_test_gt.json`, or any other file in that format.
-        split: the COCO folder of the images, also part of their names.
+        split: the folder of the images in COCO, which is also a part of their file names.
 
     Raises:
         DataError: the file, a row or a field is malformed; file, row and field are named.

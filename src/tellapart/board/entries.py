@@ -1,4 +1,4 @@
-"""Rows of one model's numbers on one benchmark: the model, the benchmark with its items, and the entry itself."""
+"""Add rows to the board's database: models, benchmarks with their items, and entries (one model on one benchmark)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tellapart.records.run_folder import file_name
 
 __all__ = ["HIDDEN", "add_benchmark", "add_entry", "add_model", "remove"]
 
-#: The prefix of a hidden benchmark's fingerprint: its labels stay on the server, and its record has no samples.
+#: The prefix of a hidden benchmark's fingerprint. Its labels stay on the server, and its record has no samples.
 HIDDEN = "hidden-"
 
 
 def add_model(session: Session, model: Model) -> Model:
-    """Add a model with a distinct label and address, or return the one with the same identity.
+    """Add a model, with a unique label and slug, or return the stored model with the same identity.
 
     >>> from tellapart.board.store import Store
     >>> with Store("sqlite://") as store, store.session() as session:
-    ...     models = [Model(slug="a", name="a", label="a", kind="model", identity=each) for each in ("1", "2", "1")]
-    ...     [add_model(session, each).label for each in models]
+    ...     models = [Model(slug="a", name="a", label="a", kind="model", identity=key) for key in ("1", "2", "1")]
+    ...     [add_model(session, model).label for model in models]
     ['a', 'a (2)', 'a']
     """
     known = session.exec(select(Model).where(Model.identity == model.identity)).first()
@@ -46,25 +46,27 @@ def add_model(session: Session, model: Model) -> Model:
 
 
 def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples: Sequence[Sample]) -> Benchmark:
-    """Add a benchmark with its items, or return the one that has these items.
+    """Add a benchmark with its items, or return the stored benchmark with the same items.
 
-    Scores computed elsewhere name only ids, and imported numbers only the benchmark: they join the one that fits. If
-    two sets share a name and differ in content, the name gets the start of the fingerprint: `folder:pairs#7f31c2aa`.
+    Scores computed elsewhere have only the items' ids, and imported numbers only the benchmark's name: they go to the
+    stored benchmark of that name with the same ids or, without ids, to the first of that name. If two sets share a
+    name and differ in content, the name of the second ends in the start of its fingerprint: `folder:pairs#7f31c2aa`.
     """
     set_name = name.partition("#")[0] if record.own else name
     digest = _items_digest(samples)
-    whole = record.limited_from  # some of its items do not compete with all of them
-    like = col(Benchmark.name).startswith(f"{set_name}#", autoescape=True)
-    of_name = ((col(Benchmark.name) == set_name) | like, col(Benchmark.limited_from).is_not_distinct_from(whole))
-    known = session.exec(select(Benchmark).where(*of_name).order_by(col(Benchmark.id))).all()
+    full_size = record.limited_from  # a limited run is listed apart from runs on all items
+    suffixed = col(Benchmark.name).startswith(f"{set_name}#", autoescape=True)
+    same_name = (col(Benchmark.name) == set_name) | suffixed
+    same_size = col(Benchmark.limited_from).is_not_distinct_from(full_size)
+    known = session.exec(select(Benchmark).where(same_name, same_size).order_by(col(Benchmark.id))).all()
     for benchmark in known:
         if _has_same_items(benchmark, record, digest):
             if samples and not benchmark.items_digest:
                 _fill_benchmark(session, benchmark, record, samples, digest)
             return benchmark
-    if known and whole is None:
+    if known and full_size is None:
         name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
-    slug = file_name(name) if whole is None else f"{file_name(name)}-{len(samples)}-of-{whole}"
+    slug = file_name(name) if full_size is None else f"{file_name(name)}-{len(samples)}-of-{full_size}"
     domain, rival, title = _catalogue_entry(set_name)
     benchmark = Benchmark(
         slug=_free_slug(slug, session.exec(select(Benchmark.slug)).all()),
@@ -73,7 +75,7 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
         title=title or record.title,
         task=record.task,
         n=0,
-        limited_from=whole,
+        limited_from=full_size,
         domain=domain,
         rival=rival,
     )
@@ -82,13 +84,15 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
 
 
 def add_entry(session: Session, entry: Entry, record: BenchmarkResult, samples: Sequence[Sample]) -> None:
-    """Add an entry with its scores and vectors, unless there is a later one of its model on its benchmark.
+    """Add an entry with its scores and vectors, unless a later entry of the same model and benchmark is stored.
+
+    An earlier one is replaced.
 
     Args:
-        session: on the database.
-        entry: with the ids of its model, benchmark and source.
+        session: a session of the board's database.
+        entry: the entry, with the ids of its model, benchmark and source.
         record: the benchmark's part of `results.json`.
-        samples: of the run folder; none for imported numbers.
+        samples: the samples of the run folder; empty for imported numbers.
 
     Raises:
         RunError: the samples are not those of the benchmark's items.
@@ -120,7 +124,7 @@ def add_entry(session: Session, entry: Entry, record: BenchmarkResult, samples: 
 
 
 def remove(session: Session, entries: Sequence[Entry]) -> None:
-    """Delete entries with their numbers."""
+    """Delete entries with their scores, vectors and outputs."""
     for entry in entries:
         for table in (TaskOutput, Vector, Score):
             session.exec(delete(table).where(table.entry_id == entry.id))  # type: ignore[arg-type]
@@ -139,7 +143,7 @@ def _has_same_items(benchmark: Benchmark, record: BenchmarkResult, digest: str) 
     if benchmark.fingerprint.startswith(HIDDEN) or record.fingerprint.startswith(HIDDEN):
         return False  # a hidden benchmark's items are not compared
     if not digest or not benchmark.items_digest:
-        return True  # one of the two is a name alone
+        return True  # one of the two has no ids: only the name can match
     ids_only = benchmark.fingerprint.startswith(IDS_ONLY) or record.fingerprint.startswith(IDS_ONLY)
     return ids_only and benchmark.items_digest == digest
 
@@ -226,8 +230,8 @@ def _vector_rows(entry: Entry, samples: Sequence[Sample]) -> Iterable[dict[str, 
 
 
 def _free_slug(slug: str, used: Sequence[str]) -> str:
-    # Addresses and file names: two that differ only in case would be one file on some systems.
-    lower, name, count = {each.lower() for each in used}, slug or "model", 1
+    # Slugs are also file names: two that differ only in case would be one file on some systems.
+    lower, name, count = {other.lower() for other in used}, slug or "model", 1
     while name.lower() in lower:
         count += 1
         name = f"{slug}-{count}"

@@ -9,7 +9,7 @@ import typer
 
 from tellapart.cli.options import Json, print_json
 
-# Commands; their docstrings are their help.
+# `tellapart board` registers these commands; their docstrings are the help texts.
 __all__: list[str] = []
 
 BoardFile = Annotated[Path, typer.Option("--board", help="The board file (TOML), with hidden benchmarks.")]
@@ -39,8 +39,8 @@ def check_command(
     """Check the state of a board's hidden benchmarks, or a backup of it: one line a problem, and exit status 1."""
     from tellapart.api.board import board_check
 
-    found = board_check(backup, board=board)
-    place, problems = found.checked, found.problems
+    report = board_check(backup, board=board)
+    place, problems = report.checked, report.problems
     if as_json:
         print_json({"checked": str(place), "problems": list(problems)})
     else:

@@ -1,4 +1,4 @@
-"""The command `tellapart check`."""
+"""The command `tellapart check`: sanity gates on reference models, and on a model of the user."""
 
 from __future__ import annotations
 

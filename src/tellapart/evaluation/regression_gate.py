@@ -1,8 +1,8 @@
 """A gate: whether a new run of a model is worse than a base run, on the items that both measured.
 
 A headline that fell significantly (the paired tests of `compare`, Holm over all headlines) stops the gate, as does one
-that fell by more than a limit. So does all that would let a fall pass unseen: a benchmark that the new run lacks, other
-items than the base's, and a benchmark whose items are too few to show any fall.
+that fell by more than a limit. So does everything that could hide a fall: a benchmark that the new run lacks, items
+that differ from the base's, and a benchmark with too few items to show any fall.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["ALPHA", "GateResult", "GateRow", "judge", "regression_gate"]
 #: The family-wise error over all headlines of the gate.
 ALPHA = 0.05
 
-#: Headlines of which neither more nor less is better: the effect of the order of the options on an answer.
+#: Headlines that are best at 0, with falls and rises equally bad: the effect of the options' order on an answer.
 _SIGNED = frozenset({"order_bias", "pairing_bias"})
 
 Verdict = Literal[
@@ -44,14 +44,17 @@ class GateRow(BaseModel, frozen=True):
 
     Attributes:
         metric: None if the row is about the benchmark itself.
-        verdict: `too few items` if even a fall to 0 would not be significant; `not tested` of a metric that has no
-            value of each item, which the limit alone can judge.
+        verdict: `too few items` if even a fall to 0 would not be significant; `not tested` if the metric has no value
+            per item, so that only the limit can judge it.
         fails: whether the gate stops for this row.
         reason: why it stops, or why it cannot judge; empty if the numbers are enough.
-        base, new: the values, strict rule.
+        n: the number of items.
+        base, new: the values of the metric; a tie counts as wrong.
         change, low, high: new minus base, and its paired interval.
+        p: the paired test's p-value.
         p_holm: p, adjusted for all headlines of the gate (Holm).
-        test: which test p is of.
+        p_holm_text: the same, for print.
+        test: the name of the test.
         could_see: the smallest true fall that would be significant here in four cases out of five; None if none
             would.
     """
@@ -75,7 +78,7 @@ class GateRow(BaseModel, frozen=True):
 
     @property
     def says(self) -> str:
-        """The verdict in words, with how small a fall could have been seen if none was."""
+        """The verdict in words; if no difference was seen, with the smallest fall that could have been."""
         if self.reason:
             return f"{self.verdict}: {self.reason}"
         if self.verdict == "no difference seen" and self.could_see is not None:
@@ -89,10 +92,11 @@ class GateResult(BaseModel, frozen=True):
     Attributes:
         base, new: the models.
         max_drop: the limit, in points; None if there is none.
-        by_chance: with a limit, at most how often it alone stops a model as good as the base, over all headlines.
+        by_chance: an upper bound on the probability that the limit stops a model as good as the base; None without a
+            limit.
         rows: every headline, in the base's order; then the benchmarks that cannot be judged.
         added: benchmarks that only the new run measured.
-        on_trust: benchmarks of which one run holds scores made elsewhere: their ids alone are known to be the same.
+        on_trust: benchmarks on which one run has scores made elsewhere: only the ids are known to agree.
     """
 
     base: str
@@ -115,16 +119,16 @@ def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, see
     Args:
         base, new: run folders, each of one model; further models of the run do not count.
         max_drop: points by which no headline may fall, whether significantly or not; None for no limit.
-        seed: of the bootstrap and of the sign flips.
+        seed: the seed of the bootstrap and the sign flips.
 
     Raises:
-        RunError: a folder is not a run or holds several models, or a limit that is none.
+        RunError: a folder is not a run or holds several models, or `max_drop` is not between 0 and 100.
 
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> out = getfixture("tmp_path")
     >>> oracle, random = run(Settings(models=("oracle", "random"), limit="40"), out, store=EmbeddingStore(None))
-    >>> found = regression_gate(oracle, random)
-    >>> found.passed, found.rows[0].says, regression_gate(oracle, oracle).rows[0].says
+    >>> gate = regression_gate(oracle, random)
+    >>> gate.passed, gate.rows[0].says, regression_gate(oracle, oracle).rows[0].says
     (False, 'regression', 'no difference seen (could have seen 21.8 points)')
     """
     if max_drop is not None and not 0 < max_drop < 100:
@@ -162,23 +166,24 @@ def judge(
         systems: the base and the new one.
         shared: the benchmarks that both measured, item by item.
         max_drop: points by which no headline may fall.
-        seed: of the bootstrap and of the sign flips.
+        seed: the seed of the bootstrap and the sign flips.
         unjudged: rows of benchmarks that are not shared.
         added: benchmarks that only the new one measured.
     """
     shared = [
-        replace(one, outcomes={metric: values for metric, values in one.outcomes.items() if metric not in _SIGNED})
-        for one in shared
+        replace(entry, outcomes={metric: values for metric, values in entry.outcomes.items() if metric not in _SIGNED})
+        for entry in shared
     ]
-    testable = [one for one in shared if one.outcomes]
+    testable = [entry for entry in shared if entry.outcomes]
     compared = compare_pairs(systems, testable, [(0, 1)], seed=seed)[0] if testable else None
     tests = compared.rows if compared else ()
-    by_name = {one.name: one for one in shared}
+    by_name = {entry.name: entry for entry in shared}
     rows = [_judge_row(row, by_name[row.benchmark], len(tests), max_drop) for row in tests]
-    blind = [one.name for one in testable if all(row.could_see is None for row in rows if row.benchmark == one.name)]
-    rows = [row.model_copy(update={"fails": True}) if row.benchmark in blind else row for row in rows]
-    for one in shared:
-        rows += _judge_untested(one, max_drop)
+    seeing = {row.benchmark for row in rows if row.could_see is not None}
+    # A benchmark on which no headline could show a fall does not pass.
+    rows = [row if row.benchmark in seeing else row.model_copy(update={"fails": True}) for row in rows]
+    for entry in shared:
+        rows += _judge_untested(entry, max_drop)
     errors = [_standard_error(row, by_name[row.benchmark]) for row in tests]
     return GateResult(
         base=systems[0].label,
@@ -196,11 +201,11 @@ def _only_model(folder: Path) -> System:
     if (folder / RESULTS).is_file():
         return System.of(folder)
     systems = gather([folder])
-    own = [system for system in systems if system.result.model.name not in REFERENCES] or systems
-    if len(own) != 1:
-        names = ", ".join(system.label for system in own)
-        raise RunError(f"{folder} holds {len(own)} models ({names}), and a gate judges one; name the run folder of one")
-    return own[0]
+    models = [system for system in systems if system.result.model.name not in REFERENCES] or systems
+    if len(models) != 1:
+        names = ", ".join(system.label for system in models)
+        raise RunError(f"{folder} holds {len(models)} models ({names}), and a gate judges one; name one run folder")
+    return models[0]
 
 
 def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, max_drop: float | None) -> GateRow:
@@ -237,7 +242,7 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
 
 
 def _judge_untested(benchmark: SharedBenchmark, max_drop: float | None) -> list[GateRow]:
-    """Judge the headline metrics that have no value of each item (BLEU, the smaller of two shares) by the limit."""
+    """Judge by the limit the headline metrics that have no value per item, such as BLEU or `min_pc_pf`."""
     base, new = (benchmark.records[run] for run in (0, 1))
     rows = []
     for metric in headline(base.metrics):
@@ -254,9 +259,9 @@ def _judge_untested(benchmark: SharedBenchmark, max_drop: float | None) -> list[
 def _by_limit(
     benchmark: str, metric: str, base: BenchmarkResult, new: BenchmarkResult, max_drop: float | None
 ) -> GateRow:
-    one, other = base.metrics[metric], new.metrics[metric]
-    beyond = metric not in _SIGNED and _exceeds_drop(one.value - other.value, max_drop)
-    why = "0 is best, and neither more nor less is better" if metric in _SIGNED else "it has no value of each item"
+    before, after = base.metrics[metric], new.metrics[metric]
+    beyond = metric not in _SIGNED and _exceeds_drop(before.value - after.value, max_drop)
+    why = "0 is best, and neither more nor less is better" if metric in _SIGNED else "it has no value per item"
     reason = f"beyond --max-drop {max_drop:g}" if beyond else why
     return GateRow(
         benchmark=benchmark,
@@ -264,15 +269,15 @@ def _by_limit(
         verdict="regression" if beyond else "not tested",
         fails=beyond,
         reason=reason,
-        n=one.n,
-        base=one.value,
-        new=other.value,
-        change=other.value - one.value,
+        n=before.n,
+        base=before.value,
+        new=after.value,
+        change=after.value - before.value,
     )
 
 
 def _exceeds_drop(fall: float, max_drop: float | None) -> bool:
-    # Values are quotients: a fall of exactly the limit must not exceed it by a rounding.
+    # Values are quotients: without the margin, a rounding error could make a fall of exactly the limit exceed it.
     return max_drop is not None and 100 * fall > max_drop + 1e-9
 
 
@@ -283,7 +288,7 @@ def _standard_error(row: MetricComparison, benchmark: SharedBenchmark) -> float:
 
 
 def _by_chance(limit: float, errors: Sequence[float]) -> float:
-    """Return at most how often one of several changes falls below minus the limit, if none is true."""
+    """Return an upper bound on the probability that any headline falls beyond the limit without a true change."""
     from scipy.special import ndtr
 
     return min(1.0, sum(float(ndtr(-limit / error)) for error in errors if error > 0))

@@ -1,4 +1,4 @@
-"""Files of scores or predictions that were made elsewhere: evidence for a named model, on any number of benchmarks."""
+"""Measure a model from files of scores or predictions that were made elsewhere, one file for each benchmark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["run_scores"]
 
 @dataclass(frozen=True, slots=True)
 class _ScoreFile:
-    """A file that was read, and the benchmark that it is of."""
+    """A file that was read, and the prepared benchmark that it belongs to."""
 
     ready: Prepared
     predictions: Any
@@ -43,53 +43,55 @@ def run_scores(
     strict: bool = False,
     place: Locations | None = None,
 ) -> Path:
-    """Measure files of one model into one run folder; the files of a later call join them there.
+    """Measure a model from its files and write one run folder; a later call can add files of further benchmarks.
 
-    Every file is read before anything is written. A benchmark that the folder holds already, from the same file, is
+    Every file is read before anything is written. A benchmark that the folder already holds, from the same file, is
     not measured again.
 
     Args:
         files: benchmark -> its file: `.npz`, `.csv` or `.jsonl`; for tasks the file of `tellapart export`, filled in.
         out: the run folder, which is returned.
-        kind: of the scores; by default as in each file, or else a similarity.
-        name: the model's; a single file's name by default.
-        seed: of the bootstrap.
+        kind: the kind of the scores; by default the one that a file names, or else similarity.
+        name: the model's name; with a single file, the file's name by default.
+        seed: the seed of the bootstrap.
         command: the command line, for the record.
         strict: refuse files of a benchmark that do not hold its records as published.
-        place: the folders of the benchmarks' files: ids and tags, and the report's captions and images.
+        place: the folders of the benchmarks' files, which give ids and tags, and captions and images to the report.
 
     Raises:
-        TellapartError: a file is malformed or does not fit its benchmark, several files name no
-            model, or the folder holds another run.
+        TellapartError: a file is malformed or does not fit its benchmark, `name` is missing with several files, or the
+            folder holds another run.
     """
     if name is None and len(files) != 1:
         raise RunError(f"scores= of {', '.join(files) or 'no benchmark'}: name their model with name=")
     model = ModelRecord(name=name or next(iter(files.values())).stem)
-    read = [_read_file(find_benchmark(benchmark, place), path, out, kind, strict) for benchmark, path in files.items()]
+    score_files = [
+        _read_file(find_benchmark(benchmark, place), path, out, kind, strict) for benchmark, path in files.items()
+    ]
     with take_up(out, model, run_record(out, seed=seed, command=command, place=place)) as held:
         result = held
-        for each in read:
-            benchmark = each.ready.benchmark
+        for score_file in score_files:
+            benchmark = score_file.ready.benchmark
             if (known := result.benchmarks.get(benchmark.name)) is not None:
-                _expect_same(out, benchmark.name, known, each)
+                _expect_same(out, benchmark.name, known, score_file)
                 continue
-            origin = str(each.path.resolve())
-            evaluation = evaluate_predictions(each.ready, each.predictions, origin=origin, seed=seed)
-            result = keep(out, result, benchmark, evaluation, each.located)
+            origin = str(score_file.path.resolve())
+            evaluation = evaluate_predictions(score_file.ready, score_file.predictions, origin=origin, seed=seed)
+            result = keep(out, result, benchmark, evaluation, score_file.located)
     return out
 
 
 def _read_file(benchmark: Benchmark, path: Path, out: Path, kind: ScoreKind | None, strict: bool) -> _ScoreFile:
     ready = prepare_listed(benchmark, strict=strict)
-    read = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
-    return _ScoreFile(ready, read(path, ready.records), path, locate(path, out, hashed=True))
+    read_predictions = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
+    return _ScoreFile(ready, read_predictions(path, ready.records), path, locate(path, out, hashed=True))
 
 
-def _expect_same(out: Path, name: str, known: BenchmarkResult, each: _ScoreFile) -> None:
-    if known.fingerprint != each.ready.fingerprint:
+def _expect_same(out: Path, name: str, known: BenchmarkResult, score_file: _ScoreFile) -> None:
+    if known.fingerprint != score_file.ready.fingerprint:
         raise RunError(f"{out} holds {name} with other content; name another out=, or delete it")
     before = known.file.sha256 if known.file else ""
-    if (before, known.kind) != (each.located.sha256, each.ready.task.kind_of(each.predictions)):
+    if (before, known.kind) != (score_file.located.sha256, score_file.ready.task.kind_of(score_file.predictions)):
         raise RunError(
             f"{out} holds {name} measured from another file ({known.origin}); name another out=, or delete it"
         )

@@ -1,4 +1,4 @@
-"""Files on the Hugging Face hub, from its cache if they are there; a hub that does not answer is asked once."""
+"""Fetch files of the Hugging Face hub, from its local cache if possible; a hub that does not answer is asked once."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["fetch_file", "reach_hub"]
 
-#: Seconds that the hub has to answer; a user whose network is slower sets the hub's HF_HUB_ETAG_TIMEOUT.
+#: Seconds to wait for the hub's answer; on a slower network, set HF_HUB_ETAG_TIMEOUT, a variable of the hub's library.
 _PATIENCE = 4.0
 
-#: Answers of a server that stands before the hub, or of a hub that is down.
+#: Status codes of a proxy in front of the hub, or of a hub that is down.
 _DOWN = frozenset({500, 502, 503, 504})
 
 
 @contextmanager
 def reach_hub(hub: ModuleType) -> Iterator[str]:
-    """Keep the hub's library, and all that use it, to the cache for as long as the hub does not answer.
+    """Ask the hub once; if it does not answer, the hub's library uses only its cache until the block ends.
 
-    The library itself asks twelve times, with pauses, before it gives up. Yields why the network is not used, for
-    messages: "" if it is.
+    Without this, the library asks twelve times, with pauses, before it gives up. Yields the reason why the network is
+    not used, for messages; "" if it is used.
 
     Args:
         hub: the imported `huggingface_hub`.
@@ -40,7 +40,7 @@ def reach_hub(hub: ModuleType) -> Iterator[str]:
         return
     try:
         _ask_server(hub, hub.constants.ENDPOINT, int(time.monotonic() // 60))
-    except Exception as error:  # of the library below, which is another one in each of the hub's versions
+    except Exception as error:  # the HTTP library, and so the type, differs between versions of the hub's library
         hub.constants.HF_HUB_OFFLINE = True
         try:
             yield f"{hub.constants.ENDPOINT} cannot be reached ({first_sentence(error)});"
@@ -52,7 +52,7 @@ def reach_hub(hub: ModuleType) -> Iterator[str]:
 
 @lru_cache(maxsize=4)
 def _ask_server(hub: ModuleType, address: str, _minute: int) -> None:
-    """Ask whether a server is there: through the library, which knows of proxies. An answer holds for a minute."""
+    """Raise if a server does not answer. The hub's library asks, since it knows the proxies; answers hold a minute."""
     seconds = float(os.environ.get("HF_HUB_ETAG_TIMEOUT") or _PATIENCE)
     status = hub.utils.get_session().head(address, timeout=seconds).status_code
     if status in _DOWN:
@@ -60,14 +60,14 @@ def _ask_server(hub: ModuleType, address: str, _minute: int) -> None:
 
 
 def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: str, instead: str) -> Path:
-    """Return the first of some files that a repository has; the network is used only for files outside the cache.
+    """Return the path of the first of `files` that a repository has, downloaded if the cache does not have it.
 
     Args:
         subject: the model, as messages name it.
         repository: OWNER/NAME.
         files: names, in order of preference.
-        library: of the model, for messages.
-        instead: another name to advise if the hub does not give the file, for messages.
+        library: the library that the model belongs to, for messages.
+        instead: advice for messages: a name to use if the hub does not have the file.
 
     Raises:
         ModelError: none of the files is available; the message has the cause and the fix.
@@ -75,14 +75,15 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
     """
     hub = require("huggingface_hub", extra="models")
     files, page = list(dict.fromkeys(files)), f"https://huggingface.co/{repository}"
-    fetch, log = hub.hf_hub_download, logging.getLogger("huggingface_hub")  # in this order: the first sets the level
+    # In this order: the import of the first sets the level of the second.
+    fetch, log = hub.hf_hub_download, logging.getLogger("huggingface_hub")
     level = log.level
-    log.setLevel(logging.ERROR)  # it reports every retry; failures are raised
+    log.setLevel(logging.ERROR)  # no warning for each retry; failures are raised
     why = ""
     try:
         with reach_hub(hub) as why:
             for file in files[:-1]:
-                # Also raised if it is not in the cache and the network is down.
+                # This also covers LocalEntryNotFoundError: not in the cache, and no network.
                 with suppress(hub.errors.EntryNotFoundError):
                     return Path(fetch(repository, file))
             return Path(fetch(repository, files[-1]))

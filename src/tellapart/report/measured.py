@@ -1,4 +1,4 @@
-"""Runs read for a picture or a table: models on one benchmark, their metrics, and outcomes of the same items."""
+"""Read runs for a figure or a table: the runs that measured one benchmark, their metrics, and their item outcomes."""
 
 from __future__ import annotations
 
@@ -44,56 +44,60 @@ def name_on(run: System, benchmark: str) -> str:
     """Return a system's label, marked if another tool measured it on that benchmark.
 
     Raises:
-        RunError: it did not measure that.
+        RunError: the system did not measure the benchmark.
     """
     return f"{run.label} (imported)" if is_imported(run.record(benchmark)) else run.label
 
 
 def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[System]]:
-    """Return a benchmark and the runs that measured it, all on the same items; the one there is, if none is named.
+    """Return a benchmark's name and the runs that measured it, all on the same items.
+
+    Args:
+        runs: the runs to choose from.
+        name: the benchmark; may be None if all runs measured the same single benchmark.
 
     Raises:
-        RunError: no run has it, several could be meant, or the runs' items differ.
+        RunError: no run measured it, `name` is None and there are several, or the runs' items differ.
     """
-    known = list(dict.fromkeys(each for run in runs for each in run.result.benchmarks))
+    known = list(dict.fromkeys(benchmark for run in runs for benchmark in run.result.benchmarks))
     if name is None and len(known) > 1:
         raise RunError(f"these runs measured {', '.join(known)}; choose one with benchmarks=")
     chosen = set_name(name) if name else next(iter(known), None)
-    own = [run for run in runs if chosen in run.result.benchmarks]
-    if chosen is None or not own:
+    measured = [run for run in runs if chosen in run.result.benchmarks]
+    if chosen is None or not measured:
         raise RunError(f"no run measured {chosen or 'anything'!r}; they hold {', '.join(known) or 'nothing'}")
-    contents = {run.record(chosen).fingerprint: run for run in own if not _has_unknown_items(run.record(chosen))}
+    contents = {run.record(chosen).fingerprint: run for run in measured if not _has_unknown_items(run.record(chosen))}
     if len(contents) > 1:
-        what = "; ".join(
+        contents_text = "; ".join(
             f"{run.folders[chosen]} has {items_text(run.record(chosen))}, content {fingerprint[:8]}"
             for fingerprint, run in contents.items()
         )
         limited = ", without limit=" if any(run.record(chosen).limited_from for run in contents.values()) else ""
-        raise RunError(f"{chosen} is not the same in these runs ({what}); measure the same pairs{limited}")
-    return chosen, own
+        raise RunError(f"{chosen} is not the same in these runs ({contents_text}); measure the same pairs{limited}")
+    return chosen, measured
 
 
 def sort_runs(runs: Sequence[System], benchmark: str | None, metric: str) -> list[System]:
     """Order models by a metric of one benchmark, the highest first; those that did not measure it are last.
 
     Raises:
-        RunError: as `pick_benchmark`, or one of them has no such metric.
+        RunError: as `pick_benchmark`, or a run of that benchmark does not have the metric.
     """
-    chosen, own = pick_benchmark(runs, benchmark)
-    own.sort(key=lambda run: -value_of(run, chosen, metric).value)
-    return [*own, *(run for run in runs if chosen not in run.result.benchmarks)]
+    chosen, measured = pick_benchmark(runs, benchmark)
+    measured.sort(key=lambda run: -value_of(run, chosen, metric).value)
+    return [*measured, *(run for run in runs if chosen not in run.result.benchmarks)]
 
 
 def _has_unknown_items(record: BenchmarkResult) -> bool:
-    """Return whether the captions and pixels behind the numbers are unknown: they were made elsewhere."""
+    """Return whether the numbers were made elsewhere, so that their captions and pixels are unknown."""
     return record.fingerprint.startswith(IDS_ONLY) or is_imported(record)
 
 
 def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
-    """Return the metrics of a first look that all the records have; failing that, all that they share.
+    """Return the headline metrics that all the records have; if there are none, all metrics that they share.
 
     Raises:
-        RunError: they share none.
+        RunError: the records share no metric.
     """
     shared = shared_headline(records)
     if not shared:
@@ -116,10 +120,10 @@ def value_of(run: System, benchmark: str, metric: str) -> Value:
 
 
 def samples_of(run: System, benchmark: str) -> list[Sample]:
-    """Read a run's items.
+    """Read the items of a run with their outcomes.
 
     Raises:
-        RunError: another tool measured it, or the files are not there.
+        RunError: another tool measured the benchmark, or the files are missing.
     """
     if is_imported(run.record(benchmark)):
         raise RunError(
@@ -134,9 +138,9 @@ class Outcomes:
     """One metric's values of the same items, for several models.
 
     Attributes:
-        of: label -> float64 `(item,)`, the items in one order.
-        clusters: one an item.
-        tags: of each item.
+        of: label of a model -> its values, float64 `(item,)`; all models have the items in the same order.
+        clusters: the cluster of each item.
+        tags: the tags of each item.
     """
 
     of: dict[str, NDArray[np.float64]]
@@ -148,18 +152,21 @@ def outcomes_of(runs: Sequence[System], benchmark: str, metric: str) -> Outcomes
     """Read one metric's value of every item, for models on the same items.
 
     Raises:
-        RunError: another tool measured one of them, the items differ, or the metric has no value of an item.
+        RunError: another tool measured one of them, the items differ, or the metric is not defined per item.
     """
     if not runs:
         raise RunError("no run was named; name one or more run folders")
     samples = {run.label: samples_of(run, benchmark) for run in runs}
-    rows = {label: {(one.unit, one.id): one for one in own if metric in one.outcomes} for label, own in samples.items()}
+    rows = {
+        label: {(sample.unit, sample.id): sample for sample in of_run if metric in sample.outcomes}
+        for label, of_run in samples.items()
+    }
     first = rows[runs[0].label]
     if not first:
-        raise RunError(f"{benchmark}: {metric} has no value of an item, so that models cannot be tested on it")
+        raise RunError(f"{benchmark}: {metric} is not defined per item, so models cannot be tested on it")
     for run in runs:
         if rows[run.label].keys() != first.keys():
-            other, one = run.folders[benchmark], runs[0].folders[benchmark]
-            raise RunError(f"{benchmark}: {other} holds other items than {one}; measure the same pairs")
-    columns = {label: np.array([own[key].outcomes[metric] for key in first]) for label, own in rows.items()}
-    return Outcomes(columns, [one.cluster for one in first.values()], [one.tags for one in first.values()])
+            folder, first_folder = run.folders[benchmark], runs[0].folders[benchmark]
+            raise RunError(f"{benchmark}: {folder} holds other items than {first_folder}; measure the same pairs")
+    columns = {label: np.array([by_key[key].outcomes[metric] for key in first]) for label, by_key in rows.items()}
+    return Outcomes(columns, [sample.cluster for sample in first.values()], [sample.tags for sample in first.values()])

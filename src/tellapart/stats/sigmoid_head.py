@@ -1,4 +1,4 @@
-"""The head of a detector: one sigmoid neuron on frozen features."""
+"""One sigmoid neuron on frozen features, as BiVLC fits it: logistic regression with an L2 penalty."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tellapart.errors import DataError
 
 __all__ = ["PENALTY", "SigmoidHead", "fit_head"]
 
-#: Weight of the squared length of the weights, against the mean cross-entropy.
+#: Factor of half the squared L2 norm of the weights, which is added to the mean cross-entropy.
 PENALTY = 1e-2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SigmoidHead:
-    """A linear layer of one neuron, with a sigmoid: features in, probability that an entry is of class 1 out.
+    """A linear layer with one output and a sigmoid: it maps features to the probability of class 1.
 
     Attributes:
         weights: float64 `(dimensions,)`.
-        bias: of the neuron.
+        bias: added to the weighted sum.
 
     >>> SigmoidHead(np.array([1.0, 0.0]), 0.0).probabilities(np.zeros((1, 2)))
     array([0.5])
@@ -34,7 +34,7 @@ class SigmoidHead:
         """Return the probability of class 1 for features `(..., dimensions)`: float64 `(...)`.
 
         Raises:
-            DataError: features of other dimensions than those it was fitted on.
+            DataError: the features have another number of dimensions than those of the fit.
         """
         from scipy.special import expit
 
@@ -43,15 +43,16 @@ class SigmoidHead:
                 f"the head was fitted on features of {len(self.weights)} dimensions and is given {features.shape[-1]}; "
                 "use the same encoder"
             )
-        # Each number is a sum over its features, in one order: equal features tie to the bit.
+        # Summed row by row and not by matrix product: equal rows get exactly equal numbers.
         logits = (features.astype(np.float64) * self.weights).sum(axis=-1) + self.bias
         return np.asarray(expit(logits), np.float64)
 
 
 def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, penalty: float = PENALTY) -> SigmoidHead:
-    """Fit the neuron: mean binary cross-entropy of standardised features, plus `penalty / 2` times the squared weights.
+    """Fit the neuron: minimise binary cross-entropy on standardised features plus `penalty / 2` times the squared norm.
 
-    The paper stops stochastic descent early to the same end; the penalised optimum is one point, in any order.
+    The paper prevents overfitting by early stopping of stochastic gradient descent instead; the penalty has a unique
+    optimum, whatever the order of the entries.
 
     Args:
         features: `(entry, dimensions)`, finite.
@@ -59,7 +60,7 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
         penalty: above 0.
 
     Raises:
-        DataError: other shapes, features that are not finite, labels of one class only, or no penalty.
+        DataError: the shapes do not fit, features are not finite, labels are of one class, or `penalty` is not above 0.
 
     Source: BiVLC (Miranda et al. 2024), appendix E.3: a sigmoid neuron on the frozen encoder, binary cross-entropy.
 
@@ -73,7 +74,7 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
     exact = np.asarray(features, np.float64)
     _check_inputs(exact, labels, penalty)
     centre, scale = exact.mean(axis=0), exact.std(axis=0)
-    moves = scale > 1e-9 * (1 + np.abs(centre))  # a feature that only rounding moves does not count
+    moves = scale > 1e-9 * (1 + np.abs(centre))  # a feature that varies only by rounding gets weight 0
     rows = (exact[:, moves] - centre[moves]) / scale[moves]
     signs = np.where(labels == 1, -1.0, 1.0)
 

@@ -1,4 +1,4 @@
-"""Tasks by name, the metrics of all of them, and the metrics of a first look."""
+"""All tasks by name, their metrics, and the headline metrics of a benchmark."""
 
 from __future__ import annotations
 
@@ -42,11 +42,14 @@ def find_task(name: str, benchmark: str) -> Task:
 
 
 def headline(defined: Container[str]) -> tuple[str, ...]:
-    """Choose the metrics of a first look from the names of those that are defined: the columns of the papers' tables.
+    """Choose the headline metrics of a benchmark, the columns of the papers' tables, from the metrics that it has.
 
-    2x2 items: text, image and group score; a caption and its foil with probabilities: VALSE's three; else the choice.
-    Two names of one function (`text_score` is BiVLC's `i2t`) are never both among them, so they are also the tests that
-    a comparison of two runs corrects for.
+    For example, 2x2 items have text, image and group score; a caption and its foil have VALSE's three metrics if the
+    scores are probabilities, else `choice_score`. Two names of one function (`text_score` is BiVLC's `i2t`) are never
+    both chosen, so a comparison of two runs can correct for the number of headline metrics.
+
+    Args:
+        defined: the names of the metrics that the benchmark's results have.
 
     Source: Winoground Table 3; VALSE Table 2; SugarCrepe Table 3.
 
@@ -60,7 +63,7 @@ def headline(defined: Container[str]) -> tuple[str, ...]:
 
 
 def main_metric(headline: Sequence[str]) -> str:
-    """Return the metric that ranks a benchmark: the group score if there is one, else the first of the headline.
+    """Return the metric that ranks models: the group score or `min_pc_pf` if it is a headline, else the first headline.
 
     >>> main_metric(["text_score", "image_score", "group_score"]), main_metric(["accuracy", "consistency"])
     ('group_score', 'accuracy')

@@ -1,6 +1,7 @@
 """The training loop: steps, a log, checkpoints, and the weights that did best on the validation set.
 
-A run is a folder. Killed anywhere, it goes on from its last checkpoint with the numbers that it would have had.
+A run is a folder. If it is killed, the next call resumes from the last checkpoint and gets the same numbers as a run
+without a break.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _READERS = 2
 #: Rows of a batch that an error names.
 _NAMED = 8
 
-#: One rank's rows in a part of a step, and the images that are being read for it.
+#: A part of a step on one rank: the drawn inputs, and the futures of their images.
 _Part = tuple[Any, list[Any]]
 
 
@@ -70,11 +71,11 @@ class Training:
 
 
 def train(training: Training, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
-    """Train, from the last checkpoint if there is one; leave the chosen weights in rank 0's model and in `best/`.
+    """Train, from the last checkpoint if there is one; the best weights end in rank 0's model and in `best/`.
 
     Args:
         training: the model, the data, and the folder.
-        limit: stop after so many steps, as the schedule's last would: a smoke run.
+        limit: train at most this many steps, with a schedule of that length: a smoke run.
         progress: called after each step, with its loss.
 
     Raises:
@@ -106,22 +107,24 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
         augment=augment,
     )
 
-    def read(number: int) -> _Part:
+    def read_part(number: int) -> _Part:
         drawn = steps.draw(order.batch(number, ranks.number, ranks.of, parts=count), number)
         return drawn, loader.read(drawn.rows, number, drawn.joined)
 
     try:
-        moved = _measure_moves(steps, plain, read(0), ranks) if plain is not None and state.step == 0 < total else {}
-        feed = _read_ahead(read, range(state.step * count, total * count))
+        moved: dict[str, float] = {}
+        if plain is not None and state.step == 0 < total:
+            moved = _measure_moves(steps, plain, read_part(0), ranks)
+        feed = _read_ahead(read_part, range(state.step * count, total * count))
         for step in range(state.step, total):
-            now = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
+            learning_rate = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
             for group in optimiser.param_groups:
-                group["lr"] = group["factor"] * now
+                group["lr"] = group["factor"] * learning_rate
             optimiser.zero_grad(set_to_none=True)
             parts = _accumulate_parts(training, steps, feed, step, order)
             batch = _name_rows(training.rows, order.batch(step))
             norm = _update_weights(training, optimiser, batch)
-            numbers = _step_numbers(parts, norm, now, trainable) | (moved if step == 0 else {})
+            numbers = _step_numbers(parts, norm, learning_rate, trainable) | (moved if step == 0 else {})
             state.step = step + 1
             with ranks.together():
                 if ranks.leads:
@@ -141,15 +144,15 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
 
 
 def _make_steps(training: Training) -> tuple[TrainingStep[Any], TrainingStep[Any] | None]:
-    """Make the run's steps, and if they are not in plain float32, steps that are."""
+    """Make the run's steps; if they are compiled or not in float32, also uncompiled float32 steps to compare with."""
     config, accelerator = training.config, training.ranks.accelerator
     module = accelerator.prepare(training.trainable.module)
     wrapped = module if config.compile is None else import_torch().compile(module, backend=config.compile)
     steps = training.step(config, training.trainable, training.rows, accelerator, wrapped)
     if config.compile is None and config.precision == "float32":
         return steps, None
-    as_it_is = config.model_copy(update={"precision": "float32", "compile": None})
-    return steps, training.step(as_it_is, training.trainable, training.rows, accelerator, module)
+    plain_config = config.model_copy(update={"precision": "float32", "compile": None})
+    return steps, training.step(plain_config, training.trainable, training.rows, accelerator, module)
 
 
 def _measure_moves(
@@ -160,11 +163,11 @@ def _measure_moves(
     return measure_moves(steps, plain, part[0], images)
 
 
-def _read_ahead(read: Callable[[int], _Part], numbers: range) -> Iterator[_Part]:
-    """Give a part of a step when the next one's images are being read."""
-    ahead = read(numbers[0]) if numbers else None
+def _read_ahead(read_part: Callable[[int], _Part], numbers: range) -> Iterator[_Part]:
+    """Yield each part of a step while the images of the next part are being read."""
+    ahead = read_part(numbers[0]) if numbers else None
     for number in numbers:
-        part, ahead = ahead, read(number + 1) if number + 1 in numbers else None
+        part, ahead = ahead, read_part(number + 1) if number + 1 in numbers else None
         assert part is not None  # noqa: S101  (for the type checker)
         yield part
 
@@ -172,9 +175,9 @@ def _read_ahead(read: Callable[[int], _Part], numbers: range) -> Iterator[_Part]
 def _accumulate_parts(
     training: Training, steps: TrainingStep[Any], feed: Iterator[_Part], step: int, order: BatchOrder
 ) -> LossParts:
-    """Leave the mean gradient of a step's parts in the parameters, and return the mean of their losses.
+    """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses.
 
-    Each part has its similarity matrix, of the pairs of all ranks, which add up their gradients with the last.
+    Each part has a similarity matrix of its pairs on all ranks. Ranks exchange gradients once, in the last part.
     """
     ranks, count, means = training.ranks, training.config.batch.accumulate, dict[str, Any]()
     for part, (drawn, futures) in enumerate(islice(feed, count)):
@@ -182,16 +185,16 @@ def _accumulate_parts(
             images = [image.result() for image in futures]
         number = step * count + part
         with nullcontext() if part == count - 1 else ranks.accelerator.no_sync(steps.module):
-            found = steps.backward(drawn, images, number)
-        bad = next((name for name, value in found.items() if not abs(float(value)) < float("inf")), None)
+            losses = steps.backward(drawn, images, number)
+        bad = next((name for name, value in losses.items() if not abs(float(value)) < float("inf")), None)
         if bad is not None:
             raise RunError(
-                f"the loss's part {bad!r} is {float(found[bad])} in step {step + 1}: training has diverged; lower "
+                f"the loss's part {bad!r} is {float(losses[bad])} in step {step + 1}: training has diverged; lower "
                 "optimiser.learning_rate, or look at the rows of the batch: "
                 f"{_name_rows(training.rows, order.batch(number, parts=count))}. Nothing was written after the last "
                 "checkpoint"
             )
-        means = {name: means.get(name, 0.0) + value / count for name, value in found.items()}
+        means = {name: means.get(name, 0.0) + value / count for name, value in losses.items()}
     for parameter in training.trainable.module.parameters() if count > 1 else ():
         if parameter.grad is not None:
             parameter.grad.div_(count)
@@ -199,13 +202,13 @@ def _accumulate_parts(
 
 
 def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
-    """Name rows by number and image, the first few of many."""
+    """Name the first few of some rows by number and image, for messages."""
     named = ", ".join(f"{number} ({rows.rows[number].image.name})" for number in numbers[:_NAMED])
     return f"rows {named}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
 
 
 def _make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
-    """Return AdamW; biases, norms and the scale, which have one axis or none, are decayed if `decayed` is `all`.
+    """Return AdamW; parameters of fewer than two axes (biases, norms, the scale) decay only if `decayed` is `all`.
 
     Raises:
         DataError: no trained weight's name matches a pattern of `optimiser.groups`.
@@ -230,10 +233,10 @@ def _make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
 
 
 def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
-    """Return the share of the highest learning rate that step `step` of `steps` has, the first being 0.
+    """Return the learning rate of step `step` of `steps`, as a share of the highest one; steps count from 0.
 
-    It rises by equal parts over the warm-up and falls on half a cosine, or on a line, to 0, which the step after the
-    last would have.
+    It rises linearly over the warm-up, then falls along half a cosine, or linearly; it would reach 0 one step after the
+    last.
 
     >>> [round(rate(step, 6, 2), 3) for step in range(7)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
@@ -249,7 +252,7 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
 
 
 def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
-    """Go on from the last checkpoint, if there is one, on every rank from the same."""
+    """Load the last checkpoint, if there is one; all ranks must see the same one."""
     ranks, files = training.ranks, training.files
     checkpoint = latest_checkpoint(files.checkpoints)
     name = checkpoint and checkpoint.name
@@ -269,7 +272,7 @@ def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
 
 
 def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> float:
-    """Take the optimiser's step and keep the scale in bounds; return the gradient's norm.
+    """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping.
 
     Raises:
         RunError: the norm is not finite; `batch` names the rows.
@@ -303,21 +306,24 @@ def _step_numbers(parts: LossParts, norm: float, learning_rate: float, trainable
 def _finish_step(
     training: Training, optimiser: Optimizer, state: TrainingState, numbers: dict[str, float], total: int
 ) -> None:
-    """Log a step of `total`; if it is one to validate after, choose weights and write a checkpoint."""
+    """Log a step; every `validation.every` steps and after the last, validate and write a checkpoint."""
     files, settings = training.files, training.config.validation
     files.log(state.step, numbers)
     if state.step % settings.every == 0 or state.step == total:
-        # The second measurement is compared with the first.
+        # One comparison fewer than measurements: the first has no earlier one to compare with.
         _validate_weights(training, state, max(1, math.ceil(total / settings.every) - 1))
         files.sync_log()
         write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
 
 
 def _validate_weights(training: Training, state: TrainingState, looks: int) -> None:
-    """Measure the validation set, which is compared `looks` times, and keep the weights if they are the best so far."""
+    """Measure the validation set, and keep the weights if they are the best so far.
+
+    `looks` is the number of comparisons in a run, for which `patience` corrects.
+    """
     trainable, pairs, best = training.trainable, training.validation, training.files.best
     if pairs is None:
-        state.best_step = state.step  # without such a set, the last weights are as good as any
+        state.best_step = state.step  # without a validation set, the last weights are kept
     else:
         trainable.module.eval()
         metric = metric_of(training.config.validation.metric, pairs.shape)

@@ -1,4 +1,4 @@
-"""The authors' preprocessing of images, in Pillow and numpy: the same numbers as torchvision's, to the bit."""
+"""The authors' preprocessing of images, in Pillow and numpy; the numbers equal torchvision's bit for bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "square_inputs",
 ]
 
-Colours = tuple[Sequence[float], Sequence[float]]  # mean and deviation of red, green and blue
+Colours = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation of red, green and blue
 
 CLIP_COLOURS: Colours = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 IMAGENET_COLOURS: Colours = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -30,7 +30,7 @@ HALF_COLOURS: Colours = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
 
 def square_inputs(size: int, colours: Colours) -> ImageInputs:
-    """Return the preprocessing that stretches a picture to `size` x `size`, bicubic, and scales its colours."""
+    """Return a function that resizes a picture to `size` x `size` (bicubic) and normalises its colours."""
 
     def prepare_pixels(pixels: Pixels) -> Prepared:
         picture = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC)
@@ -40,9 +40,9 @@ def square_inputs(size: int, colours: Colours) -> ImageInputs:
 
 
 def crop_inputs(size: int, colours: Colours) -> ImageInputs:
-    """Return the preprocessing that takes the shorter side to `size`, bicubic, cuts the middle out, scales colours.
+    """Return a function that resizes the shorter side to `size` (bicubic), crops the centre and normalises the colours.
 
-    METER resizes with the transparency, which then is dropped; of an opaque picture that changes nothing.
+    METER resizes the alpha channel with the colours and then drops it; opaque pictures are not affected.
     """
 
     def prepare_pixels(pixels: Pixels) -> Prepared:
@@ -57,16 +57,16 @@ def crop_inputs(size: int, colours: Colours) -> ImageInputs:
     return prepare_pixels
 
 
-#: ViLT's longest side over its shortest, and the steps of both.
+#: ViLT: the largest ratio of the longer side to the shorter one; both sides are multiples of the step, in pixels.
 _LONGEST = 1333 / 800
 _STEP = 32
 
 
 def shorter_side(size: int, colours: Colours) -> ImageInputs:
-    """Return ViLT's preprocessing: the shorter side to `size`, the longer one to 1333 / 800 of it at most, bicubic.
+    """Return ViLT's preprocessing: resize the shorter side to `size`, the longer one to at most 1333 / 800 of that.
 
-    Sides are rounded, then cut to multiples of 32, so the picture keeps about its shape. Of a picture so narrow that
-    nothing would be left, 32 pixels are.
+    Bicubic. Sides are rounded, then cut down to multiples of 32, so the picture roughly keeps its shape. A side of a
+    very narrow picture that would become 0 becomes 32.
     """
     most = int(_LONGEST * size)
 
@@ -83,7 +83,7 @@ def shorter_side(size: int, colours: Colours) -> ImageInputs:
 
 
 def scale_colours(picture: Image.Image, colours: Colours) -> NDArray[np.float32]:
-    """Return an RGB picture as float32 `(3, height, width)`, less the mean, over the deviation."""
+    """Return an RGB picture as float32 `(3, height, width)`, minus the mean, divided by the standard deviation."""
     mean, deviation = (np.array(numbers, np.float32)[:, None, None] for numbers in colours)
     shares = np.asarray(picture, np.float32).transpose(2, 0, 1) / np.float32(255)
     return (shares - mean) / deviation

@@ -15,12 +15,12 @@ __all__ = ["HeatCell", "HeatMap", "HeatRow", "heat_map"]
 
 
 class HeatCell(View):
-    """One number of the map; the title has all of it.
+    """One number of the map; the title gives the value, its interval and the number of items.
 
     Attributes:
         shade: 0 (nothing right) to 10 (everything).
-        above_chance: its interval lies above what guessing gets; None if one of the two is not known.
-        limited: as `Cell` has it.
+        above_chance: whether the interval lies above the value of guessing; None if one of the two is unknown.
+        limited: as in `Cell`.
     """
 
     value: float
@@ -34,8 +34,8 @@ class HeatRow(View):
     """One value of the tag, or all items; the title is the value.
 
     Attributes:
-        n: the items of most models there.
-        cells: one for each model; None if it has no number.
+        n: the number of items with this value; the largest one if models were measured on different numbers.
+        cells: one for each model; None for a model without a number.
     """
 
     n: int
@@ -46,10 +46,10 @@ class HeatMap(View):
     """A benchmark's numbers by the values of a tag and by model.
 
     Attributes:
-        metric: of all numbers.
-        models: the best over all items first; people and reference models last.
-        rows: a value each, that of most items first; all items last.
-        choices, metrics: links to the same map by other tags, and by other metrics.
+        metric: the metric of every number.
+        models: in order of the value over all items, the best first; people and reference models last.
+        rows: one for each value of the tag, the most frequent first; then one for all items.
+        choices, metrics: links to the same map by each tag, and by each metric.
     """
 
     benchmark: BenchmarkHead
@@ -61,7 +61,7 @@ class HeatMap(View):
     metrics: tuple[Link, ...]
 
     def table(self) -> Table:
-        """Return values by models, as fractions."""
+        """Return a row for each value of the tag and a column for each model; numbers are fractions, not per cent."""
         head = (self.tag, "items", *(model.label for model in self.models))
         rows = ((row.title, row.n, *(cell.value if cell else None for cell in row.cells)) for row in self.rows)
         return Table(title=self.title, rows=(head, *rows))
@@ -71,9 +71,9 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
     """Show a benchmark's numbers by the values of a tag and by model.
 
     Args:
-        session: on the database.
-        slug: the benchmark.
-        tag, metric: as `file_name` writes them.
+        session: a session of the board's database.
+        slug: the benchmark's slug.
+        tag, metric: their names in addresses, as `file_name` writes them.
 
     Raises:
         UnknownNameError: unknown benchmark, tag or metric.
@@ -81,19 +81,20 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     metric_name = find_name(benchmark, "metric", metric, metrics_of(session, benchmark))
     tag_name = find_name(benchmark, "tag", tag, tags_of(session, benchmark))
-    of: dict[str, dict[int, Cell]] = {}
+    by_value: dict[str, dict[int, Cell]] = {}  # value of the tag -> model -> cell
     for score in read_scores(session, [benchmark], tag_name, [metric_name]):
-        if score.value_of:  # a macro average has none
-            of.setdefault(score.value_of, {})[score.model] = score.cell
-    whole = {score.model: score.cell for score in read_scores(session, [benchmark], "", [metric_name])}
+        if score.value_of:  # a macro average is over all values
+            by_value.setdefault(score.value_of, {})[score.model] = score.cell
+    overall = {score.model: score.cell for score in read_scores(session, [benchmark], "", [metric_name])}
     heads = read_heads(session)
-    rows = [make_row(heads[model], [whole.get(model)]) for model in {model for row in of.values() for model in row}]
+    measured = {model for row in by_value.values() for model in row}
+    rows = [make_row(heads[model], [overall.get(model)]) for model in measured]
     ranked = place_rows(rows, 0)
     others = sorted((row for row in rows if row.model.kind != "model"), key=lambda row: (row.model.kind, row.title))
     models = [row.model for row in (*ranked, *others)]
     ids = {head.slug: model for model, head in heads.items()}
-    order = sorted(of, key=lambda value: (-max(cell.n for cell in of[value].values()), value))
-    own = {"slug": slug, "metric": file_name(metric_name)}
+    order = sorted(by_value, key=lambda value: (-max(cell.n for cell in by_value[value].values()), value))
+    address = {"slug": slug, "metric": file_name(metric_name)}
     return HeatMap(
         title=f"{benchmark_head(benchmark).title}: {metric_name} by {tag_name}",
         benchmark=benchmark_head(benchmark),
@@ -106,20 +107,20 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
                 n=max((cell.n for cell in row.values()), default=0),
                 cells=tuple(_heat_cell(row.get(ids[model.slug]), f"{model.label}, {name}") for model in models),
             )
-            for name, row in [*((value, of[value]) for value in order), ("all items", whole)]
+            for name, row in [*((value, by_value[value]) for value in order), ("all items", overall)]
         ),
         choices=tuple(
-            Link(text=each, page="map", args={**own, "tag": file_name(each)}, current=each == tag_name)
-            for each in tags_of(session, benchmark)
+            Link(text=name, page="map", args={**address, "tag": file_name(name)}, current=name == tag_name)
+            for name in tags_of(session, benchmark)
         ),
         metrics=tuple(
             Link(
-                text=each,
+                text=name,
                 page="map",
-                args={"slug": slug, "tag": file_name(tag_name), "metric": file_name(each)},
-                current=each == metric_name,
+                args={"slug": slug, "tag": file_name(tag_name), "metric": file_name(name)},
+                current=name == metric_name,
             )
-            for each in metrics_of(session, benchmark)
+            for name in metrics_of(session, benchmark)
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Answers of servers, kept in a file: none is paid for twice, and a run that was killed goes on where it was."""
+"""Keep the answers of servers in a file: none is paid for twice, and a killed run continues where it stopped."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Answers"]
 _TABLE = """CREATE TABLE IF NOT EXISTS answer
             (key BLOB PRIMARY KEY, reply TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID"""
 
-#: How long a writer waits for another one, in seconds.
+#: Seconds that a writer waits until another process has finished writing.
 _PATIENCE = 60.0
 
 
 class Answers:
-    """Replies by a key: the SHA-256 of the model and of all that it was asked. Threads and processes may share a file.
+    """Replies by key, the SHA-256 of the model and the full request. Threads and processes may share a file.
 
     Args:
-        path: the file, made if it does not exist; None keeps everything in memory.
+        path: the file, created if it does not exist; None keeps all replies in memory.
 
     Raises:
-        StoreError: the file cannot be read or written; so does every method.
+        StoreError: the file cannot be read or written. Every method raises it, too.
 
     >>> answers = Answers(None)
     >>> answers.put(b"key", Completion(text="Yes"))
@@ -52,7 +52,7 @@ class Answers:
             raise self._explain_failure(error) from error
 
     def get(self, key: bytes) -> Completion | None:
-        """Return a reply, or None if it is not kept or incomplete: it is then asked for again."""
+        """Return the reply of a key; None if it is unknown or damaged, so that the caller asks the server."""
         try:
             with self._lock:
                 row = self._connection.execute("SELECT reply, checksum FROM answer WHERE key = ?", (key,)).fetchone()
@@ -62,11 +62,11 @@ class Answers:
             return None
         try:
             return Completion.model_validate_json(row[0])
-        except ValidationError:  # of another version
+        except ValidationError:  # written by another version
             return None
 
     def put(self, key: bytes, reply: Completion) -> None:
-        """Keep a reply; it is on the disk when this returns."""
+        """Store a reply; it is on the disk when this returns."""
         text = reply.model_dump_json()
         row = (key, text, checksum(key, text.encode()))
         try:

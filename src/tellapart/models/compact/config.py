@@ -1,4 +1,4 @@
-"""The folder of a compact dual encoder: `config.json`, `tokenizer.json`, and, once drawn, `model.safetensors`."""
+"""The folder of a compact dual encoder: `config.json`, `tokenizer.json`, and `model.safetensors` if it has weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 
-#: The tokenizer's entry that fills up short texts; its number is 0.
+#: The tokenizer's padding token; its id is 0.
 PAD = "[PAD]"
 
 _MODEL_TYPE = "compact"
@@ -37,21 +37,21 @@ _Channel = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON ha
 
 
 class CompactConfig(BaseModel):
-    """The sizes of both towers, and the preparation of images.
+    """The sizes of both towers, and the size and normalisation of images.
 
     Attributes:
         model_type: `compact`.
         image_size: height and width of the input, pixels; a multiple of 16, to which pictures are stretched.
-        mean: of each channel, R G B, in units of 0..1; subtracted.
-        std: of each channel; divided by.
-        channels: of the feature maps at strides 2, 4, 8 and 16.
+        mean: for R, G and B, in units of 0..1; it is subtracted from each channel.
+        std: for R, G and B; each channel is divided by it.
+        channels: the numbers of channels of the feature maps at strides 2, 4, 8 and 16.
         image_layers: transformer layers over the last feature map's positions.
-        queries: attention-pooling queries over the last feature map.
+        queries: number of attention-pooling queries over the last feature map.
         text_width: channels of the text transformer.
-        text_layers: its layers.
+        text_layers: layers of the text transformer.
         context_length: tokens in a text, padding included.
         heads: attention heads in both towers.
-        dimensions: of the shared space.
+        dimensions: length of the vectors of images and texts.
 
     Raises:
         pydantic.ValidationError: an unknown key, a value out of range, or heads that do not divide a width.
@@ -83,7 +83,7 @@ class CompactConfig(BaseModel):
 
     @property
     def positions(self) -> int:
-        """Positions of the last feature map."""
+        """The number of positions in the last feature map."""
         return (self.image_size // 16) ** 2
 
 
@@ -103,7 +103,7 @@ def read_compact_config(folder: Path) -> CompactConfig:
     """Read the configuration.
 
     Raises:
-        ModelError: it is missing, or is not one of this family.
+        ModelError: it is missing, malformed, or of another family.
     """
     try:
         return validate_table(CompactConfig, read_object(folder / CONFIG), str(folder / CONFIG))
@@ -112,10 +112,10 @@ def read_compact_config(folder: Path) -> CompactConfig:
 
 
 def read_tokenizer(folder: Path, config: CompactConfig) -> Tokenizer:
-    """Read the tokenizer, which cuts and pads texts to the context.
+    """Read the tokenizer, which cuts and pads every text to `context_length` tokens.
 
     Raises:
-        ModelError: it is missing, is not a file of the tokenizers library, or does not pad with its entry 0.
+        ModelError: it is missing or not a file of the tokenizers library, or its token 0 is not `[PAD]`.
     """
     from tokenizers import Tokenizer
 
@@ -125,7 +125,7 @@ def read_tokenizer(folder: Path, config: CompactConfig) -> Tokenizer:
     except Exception as error:  # the library raises bare Exception
         raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
     if tokenizer.token_to_id(PAD) != 0:
-        raise ModelError(f"{path}: its entry 0 must be {PAD!r}, which fills up short texts")
+        raise ModelError(f"{path}: its token 0 must be {PAD!r}, which pads short texts")
     tokenizer.enable_truncation(config.context_length)
     tokenizer.enable_padding(length=config.context_length, pad_id=0, pad_token=PAD)
     return tokenizer

@@ -1,4 +1,4 @@
-"""Region features of a detector, by image, from an `.npz` or `.safetensors` file."""
+"""Read a detector's region features of each image from an `.npz` or `.safetensors` file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tellapart.models.torch.backend import bucket
 
 __all__ = ["LEFT_OUT", "RegionFile", "find_regions"]
 
-#: The part that a timing of a model on regions leaves out.
+#: A note on timings of models that read regions: the detector is not in them.
 LEFT_OUT = (
     "region features are read from a file: the time and the weights of the detector that made them are not included"
 )
@@ -37,18 +37,20 @@ _STEP = 4
 
 
 class RegionFile:
-    """Features and boxes of the regions that a detector found in each image, by the image's pixels.
+    """Features and boxes of the regions that a detector found in each image, looked up by the image's pixels.
 
     For every image the file holds two arrays: `KEY/features`, floats `(regions, dimensions)`, and `KEY/boxes`, floats
     `(regions, 4)`: left, top, right, bottom, as shares (0 to 1) of the image's width and height. KEY is the image's
     path, relative to the folder of the file, or the hash of its pixels (`tellapart.data.images.pixel_hash`). Either
-    way it is looked up by its pixels, so a benchmark may name it differently; of two images with the same pixels the
-    regions must be the same. Arrays are read one image at a time.
+    way the look-up is by pixels, so a benchmark may name the image differently; two images with the same pixels must
+    have the same regions. Arrays are read one image at a time, and nothing is unpickled.
 
-    Nothing in the file is unpickled. `dimensions` are those of the features that the model takes.
+    Args:
+        path: the file.
+        dimensions: the length of the feature vectors that the model takes.
 
     Raises:
-        ModelError: the file is missing, of another kind, or lacks half of an image.
+        ModelError: the file is missing or of another kind, or an image has only features or only boxes.
     """
 
     def __init__(self, path: Path, dimensions: int) -> None:
@@ -100,11 +102,11 @@ class RegionFile:
         }
 
     def _find_key(self, pixels_hash: str) -> str:
-        # In the order of the file, and no further than needed: a run's images come in much the same order.
+        # Hash the named images in the file's order, only until this one is found: a run often has the same order.
         while pixels_hash not in self._keys and self._unread:
             self._file_by_pixels(next(iter(self._unread)))
         if pixels_hash in self._keys:
-            # A copy further down may have other regions, and is as long as its original.
+            # An unread image with the same pixels may have other regions: check those whose files are equally long.
             for reference in self._of_length().get(self._image_length(self._keys[pixels_hash]), ()):
                 if reference in self._unread:
                     self._file_by_pixels(reference)
@@ -123,14 +125,14 @@ class RegionFile:
         return self._lengths
 
     def _image_length(self, reference: str) -> int:
-        """Return how many bytes an image's file has; -1 if regions are filed under a hash, or it is not there."""
+        """Return how many bytes an image's file has; -1 if regions are filed under a hash, or the image is missing."""
         try:
             return resolve(self.path.parent, reference).stat().st_size
         except (OSError, DataError):
             return -1
 
     def _file_by_pixels(self, reference: str) -> None:
-        """File an image that is named by its path under the hash of its pixels.
+        """Add an image that the file names by its path to the look-up by pixels.
 
         Raises:
             ModelError: an image of the same pixels has other regions.
@@ -158,7 +160,7 @@ class RegionFile:
             if array.dtype.kind != "f":
                 raise TypeError(f"expected floats, got {array.dtype}")
             return np.asarray(array, np.float32)
-        except Exception as error:  # as above, and headers of any dtype
+        except Exception as error:  # no common base class, as in __init__; the dtype can be anything
             raise ModelError(f"{self.path}: {name} cannot be read: {first_sentence(error)}") from error
 
     def _check_regions(self, key: str, features: NDArray[np.float32], boxes: NDArray[np.float32]) -> None:
@@ -180,7 +182,7 @@ class RegionFile:
 
 
 def find_regions(folder: Path, named: Path | None) -> Path:
-    """Return the file of regions: the named one, else the one in a model's folder.
+    """Return the file of regions: `named` if given, else the one in the model's folder.
 
     Raises:
         ModelError: none is named, and the folder has none.

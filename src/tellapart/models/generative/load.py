@@ -1,4 +1,4 @@
-"""Load a model that writes text about images, for one of its readings."""
+"""Load a model that writes text about images, with the reading that turns its text probabilities into scores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load_generative"]
 
-#: Reading -> the task that its model must know, and the error if it does not.
+#: Reading -> the task that the model must be trained for, and the error message if it is not.
 _TASKS: dict[str, tuple[Task, str]] = {
     "vqa": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
     "vqa_end": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
@@ -39,14 +39,14 @@ _TASKS: dict[str, tuple[Task, str]] = {
 def load_generative(source: str, options: ModelOptions) -> Generative:
     """Load a model that writes text about images, from a folder or the hub.
 
-    Its readings: `vqa` (if none is given), P("Yes") as VQAScore has it; `vqa_end`, the geometric mean of P("Yes") and
-    of the end after it, as VQAScore's code has it with CLIP-FlanT5; `yes_no`, P("Yes") / (P("Yes") + P("No"));
-    `likelihood`, log P(caption | image); `mean_likelihood`, the same by the token; `choice`, EqBen's question which
+    The readings: `vqa` (the default), P("Yes") as in VQAScore's paper; `vqa_end`, the geometric mean of P("Yes") and
+    P(end of text after it), as in VQAScore's code with CLIP-FlanT5; `yes_no`, P("Yes") / (P("Yes") + P("No"));
+    `likelihood`, log P(caption | image); `mean_likelihood`, the same per token; `choice`, EqBen's question which
     caption belongs to which image.
 
     Raises:
-        ModelError: the source cannot be loaded, its weights do not fit, its family cannot be read, or it was not
-            trained for the reading.
+        ModelError: the source cannot be loaded, its weights do not fit, its family is not supported, or it was
+            not trained for the reading.
         MissingDependencyError: torch or transformers is not installed.
     """
     reader = _load_reader(source, options)
@@ -62,8 +62,8 @@ def load_generative(source: str, options: ModelOptions) -> Generative:
 
 
 def _reader_of(model: PreTrainedModel) -> type[ChatModel] | type[EncoderDecoderModel]:
-    both = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
-    return EncoderDecoderModel if both else ChatModel
+    has_encoder = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
+    return EncoderDecoderModel if has_encoder else ChatModel
 
 
 def _load_reader(source: str, options: ModelOptions) -> Reader:
@@ -77,7 +77,7 @@ def _load_reader(source: str, options: ModelOptions) -> Reader:
     if config["model_type"] != "blip":
         auto = import_transformers().models.auto.modeling_auto
         known = config["model_type"] in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-        # The second class holds those that hear, too.
+        # The second class also covers models that take audio.
         kind = "AutoModelForImageTextToText" if known else "AutoModelForMultimodalLM"
         model = load_weights(kind, source, where)
         return _reader_of(model)(source, model, processor, where)

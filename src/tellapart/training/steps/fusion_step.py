@@ -1,8 +1,9 @@
-"""Training steps of fusion encoders: pairs are crossed with negatives, joined, and scored by the matching head.
+"""Training steps of fusion encoders: the matching head scores true pairs, and images with wrong texts or vice versa.
 
-Every image and every text is encoded once. Negatives are pairs of the batch, on any rank, drawn by the contrastive
-logits (by the seed alone if a model has no towers), or a row's mined counterparts. EqSim's fourth similarity is
-then another pair's true logit: no pass more than matching takes, unless the counterpart is not a pair of the batch.
+Every image and every text is encoded once; the fusion layers then join each pair. Negatives come from the batch, over
+all ranks, sampled by the contrastive logits (by the seed alone if a model has no unimodal towers), or they are a row's
+mined counterparts. EqSim needs a fourth similarity, that of the negative's image with its text. For a negative from
+the batch it is already computed; a mined one that is not in the batch costs another forward pass of its pair.
 """
 
 from __future__ import annotations
@@ -36,32 +37,32 @@ class DrawnPairs:
     """The inputs of one rank in one step.
 
     Attributes:
-        rows: numbers of the rows that are encoded: the batch's, then mined ones that are not among them.
-        own: how many of them are the batch's.
-        negatives: for each row of the batch the positions in `rows` of its mined negatives; None if they come from the
+        rows: numbers of the rows to encode: the batch's rows, then mined rows that are not in the batch.
+        own: the number of batch rows, which come first in `rows`.
+        negatives: for each batch row, the positions of its mined negatives in `rows`; None if negatives come from the
             batch.
-        close: which of them are close, if that is known.
+        close: for each of these negatives, whether it is a close one; None if that is unknown.
     """
 
     rows: list[int]
     own: int
     negatives: list[list[int]] | None
     close: list[list[bool]] | None
-    joined: ClassVar[tuple[()]] = ()  # no picture of a fusion encoder is joined to another
+    joined: ClassVar[tuple[()]] = ()  # fusion encoders never take two pictures joined into one
 
 
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
-    """Return `[matching]` with its number of negatives; the loss's number if it is not given.
+    """Return `[matching]` with the number of negatives filled in: the loss's default if the configuration has none.
 
     Raises:
-        DataError: the batch or a row has too few negatives, or the configuration has an option of dual encoders only.
+        DataError: the batch or a row has too few negatives, or an option is set that only dual encoders have.
     """
     name, matching = config.loss["name"], config.matching or MatchingConfig()
     count = matching.negatives or max(loss.negatives for loss in _matching_losses(config.loss_terms()))
     part = config.batch.part
     if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
         raise DataError(
-            f"loss {name!r} matches full pairs: leave out data.negative_captions and "
+            f"loss {name!r} takes each image with its caption: leave out data.negative_captions and "
             'data.negative_images, and set [matching] source = "rows" to take the hard counterparts of the rows'
         )
     if config.batch.chunk is not None:
@@ -93,7 +94,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
 
     Raises:
         DataError: as `matching_settings`.
-        ModelError: negatives are to be the hardest, or a loss is contrastive, and the model has no towers for that.
+        ModelError: `matching.hardest` or a contrastive loss is set, and the model has no unimodal towers.
     """
 
     def __post_init__(self) -> None:
@@ -104,7 +105,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
         self._wrong_images = any(loss.wrong_images for loss in losses)
         self._counterparts = any(loss.counterparts for loss in losses)
         contrasts = [term.name for term in self._terms if not isinstance(term.loss, FusionLoss)]
-        # A contrastive loss that is named takes the place of the plain one.
+        # A contrastive loss that the configuration names replaces the default one.
         self._itc = self._matching.contrast and towers and not contrasts
         self._contrast = self._itc or bool(contrasts)
         if contrasts and not (towers and self._matching.contrast):
@@ -119,7 +120,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
             )
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnPairs:
-        """Return the inputs of a step, of this rank's rows."""
+        """Return this rank's inputs of a step: its batch rows, and their mined negatives if there are any."""
         if self._matching.source == "batch":
             return DrawnPairs(list(numbers), len(numbers), None, None)
         rows, negatives, close = list(numbers), [], []
@@ -156,47 +157,50 @@ class FusionStep(TrainingStep[DrawnPairs]):
     def _join_pairs(
         self, fusion: Any, drawn: DrawnPairs, inputs: Sequence[Inputs], tokens: Inputs, step: int
     ) -> dict[str, Any]:
-        """Encode, choose negatives, and join, in one forward pass of the module, as DDP requires."""
+        """Encode, choose negatives and join, all in one forward call of the module, as DDP requires."""
         import torch
 
-        own, device = drawn.own, self.accelerator.device
+        count, device = drawn.own, self.accelerator.device
         images, texts = fusion.images(inputs), fusion.texts(tokens)
         ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
         batch = None
         if self._contrast or drawn.negatives is None:
-            image, text = fusion.vectors(*(tuple(tensor[:own] for tensor in side) for side in (images, texts)))
+            image, text = fusion.vectors(*(tuple(tensor[:count] for tensor in side) for side in (images, texts)))
             scale = torch.as_tensor(fusion.scale or 1.0, device=device)
-            batch = Batch(image, text, scale, ids[:own], step=step)
+            batch = Batch(image, text, scale, ids[:count], step=step)
         if drawn.negatives is None:
             assert batch is not None  # noqa: S101  (for the type checker)
             hardest, shared = self._matching.hardest, self._counterparts
             pairs = hard_negatives(batch, self._count, shared=shared, hardest=hardest)
-            images, texts, ids, start = _gather_states(images), _gather_states(texts), gather(ids), own_rank() * own
+            images, texts, ids, start = _gather_states(images), _gather_states(texts), gather(ids), own_rank() * count
         else:
             positions, start = torch.tensor(drawn.negatives, device=device), 0
             pairs = NegativePairs(positions, positions)
         join = _Join(fusion, images, texts, self.config.batch.micro)
-        matches = self._make_matches(join, pairs, ids, range(start, start + own), drawn)
+        matches = self._make_matches(join, pairs, ids, range(start, start + count), drawn)
         return {"matches": matches, "batch": batch if self._contrast else None}
 
     def _make_matches(
-        self, join: _Join, pairs: NegativePairs, ids: Tensor, own: range, drawn: DrawnPairs
+        self, join: _Join, pairs: NegativePairs, ids: Tensor, positions: range, drawn: DrawnPairs
     ) -> list[Matches]:
-        """Join the batch's pairs, crossed pairs, and further mined pairs, in one go: for each head its logits."""
+        """Join the true pairs at `positions`, their negatives, and mined pairs from outside the batch, in one call.
+
+        Returns the logits of each head.
+        """
         import torch
 
         mined = drawn.negatives is not None
         device, (b, m) = ids.device, pairs.texts.shape
-        mine = torch.arange(own.start, own.stop, device=device)
-        repeated = mine.repeat_interleave(m)
+        true_rows = torch.arange(positions.start, positions.stop, device=device)
+        repeated = true_rows.repeat_interleave(m)
         wrong_texts, wrong_images = (side.clamp(min=0).flatten() for side in (pairs.texts, pairs.images))
-        calls = [(mine, mine), (repeated, wrong_texts)]
+        calls = [(true_rows, true_rows), (repeated, wrong_texts)]
         calls += [(wrong_images, repeated)] if self._wrong_images else []
         calls += [(torch.arange(b, len(drawn.rows), device=device),) * 2] if mined and self._counterparts else []
         logits = join(*(torch.cat(side) for side in zip(*calls, strict=True)))
         sizes, heads = [len(side) for side, _ in calls], []
-        for of_head in logits.unbind(1):
-            true, crossed, *rest = torch.split(of_head, sizes)
+        for head_logits in logits.unbind(1):
+            true, crossed, *rest = torch.split(head_logits, sizes)
             fourth = None
             if self._counterparts:
                 fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
@@ -206,7 +210,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
                     wrong_texts=crossed.reshape(b, m),
                     wrong_images=(rest[0] if self._wrong_images else crossed).reshape(b, m),
                     counterparts=fourth,
-                    image_ids=ids[mine],
+                    image_ids=ids[true_rows],
                     negative_text_ids=_take_ids(ids, pairs.texts),
                     negative_image_ids=_take_ids(ids, pairs.images),
                     close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
@@ -217,7 +221,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Join:
-    """Joins images and texts by number, `micro` pairs at a time; those are computed again in the backward pass."""
+    """Joins images and texts by position; with `micro`, so many pairs at a time, with gradient checkpointing."""
 
     fusion: Any
     images: Tensors
@@ -249,9 +253,9 @@ def _gather_states(states: Tensors) -> Tensors:
 
     length = torch.tensor([states[0].shape[1]], device=states[0].device)
     dist.all_reduce(length, op=dist.ReduceOp.MAX)
-    whole = (pad_tokens(tensor, int(length)) for tensor in states)
-    # Not every backend sends truth values.
-    return tuple(gather(one.byte()).bool() if one.dtype == torch.bool else gather(one) for one in whole)
+    padded = (pad_tokens(tensor, int(length)) for tensor in states)
+    # Not every backend of torch.distributed can send bool tensors.
+    return tuple(gather(state.byte()).bool() if state.dtype == torch.bool else gather(state) for state in padded)
 
 
 def _take_ids(ids: Tensor, numbers: Tensor) -> Tensor:
