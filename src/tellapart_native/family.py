@@ -202,7 +202,7 @@ class NativeFamily:
         rename: takes a name in the file to that in the module.
         ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
         ignored_without: patterns that no reading needs in a file that has no name with the beginning given here.
-        resize: takes the tensors to another image size, by the authors' method; None without one.
+        resize: takes the tensors to another image size, by the authors' method; None if they have no method.
         clean: the authors' cleaner of captions; None if they have none, or none is known.
         prompt: a wording around a caption, which replaces `{}`.
         begin_training: adds parts to a module, for a reading, that training begins with and a file may lack;

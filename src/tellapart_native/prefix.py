@@ -67,7 +67,7 @@ def _open_trainable(
 
 
 def _list_files(name: str) -> list[Path] | None:
-    """Return the file, tokenizer and settings in its folder, and this code; None if the tokenizer is the hub's."""
+    """List a model's files: weights, tokenizer, settings, this code; None if the tokenizer is the hub's."""
     path = Path(name.partition(":")[2]).expanduser()
     folder = path if path.is_dir() else path.parent
     beside = [folder / name for name in (*TOKENIZER_FILES, "config.json") if (folder / name).is_file()]

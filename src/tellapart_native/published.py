@@ -61,4 +61,4 @@ DEPTH_SETTINGS: Mapping[str, str] = MappingProxyType(
         "cross_modal_text_layers.{}.": "num_top_layer",
     }
 )
-"""Pattern -> the authors' setting that has its depth, of a file that holds its settings; it counts first."""
+"""Pattern -> the authors' setting with the depth; used first if the file holds the settings."""

@@ -222,7 +222,7 @@ def board_backup(target: PathGiven, board: PathGiven) -> BackedUp:
     """Copy the state of a board's hidden benchmarks: accounts, files, truths, the secret. The board may be running.
 
     Args:
-        target: the backup's folder; missing, or empty.
+        target: the backup's folder: a new one, or an empty one.
         board: the board file (TOML).
 
     Raises:

@@ -44,7 +44,7 @@ class DetectorSettings:
     """The fit of the heads.
 
     Attributes:
-        folds: parts of the set, without splitting a cluster, if its heads are fitted on itself.
+        folds: number of parts of the set, if its heads are fitted on the set itself; a cluster is never split.
         seed: of the parts, and of the bootstrap.
         penalty: of the heads' weights.
     """

@@ -80,7 +80,7 @@ class ItemTable(_Table):
 
 
 class QuestionTable(_Table):
-    """One question of a row: templates of its fields; an answer among `options` is a or b, by its place."""
+    """One question of a row: templates of its fields; an answer that is the first or second option becomes a or b."""
 
     id: Template
     images: Templates

@@ -1,4 +1,4 @@
-"""A thread that goes on until it is asked to end: whatever ends a turn, or strikes between two, the next one begins."""
+"""A thread that runs until it is asked to end; an exception in a turn, or between two, does not stop it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class _Command(Protocol):
 
 
 def options_of(command: _Command) -> dict[str, str]:
-    """Return each parameter's option, the long one, or the metavar of an argument; `name=False` for a negative one.
+    """Map each parameter to its long option or its argument's metavar; a key `name=False` has the negative option.
 
     >>> from tellapart.cli.main import app
     >>> import typer

@@ -291,7 +291,7 @@ def merge_shards(folder: Path, store: EmbeddingStore) -> int:
 
 
 def _list_shards(folder: Path) -> Sequence[Path]:
-    """List the shards of a folder, each complete in one file: a killed process leaves its last batches in a second."""
+    """List the shards of a folder; opening and closing each one merges the log file that a killed process leaves."""
     shards = sorted(folder.glob("*.sqlite"))
     for path in shards:
         EmbeddingStore(path).close()

@@ -28,7 +28,7 @@ class Exported:
         noun: of its rows, plural.
         rows: how many.
         todo: the next step, in words.
-        scores: the file that `tellapart score` then reads: the same, filled in, or another if it cannot be.
+        scores: the file that `tellapart score` then reads: the exported one, filled in, or else another.
     """
 
     noun: str

@@ -1,4 +1,4 @@
-"""The metrics of a task's units to numbers: each noun (questions, images, ...) over its units."""
+"""Compute a task's metrics from its units: the metrics of each noun (questions, images, ...) over its units."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def resident_memory(*, peak: bool = False) -> int | None:
 
 
 def forget_device_peak() -> None:
-    """Begin to measure torch's largest allocation again."""
+    """Reset torch's peak of allocated device memory, so that a later reading is of the code after this call."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()

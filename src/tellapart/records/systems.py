@@ -43,10 +43,10 @@ class System:
         return ", ".join(dict.fromkeys(map(str, self.folders.values()))) or self.label
 
     def record(self, benchmark: str) -> BenchmarkResult:
-        """Return its record of a benchmark.
+        """Return the system's record of a benchmark.
 
         Raises:
-            RunError: it did not measure that.
+            RunError: the system did not measure it.
         """
         if benchmark not in self.result.benchmarks:
             known = ", ".join(self.result.benchmarks) or "nothing"

@@ -169,7 +169,7 @@ def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.flo
 
 
 def _answer_questions(model: Answerer, records: BinaryQuestionSet, session: Session) -> list[str]:
-    """Ask every question in its words: they define the form of the answer."""
+    """Ask every question as it is written: its words already ask for yes or no."""
     rows = records.questions
     return ask(model, [row.images for row in rows], [row.question for row in rows], session)
 

@@ -169,13 +169,13 @@ class LogConfig(_Table):
 
 @dataclass(frozen=True, slots=True)
 class StartSettings:
-    """The part of a configuration that the start is opened by.
+    """The settings of a configuration with which the start is opened.
 
     Attributes:
         loss: name of the first loss.
         terms: all losses, the first one first.
         device: of the model.
-        seed: that a new model's weights are drawn by.
+        seed: for the weights of a new model.
         reading: the matching head; None for the family's first.
         image_size: side of the pictures, of a fusion encoder in its authors' file.
         compiled: the backend that compiles the model; None if nothing does.
@@ -246,7 +246,7 @@ class TrainConfig(_Table):
         return read_terms(self.loss)
 
     def start_settings(self) -> StartSettings:
-        """Return the part of the configuration that the start is opened by."""
+        """Return the settings with which the start is opened."""
         return StartSettings(
             loss=str(self.loss["name"]),
             terms=self.loss_terms(),

@@ -51,7 +51,7 @@ class FinishedRun:
         name: of the trained model, as `tellapart run -m` takes it.
         state: how far it went.
         resumed: whether it went on from a checkpoint.
-        comparison: with the start, on the reported benchmarks; None without one.
+        comparison: with the start, on the reported benchmarks; None if the run made no comparison.
         sweep: over weights between the two; None if none was asked for.
         record: the content of `record.json`; None on other ranks than the first.
     """

@@ -206,7 +206,7 @@ class FiberCaptioner(Writer, Fiber):
     search = Search(beams=5, longest=48)
 
     def images(self, pixel_values: Tensor) -> Tensors:
-        """Run the tower, but for its last norm: the inputs of the fused layers, `(batch, tokens, its source)`."""
+        """Run the tower without its last norm; return the image input of each fused layer, `(batch, n, width)`."""
         (states,) = super().images(pixel_values)
         for step in self._upper:
             states = step(states)

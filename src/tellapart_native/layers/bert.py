@@ -79,7 +79,7 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
         width: of the states.
         heads: of attention.
         inner: width of the feed-forward part.
-        source: width of the states that the cross-attention reads; None without one.
+        source: width of the states that the cross-attention reads; None without cross-attention.
         eps: of the norms.
     """
 

@@ -37,7 +37,7 @@ def clean_like_ofa(caption: str, words: int = 20) -> str:
 
 
 def clean_like_ofa_matching(caption: str) -> str:
-    """Clean a caption as OFA's matching does: lower case, no marks before it; most punctuation stays.
+    """Clean a caption as OFA's matching does: lower case, no punctuation at the start; most other punctuation stays.
 
     >>> clean_like_ofa_matching("...A man's dog, black/white - sits. <person> too!")
     "a man's dog, black white sits. person too!"

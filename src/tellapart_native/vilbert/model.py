@@ -99,7 +99,7 @@ class Vilbert(NativeHalves):
     architecture = "Vilbert"
     match: int | None = 0
 
-    #: Row of the task's token, which multi-task files put behind the first word; None without one.
+    #: Row of the task's token, which multi-task files put behind the first word; None for other files.
     task: int | None = None
 
     def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:

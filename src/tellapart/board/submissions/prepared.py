@@ -226,7 +226,7 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
 
 
 def _check_measurable(benchmark: HiddenBenchmark, hidden: HiddenRecords, metrics: tuple[str, ...]) -> None:
-    """Measure predictions that are all wrong, so that an impossible one fails now and not with the first file."""
+    """Measure empty predictions, so that a benchmark that cannot be measured fails now, not at the first submission."""
     try:
         measure_sent(hidden.how.nothing(len(hidden.rows)), hidden, metrics, benchmark.step)
     except TellapartError as error:

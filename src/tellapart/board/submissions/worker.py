@@ -1,4 +1,4 @@
-"""The two processes that handle a file: limited in time and memory, confined, and started again for every file.
+"""The two processes that handle a file: limited in time and memory, confined, and new for every file.
 
 The first opens a stranger's file, and may otherwise read only the published part of the benchmark: code that takes it
 over finds no label. It passes the contents on as a form (`forms.py`). The second holds the truth, and gets that form

@@ -27,7 +27,7 @@ __all__ = [
     "read_scores",
 ]
 
-#: Models on one page of the first page.
+#: Models on one page of the overview's table.
 PAGE = 50
 
 _CELL = ("value", "low", "high", "chance", "n", "ties", "tie_neutral", "official", "tier", "mark")

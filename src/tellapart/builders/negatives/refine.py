@@ -78,7 +78,8 @@ def balance(gaps: NDArray[np.float64], ids: Sequence[str], bins: int, seed: int)
     """Return which points stay, so that every cell of a grid holds as many as its mirror image.
 
     The edges along an axis are quantiles of the sizes of the gaps, signs aside, so they are symmetric; a gap of zero
-    has a separate cell, which is its mirror image. Of too many those with the lowest hashes of seed and id stay.
+    has a separate cell, the mirror image of itself. In a cell with too many points, those with the lowest hashes of
+    seed and id stay.
 
     Args:
         gaps: float64 `(item, scorer)`, finite.

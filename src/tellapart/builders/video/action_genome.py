@@ -43,7 +43,7 @@ class Sentence:
     labels: Mapping[str, str]
 
     def holds_for(self, relations: Relations) -> bool:
-        """Return whether everything it states is annotated of another frame, too.
+        """Return whether every label of the sentence is annotated in another frame, given as its relations, too.
 
         >>> Sentence("", {"spatial": "behind"}).holds_for({"spatial": ("behind", "above")})
         True

@@ -96,7 +96,7 @@ class VideoPairs(ABC):
         return [Candidate(name, pair) for name, pair in pairs.items()]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Decode both frames, or return the reason why the pair is missing."""
+        """Decode both frames, or return the reason why they make no pair."""
         pair: FramePair = candidate.data
         if pair.fault:
             return Rejected(*pair.fault)

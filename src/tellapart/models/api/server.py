@@ -200,7 +200,7 @@ def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
 
 
 def _ask_version(connection: Connection, owner: str) -> dict[str, str]:
-    """Return the version of a server that has one; an empty mapping of another."""
+    """Return the version that a server reports, as a mapping; empty if it reports none."""
     if owner not in _VERSIONS:
         return {}
     path, name = _VERSIONS[owner]

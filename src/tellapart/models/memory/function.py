@@ -69,7 +69,7 @@ _METHODS = (
 
 
 def is_stored(model: object) -> bool:
-    """Return whether the store may keep a model's numbers for later runs; not of one without a fingerprint.
+    """Return whether the store may keep a model's numbers for later runs: False for a model without a fingerprint.
 
     >>> from tellapart.models.reference import Oracle
     >>> is_stored(Oracle())
@@ -89,8 +89,8 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
         thing: the object, its class (called without arguments), or the function.
         name: its name in results; that of the object if not given.
         file: the file that defines it, whose content becomes a part of its fingerprint.
-        batched: whether a function takes all images and all texts of an item at once, and returns their matrix; what
-            its attribute `batched` if None.
+        batched: whether a function takes all images and all texts of an item at once, and returns their matrix;
+            by default the function's attribute `batched`.
 
     Raises:
         ModelError: it is neither.

@@ -45,7 +45,7 @@ def odd(expected: Shapes, actual: Shapes) -> int:
 
 
 def _plain_names(shapes: Shapes) -> dict[str, tuple[int, ...]]:
-    """Name tensors as a model without a separate text tower does; a number is one, in a list or not."""
+    """Name tensors as a model without a separate text tower does; tensors of one number get the shape `()`."""
     return {
         name.removeprefix("text."): () if math.prod(shape) == 1 else shape
         for name, shape in shapes.items()

@@ -49,7 +49,7 @@ class Parts:
         model: in float32, on the CPU, in evaluation mode.
         transform: of `torchvision`, from a picture to a tensor.
         activation: of the transformers that open_clip builds: `QuickGELU` or `GELU`; empty if it builds none.
-        texts: the rule by which captions are changed; empty if the authors' is the tokenizer's.
+        texts: the rule by which captions are changed before the tokenizer; empty if they are not.
     """
 
     model: Any

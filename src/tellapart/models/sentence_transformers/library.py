@@ -141,7 +141,7 @@ def as_picture(pixels: Pixels) -> dict[str, Any]:
 
 
 def _batch_shape(features: Features) -> tuple[Any, ...]:
-    """Return the traits that the samples of a batch share: shapes and dtypes of tensors, and all other values."""
+    """Return the traits that all samples of a batch must share: shapes and dtypes of tensors, and all other values."""
     torch = import_torch()
     return tuple(
         (name, tuple(value.shape), str(value.dtype)) if torch.is_tensor(value) else (name, str(value))

@@ -131,7 +131,7 @@ class PreparedPictures:
         return self._try_work(read)
 
     def put(self, content: str, picture: NDArray[np.uint8]) -> None:
-        """Keep a picture, unless it is full."""
+        """Keep a picture, unless the store is full."""
         key, (height, width, _), data = bytes.fromhex(content), picture.shape, picture.tobytes()
 
         def write(connection: sqlite3.Connection) -> None:

@@ -17,4 +17,4 @@ class Network(Protocol):
         """Return a part or a method of the module."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Add a part, or put another in its place."""
+        """Add or replace a part."""

@@ -74,7 +74,7 @@ def _regularise_matches(matches: Matches, options: EqSim) -> dict[str, Tensor]:
 
     if matches.counterparts is None:
         raise ModelError("EqSim needs Matches(counterparts=...), the logits of the negatives' true pairs")
-    # If the wrong text and the wrong image come from two pairs, two pairs cannot be compared.
+    # EqSim compares a pair with one other pair: its wrong text and wrong image must come from the same one.
     paired = matches.negative_text_ids == matches.negative_image_ids
     counted = matches.has_wrong_text & matches.has_wrong_image & paired
     four = Four(

@@ -88,8 +88,8 @@ class NegativePairs:
     """The pairs of all ranks that each of this rank's pairs is crossed with; rank 0's pairs are counted first.
 
     Attributes:
-        texts: int64 `(b, m)`, whose texts are wrong for image `i`; -1 if there is none.
-        images: int64 `(b, m)`, whose images are wrong for text `i`; -1 if there is none.
+        texts: int64 `(b, m)`: row `i` has the pairs whose texts are wrong for image `i`; -1 fills up.
+        images: int64 `(b, m)`: row `i` has the pairs whose images are wrong for text `i`; -1 fills up.
 
     >>> import torch
     >>> other = torch.tensor([[1], [0]])  # two pairs, crossed with each other

@@ -133,7 +133,7 @@ def by_rows(pairs: AllPairs, function: Callable[[MatrixRows], Tensor]) -> Tensor
 
     Args:
         pairs: the pairs.
-        function: makes `(c, ...)` of `c` rows, the same for a row with any others.
+        function: maps `c` rows to `(c, ...)`; a row's result must not depend on the other rows of the chunk.
 
     >>> import torch
     >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, 2)

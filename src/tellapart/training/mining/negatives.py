@@ -275,10 +275,10 @@ def encode_pictures(
 
 
 def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
-    """Return image files with texts, as many for each, as a pair set that reads the files from their folders.
+    """Return a pair set with an item for each image file and its captions; all files have the same number of captions.
 
     Raises:
-        DataError: a text holds half a character, which no store can file.
+        DataError: a text has a lone surrogate, which no store can encode.
     """
     items = tuple(
         make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))

@@ -40,7 +40,7 @@ class TrainingStep(ABC, Generic[Drawn]):
 
     @abstractmethod
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
-        """Return the inputs of this rank's rows of one part, by the seed, its number and each row alone.
+        """Return the inputs of this rank's rows of a part; they depend on the seed, the part's number and the row only.
 
         Parts are numbered through all steps: part `p` of step `s` is `s * accumulate + p`. Its `rows` are the numbers
         of the rows whose images it needs.
