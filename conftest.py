@@ -24,6 +24,7 @@ NEEDS = [
         ("torch",),
         [
             "api/probe.py",
+            "api/train.py",
             *(f"training/{name}*.py" for name in ("", "data/", "encoders/", "losses/", "mining/", "steps/")),
         ],
     ),
@@ -31,6 +32,7 @@ NEEDS = [
     ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),
     ("diffusion", ("torch", "diffusers"), ["../tellapart_render/diffusion/*.py"]),
     ("board", ("fastapi", "sqlmodel"), ["api/board.py", "board/*.py", "board/views/*.py", "board/submissions/*.py"]),
+    ("hub", ("huggingface_hub",), ["api/push.py"]),
     ("plot", ("matplotlib",), ["api/interchange.py", "report/plots/*.py"]),
 ]
 

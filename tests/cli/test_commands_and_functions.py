@@ -73,6 +73,13 @@ def test_a_command_and_the_function_of_its_name_have_the_same_defaults(name: str
         assert (str(default) if isinstance(default, Path) else default) == parameter.default, option.name
 
 
+@pytest.mark.parametrize("name", commands())
+def test_the_function_of_a_command_has_an_example_that_runs(name: str) -> None:
+    text = inspect.getdoc(function_of(name)) or ""
+    assert "+SKIP" not in text
+    assert ">>> " in text or name == "serve"  # which ends when it is interrupted
+
+
 def test_the_functions_of_commands_are_of_the_python_interface() -> None:
     assert all(function_of(name).__module__.startswith("tellapart.api.") for name in commands())
     assert tellapart.run is tellapart.evaluate and tellapart.table is tellapart.paper_table

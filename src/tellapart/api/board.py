@@ -96,9 +96,11 @@ def serve(
     Raises:
         TellapartError: a folder or the board file cannot be read, or the address is taken.
 
-    >>> import tellapart as ta
-    >>> ta.serve("runs", port=8421, ready=print)  # doctest: +SKIP
-    http://127.0.0.1:8421/
+    A call, which returns when it is interrupted::
+
+        import tellapart as ta
+
+        ta.serve("runs", port=8421, ready=print)
     """
     require("fastapi", extra="board")
     uvicorn = require("uvicorn", extra="board")

@@ -83,9 +83,15 @@ def import_results(
     Raises:
         TellapartError: a file is none of theirs.
 
+    >>> import json
     >>> import tellapart as ta
-    >>> ta.import_results("clip_benchmark.json", "runs/imported").model.name  # doctest: +SKIP
-    'ViT-B-32/openai'
+    >>> folder = getfixture("tmp_path")
+    >>> theirs = {"dataset": "winoground", "task": "image_caption_selection", "metrics": {"text_acc": 0.3}}
+    >>> theirs |= {"model": "ViT-B-32", "pretrained": "openai"}
+    >>> _ = (folder / "clip_benchmark.json").write_text(json.dumps(theirs))
+    >>> result = ta.import_results(folder / "clip_benchmark.json", folder / "imported")
+    >>> result.model.name, result.benchmarks["winoground"].metrics["text_score"].value
+    ('ViT-B-32/openai', 0.3)
     """
     return read_files(as_paths(files, "files"), as_path(out, "out"), command=command, model=model)
 
@@ -182,9 +188,17 @@ def regions(
     Raises:
         TellapartError: a file is none of theirs, or names none of the images.
 
+    >>> from base64 import b64encode
+    >>> import numpy as np
+    >>> from PIL import Image
     >>> import tellapart as ta
-    >>> ta.regions("val2014_obj36.tsv", "val2014").images  # doctest: +SKIP
-    5000
+    >>> folder = getfixture("tmp_path")
+    >>> Image.new("RGB", (8, 8)).save(folder / "dog_7.png")
+    >>> box, features = (b64encode(np.array(row, np.float32)).decode() for row in ([0, 0, 4, 4], [0.5, 0.25]))
+    >>> row = ("7", "8", "8", "1", box, features)  # id, width, height, how many boxes
+    >>> _ = (folder / "trainval_36.tsv").write_text("\\t".join(row))
+    >>> ta.regions(folder / "trainval_36.tsv", folder, folder / "regions.safetensors")
+    ImportedRegions(images=1, without_regions=0, without_image=0)
     """
     sources = as_paths(files, "files")
     return take_regions(sources, as_path(images, "images"), as_path(out, "out"), progress)
@@ -331,8 +345,17 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
     Raises:
         RunError: a folder is not a run, or none measured both sides.
 
+    >>> import json
     >>> import tellapart as ta
-    >>> ta.gap(["runs/coco-and-vlue"]).correlation  # doctest: +SKIP
-    {'nlvr2: accuracy': 0.75}
+    >>> folder = getfixture("tmp_path")
+    >>> records = [{"sentence": "Two dogs.", "images": ["a.png", "b.png"], "label": "True"}] * 4
+    >>> for file, right in (("nlvr2_test.json", 3), ("nlvr2_vlue_test.json", 2)):
+    ...     predictions = [{"id": k, "prediction": k < right} for k in range(4)]
+    ...     _ = (folder / file).write_text(json.dumps(records))
+    ...     _ = (folder / f"mine_{file}").write_text(json.dumps(predictions))
+    >>> files = {"nlvr2": folder / "mine_nlvr2_test.json", "vlue-nlvr2": folder / "mine_nlvr2_vlue_test.json"}
+    >>> row = ta.gap([ta.score(None, files, name="mine", data=folder)]).rows[0]
+    >>> row.task, row.in_domain, row.out_of_domain, row.gap
+    ('nlvr2: accuracy', 0.75, 0.5, 0.25)
     """
     return measure_gaps(as_paths(runs, "runs"))

@@ -119,8 +119,10 @@ def detect(
         TellapartError: a set or the model cannot be found, or it is not a dual encoder.
 
     >>> import tellapart as ta
-    >>> ta.detect("bivlc", "open_clip:ViT-B-32-quickgelu/openai", data="files").items  # doctest: +SKIP
-    2933
+    >>> pairs = ta.load_pairs("demo").select(range(20))
+    >>> found = ta.detect(pairs, "demo-encoder", folds=2, cache=False)  # both pictures of an item are drawn alike
+    >>> found.items, 0.3 < found.scores["image_accuracy"].value < 0.7
+    (20, True)
     """
     load = partial(load_pairs, data=data, images=images, outside_images=outside_images)
     with use_store(cache) as store, reporting(progress) as report:

@@ -54,8 +54,9 @@ def push(
         TellapartError: the token is missing, or the hub refuses it or cannot be reached.
 
     >>> import tellapart as ta
-    >>> list(ta.push("runs/mine", "me/my-clip", dry_run=True).files.files)  # doctest: +SKIP
-    ['README.md']
+    >>> proposed = ta.push("winoground", "me/winoground", benchmark=True, dry_run=True)
+    >>> proposed.page, list(proposed.files.files), proposed.request
+    ('https://huggingface.co/datasets/me/winoground', ['eval.yaml'], None)
     """
     repository = HubRepository(repo, "dataset" if benchmark else "model")
     alone = dry_run and repository.offline and not benchmark
