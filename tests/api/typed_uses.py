@@ -64,10 +64,12 @@ def compare() -> None:
     run = ta.open_run("runs/mine")
     compared = ta.compare(run, "runs/other", by="subset", baseline="oracle")
     names: list[str] = compared.models
+    passed: bool = ta.compare(run, "runs/other", gate=True, max_drop=1.0).passed
     ta.compare(run, by=7)  # wrong
+    ta.compare(run, max_drop=1.0)  # wrong
     ta.compare(run, basline="oracle")  # wrong
     ta.compare(7)  # wrong
-    print(names)
+    print(names, passed)
 
 
 def files() -> None:
@@ -83,6 +85,7 @@ def files() -> None:
 
 def build_audit_train() -> None:
     pairs: PairSet = ta.build("recipe.toml", workers=2).pairs
+    written: int = ta.build("recipe.toml", pairs="pairs.jsonl").pairs
     findings = ta.audit(pairs, against="other", read_images=False).record.findings
     trained = ta.train("config.toml", seeds=3, resume=True)
     ta.train("config.toml", seed=3)  # wrong
@@ -90,7 +93,7 @@ def build_audit_train() -> None:
     ta.audit(pairs, no_images=True)  # wrong
     ta.audit(7)  # wrong
     ta.build("recipe.toml", worker=2)  # wrong
-    print(findings, trained.records)
+    print(findings, trained.records, written)
 
 
 def metrics() -> None:

@@ -12,10 +12,11 @@ import pytest
 import typer
 
 import tellapart
+from facts import raises
 from tellapart.cli.main import app
 from tellapart.cli.options import NEGATIONS
 from tellapart.cli.parameters import options_of, restate
-from tellapart.errors import TellapartError
+from tellapart.errors import RunError, TellapartError
 
 #: Commands whose name Python has for itself.
 NAMES = {"import": "import_results"}
@@ -24,8 +25,8 @@ NAMES = {"import": "import_results"}
 PRINTED = {"as_json", "quiet", "bundle"}
 ALONE = {
     "audit": {"strict", "open_card"},  # the exit status; a browser
-    "build": {"pairs", "open_card"},  # captions alone: `tellapart.api.build.build_captions`
-    "compare": {"gate", "max_drop", "markdown"},  # `tellapart.api.compare.gate`
+    "build": {"open_card"},
+    "compare": {"markdown"},
     "table": {"latex", "markdown", "as_csv"},  # form=
 }
 
@@ -95,6 +96,13 @@ def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_
     parameters = {word.partition("=")[0] for word in table}
     known = {*inspect.signature(function_of(name)).parameters, "plugin"} | PRINTED | ALONE.get(name, set())
     assert parameters <= known
+
+
+@pytest.mark.parametrize("argument", ["out", "imagefolder", "parquet", "ray", "card"])
+def test_captions_alone_have_no_output_of_a_set(argument: str, tmp_path: Path) -> None:
+    given = {argument: True if argument == "card" else "other"}
+    with raises(RunError, "pairs=", f"{argument}="):
+        tellapart.build("recipe.toml", pairs=tmp_path / "pairs.jsonl", **given)
 
 
 def test_an_error_of_the_python_interface_names_the_option_on_the_command_line(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import overload
 
 from tellapart.api.arguments import PathGiven, ProgressGiven, as_path
 from tellapart.api.progress import reporting
@@ -18,8 +19,9 @@ from tellapart.builders.ray_executor import RayExecutor
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
+from tellapart.errors import RunError
 
-__all__ = ["Built", "build", "build_captions", "default_folder", "describe_kept", "describe_kept_captions"]
+__all__ = ["Built", "build", "default_folder", "describe_kept", "describe_kept_captions"]
 
 
 class Built:
@@ -50,6 +52,7 @@ class Built:
         return "\n".join([*lines, f"pair set: {self.folder}"])
 
 
+@overload
 def build(
     recipe: PathGiven,
     out: PathGiven | None = None,
@@ -58,12 +61,53 @@ def build(
     limit: int | None = None,
     imagefolder: PathGiven | None = None,
     parquet: PathGiven | None = None,
+    pairs: None = None,
     ray: str | None = None,
     ray_gpus: float = 0.0,
     insecure: bool = False,
     card: bool = False,
     progress: ProgressGiven = None,
-) -> Built:
+) -> Built: ...
+@overload
+def build(
+    recipe: PathGiven,
+    *,
+    workers: int | None = None,
+    limit: int | None = None,
+    pairs: PathGiven,
+    progress: ProgressGiven = None,
+) -> PairsWritten: ...
+@overload
+def build(
+    recipe: PathGiven,
+    out: PathGiven | None = None,
+    *,
+    workers: int | None = None,
+    limit: int | None = None,
+    imagefolder: PathGiven | None = None,
+    parquet: PathGiven | None = None,
+    pairs: PathGiven | None,
+    ray: str | None = None,
+    ray_gpus: float = 0.0,
+    insecure: bool = False,
+    card: bool = False,
+    progress: ProgressGiven = None,
+) -> Built | PairsWritten: ...
+def build(
+    recipe: PathGiven,
+    out: PathGiven | None = None,
+    *,
+    workers: int | None = None,
+    limit: int | None = None,
+    imagefolder: PathGiven | None = None,
+    parquet: PathGiven | None = None,
+    pairs: PathGiven | None = None,
+    ray: str | None = None,
+    ray_gpus: float = 0.0,
+    insecure: bool = False,
+    card: bool = False,
+    progress: ProgressGiven = None,
+) -> Built | PairsWritten:
     """Build a pair set from a recipe; stopped in whatever way, the same call goes on from there.
 
     Args:
@@ -72,6 +116,7 @@ def build(
         workers: processes; 1, or all that a Ray cluster has room for, if not given.
         limit: try only the first so many candidates.
         imagefolder, parquet: also write the set for Hugging Face: to a new folder, to one file.
+        pairs: of `counterfactual-captions`: write the caption pairs alone, without images, to this JSONL file.
         ray: work on a Ray cluster: local, auto or HOST:PORT.
         ray_gpus: the share of a GPU for each worker there.
         insecure: ask a server that the recipe names over plain http on another machine, too.
@@ -79,7 +124,8 @@ def build(
         progress: as of `evaluate`.
 
     Raises:
-        TellapartError: the recipe is not valid, an input cannot be read, or the folder holds something else.
+        TellapartError: the recipe is not valid, an input cannot be read, or the folder holds something else; or
+            `pairs` is named with the output of a set.
 
     >>> import tellapart as ta
     >>> folder = getfixture("tmp_path")
@@ -91,6 +137,12 @@ def build(
     >>> ta.build(folder / "mine.toml", folder / "set").pairs.items[0].texts
     ('a dog on a red bed', 'a bed on a red dog')
     """
+    if pairs is not None:
+        given = {"out": out, "imagefolder": imagefolder, "parquet": parquet, "ray": ray, "card": card or None}
+        for name, value in given.items():
+            if value is not None:
+                raise RunError(f"build: pairs= writes captions alone, and no set; leave {name}= out, or pairs=")
+        return _write_captions(as_path(recipe, "recipe"), as_path(pairs, "pairs"), workers or 1, limit, progress)
     path, folder = as_path(recipe, "recipe"), default_folder(recipe, out)
     executor = RayExecutor(ray, workers, ray_gpus) if ray is not None else None
     with reporting(progress) as report:
@@ -111,23 +163,10 @@ def build(
     return Built(built, page)
 
 
-def build_captions(
-    recipe: PathGiven,
-    out: PathGiven,
-    *,
-    workers: int = 1,
-    limit: int | None = None,
-    progress: ProgressGiven = None,
-) -> PairsWritten:
-    """Write the caption pairs of a recipe of counterfactual-captions as JSONL, without images.
-
-    Raises:
-        TellapartError: the recipe or the captions are not valid, or the file exists already.
-    """
-    to = as_path(out, "out")
+def _write_captions(recipe: Path, to: Path, workers: int, limit: int | None, progress: ProgressGiven) -> PairsWritten:
     with reporting(progress) as report:
         update = None if report is None else report(to.name)
-        return write_caption_pairs(as_path(recipe, "recipe"), to, workers=workers, limit=limit, progress=update)
+        return write_caption_pairs(recipe, to, workers=workers, limit=limit, progress=update)
 
 
 def default_folder(recipe: PathGiven, out: PathGiven | None = None) -> Path:

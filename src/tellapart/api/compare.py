@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.frame import Frame
@@ -18,7 +18,7 @@ from tellapart.report.comparisons import choose_models, print_comparison, print_
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Compared", "compare", "gate"]
+__all__ = ["Compared", "compare"]
 
 _COLUMNS = (
     "benchmark", "metric", "subset", "n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm",
@@ -26,17 +26,43 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def compare(*runs: PathGiven, baseline: str | None = None, by: str | None = None, seed: int = 0) -> Compared:
+@overload
+def compare(
+    *runs: PathGiven, baseline: str | None = None, by: str | None = None, gate: Literal[False] = False, seed: int = 0
+) -> Compared: ...
+@overload
+def compare(*runs: PathGiven, gate: Literal[True], max_drop: float | None = None, seed: int = 0) -> GateResult: ...
+@overload
+def compare(
+    *runs: PathGiven,
+    baseline: str | None = None,
+    by: str | None = None,
+    gate: bool,
+    max_drop: float | None = None,
+    seed: int = 0,
+) -> Compared | GateResult: ...
+def compare(
+    *runs: PathGiven,
+    baseline: str | None = None,
+    by: str | None = None,
+    gate: bool = False,
+    max_drop: float | None = None,
+    seed: int = 0,
+) -> Compared | GateResult:
     """Compare models on the items that they share: paired differences, exact McNemar tests, Holm over all, and tiers.
 
     Args:
         runs: runs, or run folders. All models of each are compared, but for reference models that only lie with them.
         baseline: a model that each other one is compared with, not each with each.
         by: a tag: compare on the items of each of its values, too.
+        gate: of a base run and a new run, each of one model: judge the headlines of every benchmark of the base. The
+            result has `passed`, and a row for each headline.
+        max_drop: of a gate: points by which no headline may fall, whether significantly or not; None for no limit.
         seed: of the bootstrap and of the sign flips.
 
     Raises:
-        RunError: a folder is not a run, fewer than two models are left, or their measurements cannot be compared.
+        RunError: a folder is not a run, fewer than two models are left, or their measurements cannot be compared; of a
+            gate: not two runs, a run of several models, or a limit that is out of range.
 
     >>> import numpy as np
     >>> import tellapart as ta
@@ -47,32 +73,24 @@ def compare(*runs: PathGiven, baseline: str | None = None, by: str | None = None
     >>> compared = ta.compare(run)
     >>> compared.models, len(compared)
     (['dark', 'demo-encoder'], 3)
+    >>> oracle, random = (ta.evaluate(name, "demo", limit=40) for name in ("oracle", "random"))
+    >>> ta.compare(oracle, random, gate=True).passed, ta.compare(random, oracle, gate=True).rows[0].says
+    (False, 'improvement')
     """
     folders = [as_path(each, "runs") for each in runs]
     for option, value in (("baseline", baseline), ("by", by)):
         if value is not None and not isinstance(value, str):
             raise RunError(f"{option}={quote(value)}: give a name")
+    if gate:
+        if baseline is not None or by is not None:
+            raise RunError("gate=True judges the headlines of two runs: leave baseline= and by= out")
+        if len(folders) != 2:
+            raise RunError(f"gate=True judges one run against another: got {len(folders)}; name BASE and NEW")
+        return regression_gate(*folders, max_drop=max_drop, seed=seed)
+    if max_drop is not None:
+        raise RunError("max_drop= is of a gate: add gate=True")
     chosen = choose_models(folders, baseline)
     return Compared(compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed), chosen.left_out)
-
-
-def gate(base: PathGiven, new: PathGiven, *, max_drop: float | None = None, seed: int = 0) -> GateResult:
-    """Judge a new run against a base run by the headlines of every benchmark of the base: `passed`, and a row each.
-
-    Args:
-        base, new: runs, or run folders, each of one model.
-        max_drop: points by which no headline may fall, whether significantly or not; None for no limit.
-        seed: of the bootstrap and of the sign flips.
-
-    Raises:
-        RunError: a folder is not a run or holds several models, or a limit is out of range.
-
-    >>> import tellapart as ta
-    >>> oracle, random = (ta.evaluate(name, "demo", limit=40) for name in ("oracle", "random"))
-    >>> gate(oracle, random).passed, gate(random, oracle).rows[0].says
-    (False, 'improvement')
-    """
-    return regression_gate(as_path(base, "runs"), as_path(new, "runs"), max_drop=max_drop, seed=seed)
 
 
 class Compared(Frame):

@@ -43,7 +43,7 @@ from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs, read_result
 
-__all__ = ["describe_kept", "evaluate", "load_pairs", "open_store", "run", "score", "use_store"]
+__all__ = ["describe_kept", "describe_stored", "evaluate", "load_pairs", "open_store", "run", "score", "use_store"]
 
 #: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.
 CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
@@ -256,9 +256,7 @@ def open_store(cache: PathGiven | Literal[False] | None = None) -> EmbeddingStor
     >>> open_store(False).where
     'the store in memory'
     """
-    if cache is False:
-        return EmbeddingStore(None)
-    return EmbeddingStore(default_store_path() if cache is None else as_path(cache, "cache") / "store.sqlite")
+    return EmbeddingStore(_store_path(cache))
 
 
 @contextmanager
@@ -276,15 +274,34 @@ def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
         yield store
 
 
-def describe_kept(folder: Path, store: EmbeddingStore) -> str | None:
+def describe_stored(cache: CacheGiven = None) -> str | None:
+    """Return the line on the embeddings that an interrupted command has left; None for a store in memory.
+
+    >>> describe_stored(False) is None, describe_stored("kept")
+    (True, 'embeddings and scores that were computed are kept in kept/store.sqlite')
+    """
+    path = _store_path(cache)
+    return f"embeddings and scores that were computed are kept in {path}" if path else None
+
+
+def describe_kept(folder: Path, cache: CacheGiven = None) -> str | None:
     """Describe the result of an interrupted run: records of finished benchmarks, and embeddings in a store."""
-    kept = f"embeddings and scores that were computed are kept in {store.path}" if store.path else None
+    kept = describe_stored(cache)
     runs = find_runs(folder) if (folder / RESULTS).is_file() else []  # the subject's record is the first
     finished = sum(len(read_result(each).benchmarks) for each in runs)
     if not finished:
         return kept
     results = f"{finished:,} finished {'result is' if finished == 1 else 'results are'} kept in {folder}"
     return f"{results}; {kept or 'of the others nothing is (--no-cache)'}"
+
+
+def _store_path(cache: CacheGiven) -> Path | None:
+    """Return the store's file; None in memory."""
+    if isinstance(cache, EmbeddingStore):
+        return cache.path
+    if cache is False:
+        return None
+    return default_store_path() if cache is None else as_path(cache, "cache") / "store.sqlite"
 
 
 @contextmanager

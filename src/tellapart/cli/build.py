@@ -53,30 +53,32 @@ def build_command(
     as_json: Json = False,
 ) -> None:
     """Build a pair set from a recipe; stopped in whatever way, the same command goes on from there."""
-    from tellapart.api.build import build, build_captions, default_folder, describe_kept, describe_kept_captions
+    from tellapart.api.build import Built, build, default_folder, describe_kept, describe_kept_captions
     from tellapart.report.browser import open_in_browser
     from tellapart.report.builds import build_json, caption_pairs_json, print_build, print_caption_pairs
 
     if pairs is not None:
-        with interruptible(partial(describe_kept_captions, pairs), quiet=quiet) as progress:
-            written = build_captions(recipe, pairs, workers=workers or 1, limit=limit, progress=progress.callback)
-        print_json(caption_pairs_json(written, pairs)) if as_json else print_caption_pairs(written, pairs)
-        return
-    folder = default_folder(recipe, out)
-    with interruptible(partial(describe_kept, folder), quiet=quiet) as progress:
+        kept = partial(describe_kept_captions, pairs)
+    else:
+        kept = partial(describe_kept, default_folder(recipe, out))
+    with interruptible(kept, quiet=quiet) as progress:
         built = build(
             recipe,
-            folder,
+            out,
             workers=workers,
             limit=limit,
             imagefolder=imagefolder,
             parquet=parquet,
+            pairs=pairs,
             ray=ray,
             ray_gpus=ray_gpus,
             insecure=insecure,
             card=card or open_card,
             progress=progress.callback,
         )
+    if not isinstance(built, Built):
+        print_json(caption_pairs_json(built)) if as_json else print_caption_pairs(built)
+        return
     print_json(build_json(built.result, built.page)) if as_json else print_build(built.result, built.page)
     if open_card and built.page is not None:
         open_in_browser(built.page)

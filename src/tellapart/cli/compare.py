@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tellapart.cli.options import Json, Seed, print_json
 from tellapart.errors import RunError
+
+if TYPE_CHECKING:
+    from tellapart.evaluation.regression_gate import GateResult
 
 __all__ = ["compare_command"]
 
@@ -45,32 +48,25 @@ def compare_command(
     as_json: Json = False,
 ) -> None:
     """Compare models: paired differences with intervals, exact McNemar tests, Holm over all of them, and tiers."""
-    from tellapart.api.compare import compare
+    from tellapart.api.compare import Compared, compare
 
-    if gate:
-        if baseline is not None or by is not None:
-            raise RunError("--gate judges the headlines of two runs: leave --baseline and --by out")
-        _judge_gate(runs, max_drop=max_drop, seed=seed, markdown=markdown, as_json=as_json)
-        return
-    if max_drop is not None or markdown:
-        raise RunError(f"{'--markdown' if max_drop is None else '--max-drop'} is of a gate: add --gate")
-    compared = compare(*runs, baseline=baseline, by=by, seed=seed)
-    if as_json:
+    if markdown and not gate:
+        raise RunError("--markdown is of a gate: add --gate")
+    if markdown and as_json:
+        raise RunError("--markdown and --json: the gate is written in one format; choose one")
+    compared = compare(*runs, baseline=baseline, by=by, gate=gate, max_drop=max_drop, seed=seed)
+    if not isinstance(compared, Compared):
+        _show_gate(compared, markdown=markdown, as_json=as_json)
+    elif as_json:
         print_json((compared.two or compared.record).model_dump(mode="json"))
     else:
         compared.show()
 
 
-def _judge_gate(runs: list[Path], *, max_drop: float | None, seed: int, markdown: bool, as_json: bool) -> None:
-    """Judge the second run against the first; exit with 1 if the gate stops."""
-    from tellapart.api.compare import gate
+def _show_gate(result: GateResult, *, markdown: bool, as_json: bool) -> None:
+    """Print a gate's result; exit with 1 if the gate stops."""
     from tellapart.report.gate import gate_markdown, print_gate
 
-    if len(runs) != 2:
-        raise RunError(f"--gate judges one run against another: got {len(runs)}; name BASE and NEW")
-    if markdown and as_json:
-        raise RunError("--markdown and --json: the gate is written in one format; choose one")
-    result = gate(*runs, max_drop=max_drop, seed=seed)
     if as_json:
         rows = [row.model_dump(mode="json") | {"says": row.says} for row in result.rows]
         print_json({"passed": result.passed, **result.model_dump(mode="json"), "rows": rows})

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.invocation import interruptible, kept_embeddings, open_store
+from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Cache, Data, Device, Images, Json, Outside, Quiet
 
 __all__ = ["detect_command"]
@@ -35,13 +35,11 @@ def detect_command(
     as_json: Json = False,
 ) -> None:
     """Separate natural from synthetic by frozen features, and play the benchmark by that alone."""
+    from tellapart.api.evaluate import describe_stored
     from tellapart.api.negatives import detect, detection_text
     from tellapart.auditing.show import print_detection
 
-    with (
-        open_store(cache) as store,
-        interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,
-    ):
+    with interruptible(partial(describe_stored, cache), quiet=quiet) as progress:
         detection = detect(
             pairs,
             model,
@@ -52,7 +50,7 @@ def detect_command(
             data=data,
             images=images,
             outside_images=outside_images,
-            cache=store,
+            cache=cache,
             out=out,
             progress=progress.callback,
         )

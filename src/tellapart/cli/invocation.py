@@ -1,4 +1,4 @@
-"""The running command: its command line, run folder, embedding store, and how it goes on after an interrupt."""
+"""The running command: its command line, run folder, and how it goes on after an interrupt."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import typer
 
 if TYPE_CHECKING:
     from tellapart.api.progress import CommandProgress
-    from tellapart.models.store.embedding_store import EmbeddingStore
 
-__all__ = ["command_line", "interruptible", "kept_embeddings", "new_run_folder", "open_store"]
+__all__ = ["command_line", "interruptible", "new_run_folder"]
 
 
 def command_line() -> str:
@@ -28,25 +27,6 @@ def new_run_folder() -> Path:
     from datetime import datetime
 
     return Path("runs") / datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S.%f")[:-3]
-
-
-def open_store(cache: Path | None, *, in_memory: bool = False) -> EmbeddingStore:
-    """Open the embedding store: that of a folder, the user's, or one in memory.
-
-    Raises:
-        StoreError: both a folder and memory were asked for.
-    """
-    from tellapart.api.evaluate import open_store as open_it
-    from tellapart.errors import StoreError
-
-    if cache is not None and in_memory:
-        raise StoreError("--cache and --no-cache were both given; give one of them")
-    return open_it(False if in_memory else cache)
-
-
-def kept_embeddings(store: EmbeddingStore) -> str | None:
-    """Describe the store after an interrupted command; nothing if that was in memory."""
-    return f"embeddings and scores that were computed are kept in {store.path}" if store.path else None
 
 
 @contextmanager

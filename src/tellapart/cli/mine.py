@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.invocation import interruptible, kept_embeddings, open_store
+from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Cache, Device, Json, Outside, Quiet, print_json
 
 __all__ = ["mine_command"]
@@ -48,12 +48,10 @@ def mine_command(
 
     With --scorer coarse to fine, as EqSim does for ITM models; without it the nearest images alone, as NegCLIP does.
     """
+    from tellapart.api.evaluate import describe_stored
     from tellapart.api.negatives import mine
 
-    with (
-        open_store(cache) as store,
-        interruptible(partial(kept_embeddings, store), quiet=quiet) as progress,
-    ):
+    with interruptible(partial(describe_stored, cache), quiet=quiet) as progress:
         mined = mine(
             rows,
             model,
@@ -68,7 +66,7 @@ def mine_command(
             limit=limit,
             device=device,
             seed=seed,
-            cache=store,
+            cache=cache,
             progress=progress.callback,
         )
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -29,6 +29,7 @@ __all__ = [
     "Seed",
     "Sort",
     "Strict",
+    "cache_of",
     "labels_of",
     "print_json",
 ]
@@ -96,6 +97,19 @@ Strict = Annotated[
     bool,
     typer.Option("--strict", help="Refuse files that do not hold the records of the benchmark as published."),
 ]
+
+
+def cache_of(folder: Path | None, *, no_cache: bool) -> Path | Literal[False] | None:
+    """Return the store of `--cache` and `--no-cache` as the Python interface takes it.
+
+    Raises:
+        StoreError: both are given.
+    """
+    from tellapart.errors import StoreError
+
+    if folder is not None and no_cache:
+        raise StoreError("--cache and --no-cache were both given; give one of them")
+    return False if no_cache else folder
 
 
 def labels_of(given: list[str] | None) -> dict[str, str]:

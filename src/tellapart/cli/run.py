@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.invocation import command_line, interruptible, new_run_folder, open_store
+from tellapart.cli.invocation import command_line, interruptible, new_run_folder
 from tellapart.cli.options import (
     Bundle,
     Cache,
@@ -26,6 +26,7 @@ from tellapart.cli.options import (
     Reading,
     Seed,
     Strict,
+    cache_of,
 )
 from tellapart.cli.show import show_run
 
@@ -102,10 +103,8 @@ def run_command(
     folder = out or new_run_folder()
     command = command_line()
     again = command if out else f"{command} --out {shlex.quote(str(folder))}"
-    with (
-        open_store(cache, in_memory=no_cache) as store,
-        interruptible(partial(describe_kept, folder, store), again=again, quiet=quiet) as progress,
-    ):
+    store = cache_of(cache, no_cache=no_cache)
+    with interruptible(partial(describe_kept, folder, store), again=again, quiet=quiet) as progress:
         measured = run(
             models,
             benchmarks or "demo",

@@ -36,15 +36,20 @@ def print_build(built: BuildResult, page: Path | None = None) -> None:
     print_lines("", *resumed, measure, f"card: {page or built.folder / 'card.json'}")
 
 
-def caption_pairs_json(written: PairsWritten, out: Path) -> dict[str, Any]:
+def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
     """Return the fate of a recipe's captions as one object."""
-    return {"pairs": written.pairs, "rejected": _list_rejections(written), "resumed": written.resumed, "out": str(out)}
+    return {
+        "pairs": written.pairs,
+        "rejected": _list_rejections(written),
+        "resumed": written.resumed,
+        "out": str(written.path),
+    }
 
 
-def print_caption_pairs(written: PairsWritten, out: Path) -> None:
+def print_caption_pairs(written: PairsWritten) -> None:
     """Print how many caption pairs were written, and how many each step rejected."""
     _print_funnel([*_list_rejections(written), ("pairs", "", written.pairs)])
-    print_lines("", f"caption pairs: {out}")
+    print_lines("", f"caption pairs: {written.path}")
 
 
 def _list_rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
