@@ -78,7 +78,7 @@ def test_a_command_and_the_function_of_its_name_have_the_same_defaults(name: str
 def test_the_function_of_a_command_has_an_example_that_runs(name: str) -> None:
     text = inspect.getdoc(function_of(name)) or ""
     assert "+SKIP" not in text
-    assert ">>> " in text or name == "serve"  # which ends when it is interrupted
+    assert ">>> " in text
 
 
 def test_the_functions_of_commands_are_of_the_python_interface() -> None:

@@ -96,11 +96,14 @@ def serve(
     Raises:
         TellapartError: a folder or the board file cannot be read, or the address is taken.
 
-    A call, which returns when it is interrupted::
+    `ta.serve("runs", port=8421, ready=print)` prints the address, and returns when it is interrupted.
 
-        import tellapart as ta
-
-        ta.serve("runs", port=8421, ready=print)
+    >>> import tellapart as ta
+    >>> try:
+    ...     ta.serve("no-runs", port=0)
+    ... except ta.TellapartError as error:
+    ...     print(error)
+    no-runs is not a folder; `tellapart run --out no-runs/mine` makes a first run in it
     """
     require("fastapi", extra="board")
     uvicorn = require("uvicorn", extra="board")
