@@ -322,6 +322,10 @@ print(time.process_time() - started, *[name for name in {heavy!r} if name in sys
 """
 
 
+#: Far below the import of any heavy module; the same start takes .3 on an idle core and .6 beside busy ones.
+SECONDS = 1.0
+
+
 def fastest(action: str) -> tuple[float, list[str]]:
     """Run an action in fresh interpreters, and return its least CPU time and the heavy modules it loaded."""
     seen = []
@@ -341,7 +345,7 @@ def fastest(action: str) -> tuple[float, list[str]]:
 def test_the_package_imports_at_once_and_loads_nothing_heavy() -> None:
     seconds, loaded = fastest("import tellapart")
     assert loaded == []
-    assert seconds < 0.5
+    assert seconds < SECONDS
 
 
 def test_help_answers_at_once_and_loads_nothing_heavy() -> None:
@@ -351,7 +355,7 @@ def test_help_answers_at_once_and_loads_nothing_heavy() -> None:
         "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code"
     )
     assert loaded == []
-    assert seconds < 0.5
+    assert seconds < SECONDS
 
 
 def test_the_root_loads_its_names_on_first_use_only() -> None:
