@@ -62,7 +62,7 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
     part = config.batch.part
     if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
         raise DataError(
-            f"loss {name!r} takes each image with its caption: leave out data.negative_captions and "
+            f"loss {name!r} takes pairs of an image and its caption: leave out data.negative_captions and "
             'data.negative_images, and set [matching] source = "rows" to take the hard counterparts of the rows'
         )
     if config.batch.chunk is not None:
