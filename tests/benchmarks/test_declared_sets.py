@@ -110,7 +110,12 @@ def test_naturalbenchs_quadruples_answer_each_question_differently(published: Pu
 # Made files, in the form of the real ones
 
 AT_HAND = {"sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test", "mmvp-vlm"}
-SHIPPED = [name for name, target in BENCHMARKS.items() if "shipped_sets" in target and name not in AT_HAND]
+#: ARO's four sets have their made files in test_aro.py.
+SHIPPED = [
+    name
+    for name, target in BENCHMARKS.items()
+    if "shipped_sets" in target and name not in AT_HAND and not name.startswith("aro-")
+]
 
 
 @pytest.mark.slow

@@ -290,12 +290,12 @@ def test_two_ranks_give_the_numbers_of_one_process_bit_for_bit(
 KEPT = """
 import os
 
-from tellapart.evaluation.distributed import Rank, _joined
+from tellapart.evaluation.distributed import Rank, _join_ranks
 
 def threads():
     return len(os.listdir("/proc/self/task"))
 
-with _joined(Rank(0, 1, 0, 0)) as group:
+with _join_ranks(Rank(0, 1, 0, 0)) as group:
     import torch.distributed.nn
 
     assert group.gather("mine") == ["mine"]

@@ -35,6 +35,6 @@ def test_what_is_no_table_of_marks_is_refused() -> None:
     with raises(MetricError, "(2, 2)", "(2, 3)"):
         label_average_precision(np.zeros((2, 2)), np.zeros((2, 3)), np.zeros((2, 2)))
     with raises(MetricError, "finite"):
-        label_average_precision([[np.nan]], [[1]], [[1]])
+        label_average_precision([[np.nan], [0.5]], [[1], [0]], [[1], [1]])
     with raises(MetricError, "0 or 1"):
         label_average_precision([[0.5]], [[2]], [[1]])

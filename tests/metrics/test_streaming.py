@@ -79,6 +79,7 @@ def test_clusters_widen_the_interval_and_are_kept_by_a_merge() -> None:
         ("x", ScoreError, ("text_score", "scores", "real")),
         ([[[1.0, float("nan")], [0, 0]]], ScoreError, "NaN"),
         (None, ScoreError, ("text_score", "scores", "real")),
+        ([[[1.0, 0.0], [1.0]]], ScoreError, ("text_score", "scores")),
     ],
 )
 def test_wrong_scores_are_refused(update: Any, error: type[Exception], said: str | tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from tellapart.errors import MetricError
 from tellapart.metrics.choice import choice_score, pairwise
 from tellapart.metrics.pairs import group_score, text_score
 from tellapart.metrics.registry import METRICS
-from tellapart.metrics.ties import tie_neutral_by_enumeration, tied_comparisons
+from tellapart.metrics.ties import break_ties, tie_neutral_by_enumeration, tied_comparisons
 
 LEVELS = st.integers(0, 2).map(float)
 
@@ -76,6 +76,12 @@ def test_more_than_six_scores_are_not_enumerated_unless_nothing_is_tied() -> Non
     distinct = np.arange(7, dtype=np.float32)[::-1].reshape(1, 1, 7)
     assert tie_neutral_by_enumeration(choice_score, distinct)[0] == 1
     assert METRICS["choice_score"].tie_neutral(np.zeros((1, 1, 100)))[0] == 1 / 100
+
+
+def test_a_broken_tie_stays_within_its_item() -> None:
+    scores = [[[0.5, 0.5]], [[0.2, 0.5]], [[0.9, 0.1]]]
+    assert break_ties(scores, "right").tolist() == [[[1, 0]], [[1, 3]], [[4, 0]]]
+    assert break_ties(scores, "last").tolist() == [[[0, 1]], [[0, 4]], [[3, 1]]]
 
 
 @given(arrays(np.float32, (3, 2, 2), elements=LEVELS))

@@ -221,9 +221,9 @@ def _matcher_class() -> type[nn.Module]:
             """The logit of a match less that of none, float32 `(n, heads)`."""
             if not self._others:
                 return _of_match(self._halves, self._halves.join(images, texts))[:, None]
-            pooled = self._halves.pool(images, texts)  # type: ignore[attr-defined]
+            pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
             logits: Tensor = torch.stack(
-                [_of_match(halves, halves.head(pooled)) for halves in (self._halves, *self._others)],  # type: ignore[attr-defined]
+                [_of_match(halves, halves.match_head(pooled)) for halves in (self._halves, *self._others)],  # type: ignore[attr-defined]
                 dim=1,
             )
             return logits
