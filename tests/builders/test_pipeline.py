@@ -208,7 +208,7 @@ def test_what_no_try_can_change_ends_the_build_at_once(
 ) -> None:
     with raises(MissingDependencyError, 'pip install "tellapart[build]"', "install"):
         build(recipe("needy"), tmp_path / "set", workers=workers)
-    with raises(DataError, "builder", "'misnamed'", "'other'", "square-00"):
+    with raises(DataError, "builder", "'misnamed'", "'other'", "candidate"):
         build(recipe("misnamed"), tmp_path / "set", workers=workers)
 
 
