@@ -73,7 +73,7 @@ def fail(code: str, endpoint: str, cache: Path, **environment: str) -> tuple[str
             MODEL,
             ("org/model", "config.json", "HF_HOME"),
         ),
-        (DATASET, ("imirandam/BiVLC", "6c99042f10a8", "--data")),
+        (DATASET, ("imirandam/BiVLC", "6c99042f10a8", "data=")),
     ],
     ids=["model", "dataset"],
 )

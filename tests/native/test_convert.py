@@ -101,7 +101,7 @@ def test_where_a_files_numbers_lie_changes_no_score(tmp_path: Path) -> None:
 def test_what_is_not_converted(tmp_path: Path) -> None:
     for model in ("constant", "albef:", "onnx:folder"):
         with raises(ModelError, f"'{model}'", "albef:FILE"):
-            interchange.convert_model(model, tmp_path / "folder")
+            interchange.convert(model, tmp_path / "folder")
     name = save_family(tmp_path / "x", "albef")
     with raises(DataError, "folder"):
         convert_model(name, tmp_path / "x")
@@ -122,8 +122,8 @@ def test_what_is_not_converted(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["runs/a"], ("runs/a", "model", "folder")),
-        (["albef:a.pth", "folder", "--out", "x"], ("--out", "x", "--to", "FORMAT")),
-        (["runs/a", "folder", "--to", "lm-eval"], ("FOLDER", "model", "folder")),
+        (["albef:a.pth", "folder", "--out", "x"], ("out=x", "to=FORMAT")),
+        (["runs/a", "folder", "--to", "lm-eval"], ("folder=folder", "model")),
     ],
 )
 def test_options_of_the_other_meaning_are_refused(arguments: list[str], message: str | tuple[str, ...]) -> None:
