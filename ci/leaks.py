@@ -43,6 +43,7 @@ LASTING = (
     "GOMP_SPINCOUNT",  # with tellapart's import of torch
     "MKL_CBWR",  # likewise
     "OIDN_",  # with tellapart's import of Intel's denoiser
+    ".ses",  # of the library of telemetry in ONNX Runtime, made before it is switched off
     "RAY_CLIENT_MODE",  # with ray's first client
     "TOKENIZERS_PARALLELISM",  # with the import of open_clip's tokenizers
     "site-packages/ray/thirdparty_files",

@@ -152,6 +152,9 @@ def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(write_run: WriteR
         assert labels(store) == ["a", "b"]
 
 
+# What ends the thread may strike while it lists a folder, which then nobody closes.
+@pytest.mark.filterwarnings("ignore:.*scandir:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["the look", "the wait"])
 def test_a_watch_that_is_killed_goes_on(
