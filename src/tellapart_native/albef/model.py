@@ -9,6 +9,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
 from tellapart_native.heads.grad_cam import GradCam
+from tellapart_native.heads.match_logit import MatchLogit
 from tellapart_native.heads.two_images import AlternatingImages
 from tellapart_native.layers.fused_bert import build_text, rename_text
 from tellapart_native.layers.vit import build_vit
@@ -50,15 +51,10 @@ class Albef(NativeHalves):
         return self.module.itm_head(self.module.text_encoder.join(states, mask, image)[:, 0])
 
 
-class AlbefMatch(Albef):
+class AlbefMatch(MatchLogit, Albef):
     """The score of the authors' retrieval evaluation: the logit of class 1 alone, without the other's."""
 
     architecture = "AlbefMatch"
-    match = None
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the match's logit: `(batch, 1)`."""
-        return super().join(images, texts)[:, 1:]
 
 
 class AlbefCosine(Albef):

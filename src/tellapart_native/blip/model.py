@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.match_logit import MatchLogit
 from tellapart_native.layers.fused_bert import build_text
 from tellapart_native.layers.vit import build_vit
 from tellapart_native.module import NativeConfig, unit_vectors
@@ -66,15 +67,10 @@ class BlipEnc(BlipOriginal):
         return super().texts(torch.cat([torch.full_like(ids[:, :1], enc), ids[:, 1:]], dim=1), mask)
 
 
-class BlipMatch(BlipEnc):
+class BlipMatch(MatchLogit, BlipEnc):
     """The matching head's part of the authors' retrieval score: the logit of class 1 alone, with `[ENC]`."""
 
     architecture = "BlipMatch"
-    match = None
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the match's logit: `(batch, 1)`."""
-        return super().join(images, texts)[:, 1:]
 
 
 class BlipCosine(BlipOriginal):

@@ -57,7 +57,7 @@ class Meter(NativeHalves):
         return self.match_head(self.pool_states(images, texts))
 
     def match_head(self, pooled: Tensor) -> Tensor:
-        """Take the output of `pool` to the head's logits, `(batch, classes)`."""
+        """Take the output of `pool_states` to the head's logits, `(batch, classes)`."""
         return self.module.itm_score.fc(pooled)
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
@@ -78,7 +78,7 @@ class MeterRank(Meter):
     match = None
 
     def match_head(self, pooled: Tensor) -> Tensor:
-        """Take the output of `pool` to one logit, `(batch, 1)`."""
+        """Take the output of `pool_states` to one logit, `(batch, 1)`."""
         return self.module.rank_output(pooled)
 
 

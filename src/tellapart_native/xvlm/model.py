@@ -11,6 +11,7 @@ from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
 from tellapart_native.heads.decoding import Past, Search, Writer
 from tellapart_native.heads.grad_cam import GradCam
+from tellapart_native.heads.match_logit import MatchLogit
 from tellapart_native.heads.two_images import AlternatingImages
 from tellapart_native.layers.fused_bert import build_text, rename_text
 from tellapart_native.layers.swin import build_swin
@@ -63,15 +64,10 @@ class Xvlm(NativeHalves):
         return self.module.text_encoder.join(states, mask, image)[:, 0]
 
 
-class XvlmMatch(Xvlm):
+class XvlmMatch(MatchLogit, Xvlm):
     """The score of the authors' retrieval evaluation: the logit of class 1 alone, without the other's."""
 
     architecture = "XvlmMatch"
-    match = None
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the match's logit: `(batch, 1)`."""
-        return super().join(images, texts)[:, 1:]
 
 
 class XvlmCosine(Xvlm):
