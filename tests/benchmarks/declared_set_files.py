@@ -184,9 +184,9 @@ def hallusion(k: int) -> dict[str, Any]:
     named = {"category": "VS", "subcategory": "map", "set_id": str(k // 6), "figure_id": str(k // 2 % 3)}
     input_ = str(k // 2 % 3)
     file = f"./hallusion_bench/VS/map/{k // 6}_{input_}.png" if input_ != "0" else None
-    return {**named, "visual_input": input_, "question_id": str(k % 2), "question": f"Is it {k % 2} in {input_}?"} | {
-        "gt_answer": str((k + k // 2) % 2), "filename": file
-    }  # fmt: skip
+    # No id of a question is an answer, so that neither can stand for the other.
+    asked = {"question_id": str(2 + k % 2), "question": f"Is it {k % 2} in {input_}?"}
+    return {**named, "visual_input": input_, **asked, "gt_answer": str((k + k // 2) % 2), "filename": file}
 
 
 def checked(k: int) -> list[Any]:

@@ -45,8 +45,10 @@ def records_of(one: SetFile, groups: list[Any], place: Locations) -> Records | s
     if one.gallery:
         return [{"images": [*loaded.images], "captions": [*loaded.captions], "pairs": [*map(list, loaded.pairs)]}]
     rows = loaded.questions if one.question else loaded.items
-    own = ("question", "answer", "group") if one.question else ("texts", "true")
+    own = ("question_id", "question", "answer", "group") if one.question else ("texts", "true")
     fields = ("id", "images", *own, "cluster", "tags")
+    # A set without ids of questions has none in its first records.
+    fields = tuple(field for field in fields if field != "question_id" or any(row.question_id for row in rows))
     return json.loads(json.dumps([{field: getattr(row, field) for field in fields} for row in rows]))
 
 

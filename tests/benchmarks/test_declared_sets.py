@@ -167,7 +167,7 @@ def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_pat
     made("hallusionbench", tmp_path)
     one = at("hallusionbench", tmp_path)
     questions = one.records()
-    assert [question.id for question in questions.questions][:3] == ["VS/map/0/1/0", "VS/map/0/1/1", "VS/map/0/2/0"]
+    assert [question.id for question in questions.questions][:3] == ["VS/map/0/1/2", "VS/map/0/1/3", "VS/map/0/2/2"]
     # Of 1,427 questions 951 have a figure; of the last figure one question is there, and it counts.
     measured = {
         value.name: (len(units.units), float(value.strict.mean()))
