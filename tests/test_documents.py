@@ -53,6 +53,12 @@ def test_the_help_of_every_command_is_quoted() -> None:
     assert quoted >= set(names(typer.main.get_group(app)))
 
 
+def test_no_line_installs_from_an_index_that_does_not_have_the_package() -> None:
+    examples = [path for path in ROOT.glob("examples/**/*") if path.suffix in {".md", ".py", ".ipynb", ".yml"}]
+    wrong = re.compile(r"""install\s+([^`\n]*\s)?"?tellapart(\[\w+\])?("|`|\s*$)""", re.MULTILINE)
+    assert [path for path in (*DOCUMENTS, *examples) if wrong.search(path.read_text(encoding="utf-8"))] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):

@@ -17,7 +17,7 @@
 # word. Three steps make it a test that one can trust: build it by rule, audit it for shortcuts, and have people look
 # at it.
 #
-# It needs `pip install tellapart` and about fifteen seconds; nothing is downloaded.
+# It needs `pip install .` and about fifteen seconds; nothing is downloaded.
 
 # %% [markdown]
 # ## Captions

@@ -17,7 +17,7 @@
 # texts that differ in one thing. Here you write a few such pairs yourself, measure two models on them, and look at
 # what they got wrong.
 #
-# It needs `pip install tellapart` and about ten seconds; nothing is downloaded.
+# It needs `pip install .` and about ten seconds; nothing is downloaded.
 
 # %% [markdown]
 # ## Pairs
@@ -99,7 +99,7 @@ colours.fingerprint = "colours-1"  # change it when the function changes: scores
 
 # %% [markdown]
 # Your own CLIP goes in the same place: `ta.evaluate("path/of/my_clip", ...)` takes a folder of transformers or
-# open_clip weights (`pip install "tellapart[models]"`), and any object with `encode_images` and `encode_texts` will do.
+# open_clip weights (`pip install ".[models]"`), and any object with `encode_images` and `encode_texts` will do.
 #
 # ## Measure
 

@@ -17,7 +17,7 @@
 # only a file of its scores. You get the file to fill in, and give it back; from there come intervals, a test of the
 # difference, a table in LaTeX and a figure.
 #
-# It needs `pip install "tellapart[plot]"` and about fifteen seconds; nothing is downloaded. The benchmark is `demo`,
+# It needs `pip install ".[plot]"` and about fifteen seconds; nothing is downloaded. The benchmark is `demo`,
 # which comes with tellapart: 300 items of two pictures and two texts. Another one is another name, such as
 # `"sugarcrepe"` with `data=` for the folder of its files.
 

@@ -39,6 +39,7 @@ from facts import check_facts
             ["ls", "model"],
             ("'model'", "'models'", "benchmarks", "losses", "builders"),
         ),
+        (["plot", "bras", "runs/a"], ("'bras'", "'bars'")),  # before the --out that is missing
         (["ls", "zebras"], ("'zebras'", "benchmarks", "models", "losses", "builders")),
     ],
 )

@@ -18,7 +18,10 @@ def import_command(
         list[Path], typer.Argument(metavar="FILE...", help="Results of CLIP_benchmark or mteb, of one model.")
     ],
     out: Annotated[Path, typer.Option("--out", help="The run folder to make.")],
-    model: Annotated[str | None, typer.Option("--model", help="The model's name, if the files do not say it.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="The model's name, if the files do not say it; of a CSV with several, the one."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Take results of CLIP_benchmark or mteb as a run: shown, drawn and tabulated, marked, and never compared."""

@@ -9,13 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from tellapart.cli.options import Json, Labels, Sort, labels_of, print_json
-from tellapart.report.plots.prepare import KINDS
+from tellapart.report.plots.prepare import KINDS, check_kind
 
 __all__ = ["plot_command"]
 
 
 def plot_command(
-    kind: Annotated[str, typer.Argument(help=f"{'; '.join(f'{name}: {what}' for name, what in KINDS.items())}.")],
+    kind: Annotated[
+        str,
+        # Checked as it is read: a misspelt kind is named before an option that is missing.
+        typer.Argument(
+            callback=check_kind, help=f"{'; '.join(f'{name}: {content}' for name, content in KINDS.items())}."
+        ),
+    ],
     runs: Annotated[
         list[Path],
         typer.Argument(

@@ -269,4 +269,4 @@ def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet |
     if data.share == 1:
         return rows, None
     rows, rest = rows.split(data.share)
-    return rows, left_over(rest)
+    return rows, left_over(rest, rows)

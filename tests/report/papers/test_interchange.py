@@ -123,8 +123,8 @@ def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path
     assert read_result(tmp_path / "run").model.name == "laion/CLIP-ViT-B-32"
     assert read_result(tmp_path / "run").run.versions == {"mteb": "2.26.24"}
     (folder / "model_meta.json").write_text('{"name": "laion/said"}')
-    assert read_foreign(files[0]).model == "laion/said"
-    assert read_foreign(files[0], "mine").model == "mine"
+    assert read_foreign(files[0])[0].model == "laion/said"
+    assert read_foreign(files[0], "mine")[0].model == "mine"
 
 
 def test_mtebs_subsets_become_a_tag_and_their_plain_mean(tmp_path) -> None:
@@ -171,6 +171,34 @@ def test_a_version_that_mteb_does_not_say_is_not_said(tmp_path) -> None:
         model="m",
     )
     assert read_result(tmp_path / "run").run.versions == {"mteb": "not said"}
+
+
+#: Rows that CLIP_benchmark publishes (benchmark/benchmark.csv), and columns as its `build` writes them.
+CLIP_CSV = """acc1,acc5,mean_per_class_recall,dataset,model,pretrained,task,image_retrieval_recall@5,model_fullname
+0.66,0.93,0.65,imagenet1k,ViT-B-32,openai,zeroshot_classification,,ViT-B-32 openai
+,,,mscoco_captions,ViT-B-32,openai,zeroshot_retrieval,0.5582,ViT-B-32 openai
+0.77952,0.95216,0.77952,imagenet1k,ViT-H-14,/fsx/h_256.pt,zeroshot_classification,,ViT-H-14 /fsx/h_256.pt
+"""
+
+
+def test_clip_benchmarks_csv_is_read_a_model_at_a_time(tmp_path) -> None:
+    path = tmp_path / "clip.csv"
+    path.write_text(CLIP_CSV)
+    assert imported([path], tmp_path / "run", model="ViT-B-32/openai") == {
+        "imagenet": {"top1_accuracy": 0.66, "top5_accuracy": 0.93, "mean_per_class_recall": 0.65},
+        "coco-retrieval": {"t2i_recall@5": 0.5582},
+    }
+    assert read_result(tmp_path / "run").benchmarks["imagenet"].origin == "clip.csv"
+    with raises(RunError, "2 models", "ViT-B-32/openai", "ViT-H-14@h_256.pt", "model="):
+        imported([path], tmp_path / "other")
+    with raises(RunError, str(path), "ViT-B-23/openai", "ViT-B-32/openai"):
+        read_foreign(path, "ViT-B-23/openai")
+    path.write_text("".join(line for line in CLIP_CSV.splitlines(keepends=True) if "ViT-H" not in line))
+    assert {one.model for one in read_foreign(path)} == {"ViT-B-32/openai"}
+    assert {one.model for one in read_foreign(path, "mine")} == {"mine"}
+    path.write_text("a,b\n1,2\n")
+    with raises(RunError, str(path), "dataset", "model", "task", "clip_benchmark build"):
+        read_foreign(path)
 
 
 def test_another_language_and_a_trained_probe_are_other_sets(tmp_path) -> None:

@@ -77,6 +77,11 @@ def test_rows_without_a_false_caption_choose_nothing() -> None:
         left_over(TrainingRows((plain,)))
     with raises(DataError, "data.share", "0", "items"):
         left_over(TrainingRows(()))
+    with raises(DataError, "data.share", "lower"):  # the false caption was drawn for training
+        left_over(TrainingRows((plain,)), TrainingRows((settings,)))
+    with raises(DataError, "share = 1", "data.validation") as refused:  # no share leaves one
+        left_over(TrainingRows((plain,)), TrainingRows((plain,)))
+    assert "lower" not in str(refused.value)
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """Import result files of CLIP_benchmark and mteb, which have no interval, no items and another tie rule.
 
-CLIP_benchmark writes one object: `dataset`, `model`, `pretrained`, `task`, `metrics`, `language` (its `cli.py`). mteb
-writes one file a task: `task_name`, `mteb_version`, and `scores`, from a split to a list with an object a subset; the
-model's name is in `model_meta.json` in the same folder, and in the folders `ORG__MODEL/REVISION`.
+CLIP_benchmark writes one object: `dataset`, `model`, `pretrained`, `task`, `metrics`, `language` (its `cli.py`); its
+`build` writes many as the rows of a CSV file, with a column for each metric and each field. mteb writes one file a
+task: `task_name`, `mteb_version`, and `scores`, from a split to a list with an object a subset; the model's name is in
+`model_meta.json` in the same folder, and in the folders `ORG__MODEL/REVISION`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tellapart.data.rows import read_object
+from tellapart.catalog import nearest
+from tellapart.data.rows import read_csv, read_object
 from tellapart.data.strict_json import load_json
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError, RunError, quote
 from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import RESULTS, write_result
 
@@ -30,10 +32,10 @@ def import_results(files: Sequence[Path], out: Path, *, command: str, model: str
     """Read result files of one model, and write them as a run folder without samples.
 
     Args:
-        files: of CLIP_benchmark or mteb; several parts of a set (SugarCrepe's) are put together.
+        files: of CLIP_benchmark (JSON, or its CSV) or mteb; several parts of a set (SugarCrepe's) are put together.
         out: the run folder, which must not hold a run.
         command: the command line that the record names.
-        model: the model's name, if the files do not hold it or hold several.
+        model: the model's name, if the files do not hold it; of a CSV file with several models, the one to take.
 
     Raises:
         RunError: a file is not such a result, the files are of several models or hold the same set twice, or the
@@ -41,12 +43,16 @@ def import_results(files: Sequence[Path], out: Path, *, command: str, model: str
     """
     if (out / RESULTS).exists():
         raise RunError(f"{out} holds a run already; name a new folder")
-    contents = [(path, read_foreign(path, model)) for path in files]
+    contents = [(path, content) for path in files for content in read_foreign(path, model)]
     if not contents:
         raise RunError("no file was named; name result files of CLIP_benchmark or mteb")
     models = list(dict.fromkeys(content.model for _, content in contents))
     if len(models) > 1:
-        raise RunError(f"these files are of several models ({', '.join(models)}); import each into a separate run")
+        names = f"{', '.join(models[:10])}{' and others' if len(models) > 10 else ''}"
+        raise RunError(
+            f"these files are of {len(models)} models ({names}); import each into a separate run: of a CSV file, "
+            "model=NAME takes one"
+        )
     by_benchmark: dict[str, list[tuple[Path, ForeignResult]]] = {}
     for path, content in contents:
         by_benchmark.setdefault(content.benchmark, []).append((path, content))
@@ -71,14 +77,15 @@ def _make_record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkRes
         if one.tool != first.tool or parts.keys() & one.metrics.keys() or (parts and None in {*parts, *one.metrics}):
             raise RunError(f"{path}: {one.benchmark} is in two of these files; name one of them")
         parts |= one.metrics
-    digests = b"".join(hashlib.sha256(path.read_bytes()).digest() for path, _ in contents)
+    files = dict.fromkeys(path for path, _ in contents)
+    digests = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)
     return BenchmarkResult(
         title=f"{first.benchmark}, measured by {first.tool}",
         fingerprint=f"{IMPORTED}{hashlib.sha256(digests).hexdigest()}",
         task=first.task,
         metrics=_average_parts(parts, first.tool),
         by=_group_parts(parts, first.tool),
-        origin=", ".join(path.name for path, _ in contents),
+        origin=", ".join(path.name for path in files),
         notes=(
             f"imported from {first.tool} {first.version}".rstrip()
             + ": no outcome of an item, no interval and no number of items "
@@ -122,6 +129,9 @@ _CLASSES = {"acc1": "top1_accuracy", "acc5": "top5_accuracy"}
 
 #: Numbers among CLIP_benchmark's metrics of a trained probe that describe its training.
 _SETTINGS = frozenset({"lr", "wd", "epochs", "seed", "fewshot_k"})
+
+#: CLIP_benchmark's fields of a result that are not metrics; its CSV has them among the metrics.
+_CLIP_FIELDS = frozenset({"dataset", "model", "pretrained", "task", "language", "model_fullname"})
 
 #: CLIP_benchmark's name -> ours, if it is the same set.
 _CLIP_SETS = {
@@ -174,25 +184,61 @@ class ForeignResult:
     metrics: Mapping[Part, Mapping[str, float]]
 
 
-def read_foreign(path: Path, model: str | None = None) -> ForeignResult:
+def read_foreign(path: Path, model: str | None = None) -> list[ForeignResult]:
     """Read a result file; its fields show which tool wrote it.
 
     Args:
-        path: the file.
-        model: the model's name; the name in the file, or of its folder, if not given.
+        path: the file; a `.csv` file holds several results.
+        model: the model's name; the name in the file, or of its folder, if not given. Of a CSV file with several
+            models, the name of the one to read.
 
     Raises:
         RunError: it cannot be read, is of neither tool, holds no number, or its model is not known.
     """
+    if path.suffix.lower() == ".csv":
+        return _read_table(path, model)
     content = load_json(path, error=RunError, nan=True)
     if isinstance(content, dict) and {"dataset", "model", "task", "metrics"} <= content.keys():
-        return _clip_benchmark(path, content, model)
+        return [_clip_benchmark(path, content, model)]
     if isinstance(content, dict) and {"task_name", "scores", "mteb_version"} <= content.keys():
-        return _read_mteb(path, content, model)
+        return [_read_mteb(path, content, model)]
     raise RunError(
         f"{path} is neither a result of CLIP_benchmark (fields dataset, model, task, metrics) nor of mteb 1.11 or "
         "newer (task_name, scores, mteb_version)"
     )
+
+
+def _read_table(path: Path, model: str | None) -> list[ForeignResult]:
+    """Read the rows of CLIP_benchmark's CSV: a cell that is empty or no number is not a metric of that row."""
+    try:
+        rows = list(read_csv(path))
+    except DataError as error:
+        raise RunError(str(error), path=path) from error
+    if missing := {"dataset", "model", "task"} - (rows[0][1].keys() if rows else set()):
+        raise RunError(
+            f"{path} is not CLIP_benchmark's CSV: it has no column {', '.join(sorted(missing))}; write it with "
+            "`clip_benchmark build FILE.json... --output FILE.csv`",
+            path=path,
+        )
+    models = {_clip_model(row) for _, row in rows}
+    if model is not None and len(models) > 1:
+        if model not in models:
+            hint = nearest(model, models) or f"; it has {', '.join(sorted(models)[:10])}"
+            raise RunError(f"{path} holds no result of {quote(model)}{hint}", path=path, field="model", got=model)
+        rows = [(line, row) for line, row in rows if _clip_model(row) == model]
+    results = []
+    for line, row in rows:
+        numbers = {name: number for name, cell in row.items() if (number := _read_cell(cell)) is not None}
+        metrics = {name: number for name, number in numbers.items() if name not in _CLIP_FIELDS}
+        results.append(_clip_benchmark(Path(f"{path}:{line}"), {**row, "metrics": metrics}, model))
+    return results
+
+
+def _read_cell(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
 
 
 def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import nearest
-from tellapart.errors import RunError, UnknownNameError
+from tellapart.errors import RunError, UnknownNameError, quote
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import BatchCosts
 from tellapart.report.plots.style import COLUMN, axes_of, legend_below, look, plain_logarithm, write_title
@@ -16,7 +16,7 @@ from tellapart.report.plots.style import COLUMN, axes_of, legend_below, look, pl
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["KINDS", "PlotSettings", "draw_batches", "prepare_plot"]
+__all__ = ["KINDS", "PlotSettings", "check_kind", "draw_batches", "prepare_plot"]
 
 
 def draw_batches(costs: BatchCosts) -> Figure:
@@ -88,6 +88,19 @@ class PlotSettings:
     sort: str | None = None
 
 
+def check_kind(kind: str) -> str:
+    """Return the kind of a picture.
+
+    Raises:
+        UnknownNameError: no such kind.
+    """
+    if kind not in KINDS:
+        raise UnknownNameError(
+            f"no picture {quote(kind)}{nearest(kind, KINDS) or ';'} the kinds are {', '.join(KINDS)}"
+        )
+    return kind
+
+
 def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     """Read a picture's input, and return the function that draws it.
 
@@ -104,8 +117,7 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
     from tellapart.report.plots.costs import read_batch_costs
     from tellapart.report.plots.prepare import draw_batches
 
-    if kind not in KINDS:
-        raise UnknownNameError(f"no picture {kind!r}{nearest(kind, KINDS) or ';'} the kinds are {', '.join(KINDS)}")
+    check_kind(kind)
     if settings.costs is not None and kind != "pareto":
         raise RunError(f"costs= is of pareto; {kind} shows no costs of models: leave it out")
     if kind == "cost":

@@ -59,10 +59,14 @@ def validation_set(name: str, reported: Sequence[str] = (), place: Locations | N
     return load_pairs(name, place).one_truth()
 
 
-def left_over(rows: TrainingRows) -> PairSet:
+def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSet:
     """Make a validation set of rows that are not trained on: each item's images with its captions.
 
     Rows that have no false caption are left out: nothing can be chosen by them.
+
+    Args:
+        rows: that are left.
+        trained: the others, which show whether a lower `data.share` would help.
 
     Raises:
         DataError: no row has a false caption, or items are of several shapes.
@@ -80,9 +84,13 @@ def left_over(rows: TrainingRows) -> PairSet:
         images = tuple(str(row.image.resolve()).lstrip("/") for row in own)
         items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=own[0].cluster))
     if not items:
+        helps = trained is not None and any(
+            len(numbers) > 1 or trained.rows[numbers[0]].negatives for numbers in trained.items
+        )
+        remedy = "lower it, or" if helps else "no item of data.train has one: write share = 1, or"
         raise DataError(
             f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by "
-            "them; lower it, or name a pair set in data.validation"
+            f"them; {remedy} name a pair set in data.validation"
         )
     return PairSet("validation", tuple(items), Path("/"))
 
