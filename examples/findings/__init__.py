@@ -1,0 +1,1 @@
+"""Findings: the pages of docs/findings, each made by one command from published data."""

@@ -1,0 +1,327 @@
+"""The order of two captions in a question, and ties: how far published numbers depend on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from examples.findings.frame import Page, Source, bounds, join_words, make_table, percent, points
+from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.sugarcrepe_answers import read_answers, read_both_orders
+from tellapart.catalog import BENCHMARKS
+from tellapart.metrics.choice import choice_score
+from tellapart.metrics.order_bias import order_bias
+from tellapart.metrics.registry import METRICS, defined_for
+from tellapart.metrics.ties import break_ties
+from tellapart.stats.intervals import interval_for
+from tellapart.stats.multiple import holm
+from tellapart.stats.paired import Difference, at_floor, paired_difference, paired_permutation, write_p
+from tellapart.tasks.registry import headline
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["order_and_ties"]
+
+_PARTS = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+_ANSWERS = Source("sugarcrepe/gpt-4v-results/*/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe, gpt-4v-results (2023)")
+#: Sets in the order of their year: name, year, files, the fields of the true and the false caption, and how a tie
+#: between two captions counts in the authors' code.
+_LAYOUTS = (
+    ("VALSE", 2022, Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE"), ("caption", "foil"), "wrong"),
+    (
+        "SugarCrepe",
+        2023,
+        Source("sugarcrepe/data/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe"),
+        ("caption", "negative_caption"),
+        "wrong",
+    ),
+    (
+        "ViLMA, five files",
+        2023,
+        Source("vilma/data/*.json", "MIT", "github.com/ilkerkesen/ViLMA"),
+        ("caption", "foils"),
+        "right",
+    ),
+    (
+        "VITATECS",
+        2023,
+        Source("vitatecs/data/*", "CC BY 4.0", "github.com/lscpku/VITATECS"),
+        ("caption", "counterfactual"),
+        "wrong",
+    ),
+    (
+        "SugarCrepe++",
+        2024,
+        Source("sugarcrepe_pp/*.json", "CC BY 4.0", "github.com/Sri-Harsha/scpp"),
+        ("caption", "negative_caption"),
+        "wrong",
+    ),
+    (
+        "CameraBench",
+        2025,
+        Source(
+            "camerabench/camerabench/data/vqa_and_retrieval/*/*.jsonl", "CC BY 4.0", "github.com/linzhiqiu/t2v_metrics"
+        ),
+        ("pos_text", "neg_text"),
+        "wrong",
+    ),
+)
+
+
+class _Part(NamedTuple):
+    name: str
+    items: int
+    first: float
+    second: float
+    difference: Difference
+    both: float
+    p: float
+
+
+def order_and_ties(data: Path) -> Page:
+    """Make the page."""
+    parts, everything = _compare_orders(data)
+    adjusted = holm([part.p for part in parts])
+    apart = [part for part, p in zip(parts, adjusted, strict=True) if p <= 0.05]
+    lowest = min(parts, key=lambda part: part.difference.value)
+    assert lowest.name == "add_att"  # the answer names it
+    rows = [
+        [
+            part.name,
+            f"{part.items:,}",
+            percent(part.first),
+            percent(part.second),
+            f"{points(part.difference.value)} ({_bounds(part.difference)})",
+            write_p(p, at_most=at_floor(part.p, 10_000)),
+            percent(part.both),
+        ]
+        for part, p in zip(parts, adjusted, strict=True)
+    ]
+    systems = read_systems(data)
+    moved = {(name, metric): _count_rules(systems[name], metric) for name in systems for metric in _METRICS}
+    changed = {key: values for key, values in moved.items() if values[1] != values[0]}
+    most = max(changed, key=lambda key: changed[key][1] - changed[key][0])
+    layouts = [(name, year, tie, *_count_places(source, fields, data)) for name, year, source, fields, tie in _LAYOUTS]
+    always, groups = _constant_by_rule()
+    answer = (
+        f"GPT-4V is right on SugarCrepe {percent(-everything.difference.value)} points less often "
+        f"({_bounds(everything.difference, -1)}) if the true caption is the first of two, and on its added attributes "
+        f"{percent(-lowest.difference.value)} points ({_bounds(lowest.difference, -1)}); the rule for ties changes "
+        f"{len(changed)} of {len(moved)} published values on Winoground, those of people by up to "
+        f"{percent(changed[most][1] - changed[most][0])} points, those of systems by "
+        f"{percent(max(v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE))} at most."
+    )
+    numbers = (
+        f"**Order.** Each item was asked twice. {len(apart)} of {len(parts)} parts differ after Holm's correction "
+        f"({join_words([f'`{part.name}`' for part in apart])}). Over all {everything.items:,} items the difference is "
+        f"{points(everything.difference.value)} points ({_bounds(everything.difference)}); GPT-4V is right in both "
+        f"orders on {percent(everything.both)} percent ({_both_bounds(data)}), while the mean of both orders is "
+        f"{percent((everything.first + everything.second) / 2)} percent.",
+        make_table(
+            ["part", "items", "true first", "true second", "difference, points", "p (Holm)", "right in both"],
+            "l|r|r|r|r|r|r",
+            rows,
+        ),
+        f"**Ties.** The published scores of {len(systems) - 1} systems and of people on Winoground, by three rules: a "
+        f"tie is wrong (as its authors count), a tie is right, and the mean over all ways to break it.",
+        make_table(
+            ["scores of", "metric", "tie wrong", "tie right", "ties broken at random"],
+            "l|l|r|r|r",
+            [
+                [f"`{name}`", metric, *(percent(value, 2) for value in changed[name, metric])]
+                for name, metric in changed
+            ],
+        ),
+        f"""**A constant model.** It scores every caption alike, so that chance is all that it deserves. By the rules
+        that the catalogue notes of each set's code, `>=`, `argmax` or `argsort` with the true caption first gives it
+        {percent(1, 0)} percent on {len(always)} of the {sum(map(len, groups.values()))} sets of pairs in the
+        catalogue ({join_words([f"`{name}`" for name in always])}). Elsewhere the layout of the file decides, once
+        somebody scores it with `argmax` over one image's captions:""",
+        make_table(
+            [
+                "set",
+                "year",
+                "items",
+                "true one first",
+                "its code: a tie is",
+                "constant, by `argmax`",
+                "by `>`",
+                "at random",
+            ],
+            "l|r|r|r|l|r|r|r",
+            [
+                [name, f"{year}", f"{items:,}", f"{first:,}", tie, *(percent(value) for value in constant)]
+                for name, year, tie, items, first, constant in layouts
+            ],
+        ),
+    )
+    return Page(
+        name="order-and-ties",
+        title="How much do the order of captions and the rule for ties decide?",
+        question="Do published numbers change when the two captions of a question are exchanged, or when equal scores "
+        "count differently?",
+        answer=answer,
+        picture=partial(_draw_orders, parts),
+        alt="GPT-4V's accuracy on SugarCrepe's parts, with the true caption first and second",
+        numbers=numbers,
+        method="Orders: `tellapart.metrics.order_bias`, `paired_difference` and `paired_permutation` with the image as "
+        "the cluster, 95 % intervals, Holm over the parts. Ties: `text_score`, `image_score` and `group_score` of "
+        "`break_ties`. Layouts: counted in the files; the true caption is first if its field comes before that of the "
+        "false one (in CameraBench: if it is the first of `texts`).",
+        sources=(_ANSWERS, SCORES, *(source for _, _, source, _, _ in _LAYOUTS)),
+        limits=(
+            """One model, of 2023, asked one prompt, once in each order. The answers do not separate an effect of the
+            order from the draw of a second answer, so an item that is right once only need not be biased; the mean
+            difference of many items is.""",
+            "The older copy of SugarCrepe that was asked has one item more in `swap_obj` than today's.",
+            """That a layout puts the true caption first is a property of a file, harmless as long as ties are wrong,
+            as in most authors' code (read, not run; the code of VALSE leaves a foil at exactly one half out). The table
+            shows the cost of scoring such a file by `argmax`.""",
+            """Winoground's systems rarely tie, as the few values above show. Rounded or ranked scores and answers in
+            words tie more often; no published file of such scores is measured here.""",
+        ),
+        data=data,
+    )
+
+
+_METRICS = ("text_score", "image_score", "group_score")
+
+
+def _compare_orders(data: Path) -> tuple[list[_Part], _Part]:
+    answers = [_read_part(data, part) for part in _PARTS]
+    everything = tuple(np.concatenate(column) for column in zip(*answers, strict=True))
+    parts = [_compare_part(name, *found) for name, found in zip(_PARTS, answers, strict=True)]
+    return parts, _compare_part("all", *everything)
+
+
+def _read_part(data: Path, part: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.str_]]:
+    folder = data / "sugarcrepe" / "gpt-4v-results"
+    paths = [folder / f"{order}-first" / f"gpt4v-{part}.json" for order in ("positive", "negative")]
+    both, images = read_both_orders(*paths), read_answers(paths[0])
+    first, second = (np.array(column) for column in zip(*both.values(), strict=True))
+    return first, second, np.array([images[key].image for key in both])
+
+
+def _compare_part(name: str, first: NDArray[np.int64], second: NDArray[np.int64], images: NDArray[np.str_]) -> _Part:
+    bias = order_bias(first, second)
+    a, b = bias.true_first, bias.true_second
+    return _Part(
+        name,
+        len(a),
+        float(a.mean()),
+        float(b.mean()),
+        paired_difference(a, b, images, binary=True),
+        float(bias.both.mean()),
+        paired_permutation(a, b, images),
+    )
+
+
+def _both_bounds(data: Path) -> str:
+    first, second, images = (
+        np.concatenate(column) for column in zip(*(_read_part(data, part) for part in _PARTS), strict=True)
+    )
+    found = interval_for(order_bias(first, second).both, images, binary=True)
+    return bounds(found.low, found.high)
+
+
+def _bounds(difference: Difference, sign: int = 1) -> str:
+    assert difference.low is not None
+    assert difference.high is not None
+    low, high = sorted((sign * difference.low, sign * difference.high))
+    return bounds(low, high, points if low < 0 else percent)
+
+
+def _count_rules(scores: NDArray[np.float64], metric: str) -> tuple[float, float, float]:
+    """Return a metric with ties wrong, with ties right, and with ties broken at random."""
+    declared = METRICS[metric]
+    wrong = declared.per_item(scores)
+    right = declared.per_item(break_ties(scores, "right"))
+    return float(wrong.mean()), float(right.mean()), float(declared.tie_neutral(scores).mean())
+
+
+def _count_places(source: Source, fields: tuple[str, str], data: Path) -> tuple[int, int, tuple[float, float, float]]:
+    """Return the items, those with the true caption first, and a constant model's score by three rules."""
+    rows = list(_read_rows(source, data))
+    first = sum(_is_first(row, *fields) for row in rows)
+    captions = 3 if "caption2" in rows[0] else 2
+    constant = np.zeros((len(rows), 1, captions), np.float32)
+    argmax = first / len(rows) if captions == 2 else _several_true(constant, first)
+    strict, neutral = (float(value) for value in _choice_of_constant(captions))
+    return len(rows), first, (argmax, strict, neutral)
+
+
+def _several_true(constant: NDArray[np.float32], first: int) -> float:
+    right = METRICS["itt"].per_item(break_ties(constant, "right", 2)).mean()
+    return float(right) * first / len(constant)
+
+
+def _choice_of_constant(captions: int) -> tuple[float, float]:
+    constant = np.zeros((1, 1, captions), np.float32)
+    if captions == 3:
+        return METRICS["itt"].per_item(constant).mean(), METRICS["itt"].tie_neutral(constant).mean()
+    return choice_score(constant).mean(), METRICS["choice_score"].tie_neutral(constant).mean()
+
+
+def _read_rows(source: Source, data: Path) -> Iterator[Mapping[str, object]]:
+    for path in source.files(data):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json" and not text.startswith('{"src'):
+            found = json.loads(text)
+            yield from found.values() if isinstance(found, dict) else found
+        else:
+            yield from (json.loads(line) for line in text.splitlines() if line.strip())
+
+
+def _is_first(row: Mapping[str, object], true: str, false: str) -> bool:
+    texts = row.get("texts")
+    if isinstance(texts, list):
+        return bool(texts[0] == row[true])
+    names = list(row)
+    return names.index(true) < names.index(false)
+
+
+def _constant_by_rule() -> tuple[list[str], dict[str, list[str]]]:
+    """Return the sets on which a constant model is always right by their code, and all sets by that rule."""
+    groups: dict[str, list[str]] = {}
+    always = []
+    for name in BENCHMARKS:
+        one = find_benchmark(name)
+        if one.task != "pairs" or one.shape is None:
+            continue
+        groups.setdefault(one.tie_rule, []).append(name)
+        if one.tie_rule == "right":
+            metric = headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)})[-1]
+            broken = break_ties(np.zeros((1, *one.shape), np.float32), one.tie_rule, one.true)
+            assert METRICS[metric].per_item(broken).mean() == 1, name
+            always.append(name)
+    return always, groups
+
+
+def _draw_orders(parts: list[_Part]) -> Figure:
+    from tellapart.report.plots.style import axes_of, look
+
+    figure, axes = axes_of(4.6, 2.9)
+    for row, part in enumerate(parts):
+        axes.plot([100 * part.first, 100 * part.second], [row, row], color="#bbbbbb", zorder=1)
+    for number, (label, shares) in enumerate(
+        (
+            ("true caption first", [part.first for part in parts]),
+            ("true caption second", [part.second for part in parts]),
+        )
+    ):
+        style = look(number)
+        axes.scatter(100 * np.array(shares), range(len(parts)), color=style.colour, marker=style.marker, label=label)
+    axes.set_yticks(range(len(parts)), [part.name for part in parts])
+    axes.invert_yaxis()
+    axes.set_xlabel("GPT-4V on SugarCrepe: right answers, percent")
+    axes.grid(axis="x")
+    figure.legend(loc="outside upper left", ncols=2)
+    return figure

@@ -1,0 +1,48 @@
+"""The pages by name, and the index of their answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from examples.findings.frame import FOLDER, Page, write_pages_text
+from examples.findings.order_and_ties import order_and_ties
+from tellapart.report.plots.style import write_picture
+
+__all__ = ["PAGES", "index_page", "index_text", "write_page"]
+
+#: Name -> maker, in the order of the index.
+PAGES: dict[str, Callable[[Path], Page]] = {
+    "order-and-ties": order_and_ties,
+}
+
+_INTRODUCTION = """Published scores of real models, read with paired tests and intervals. Each page is made by one
+command from published data, and a test makes its numbers again."""
+
+
+def write_page(page: Page) -> None:
+    """Write a page and its picture."""
+    write_picture(FOLDER / f"{page.name}.svg", page.picture)
+    (FOLDER / f"{page.name}.md").write_text(page.markdown(), encoding="utf-8")
+
+
+def index_text() -> str:
+    """Return the index: each written page's answer, which links to the page."""
+    blocks = [
+        "# Findings",
+        "<!-- Made by `python -m examples.findings index`; edit the pages' scripts. -->",
+        _INTRODUCTION,
+    ]
+    for number, name in enumerate(PAGES, 1):
+        text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+        title = text.splitlines()[0].removeprefix("# ")
+        found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n", text, re.DOTALL)
+        assert found, name
+        blocks.append(f"**{number}. [{title}](findings/{name}.md)** {' '.join(found[1].split())}")
+    return write_pages_text(blocks)
+
+
+def index_page() -> None:
+    """Write docs/findings.md."""
+    FOLDER.with_suffix(".md").write_text(index_text(), encoding="utf-8")

@@ -1,0 +1,61 @@
+"""The pages of findings hold what their commands write today from the published data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from examples.findings.frame import FOLDER, Source, make_table, points, write_pages_text
+from examples.findings.pages import PAGES, index_text
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT.parent / "shared" / "data"
+#: Pages that take more than some seconds.
+SLOW: set[str] = set()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PAGES])
+def test_a_page_has_the_numbers_of_its_data(name: str) -> None:
+    if not DATA.is_dir():
+        pytest.skip("the published data are not beside this checkout, in ../shared/data")
+    page = PAGES[name](DATA)
+    missing = [source.pattern for source in page.sources if not source.files(DATA)]
+    if missing:
+        pytest.skip(f"no file matches {missing[0]} in ../shared/data")
+    assert page.markdown() == (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_its_answer_its_command_its_limits_and_a_picture(name: str) -> None:
+    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert text.count("**Answer.**") == 1
+    assert f"$ python -m examples.findings {name} " in text
+    assert "## Limits" in text
+    assert f"]({name}.svg)" in text
+    assert (FOLDER / f"{name}.svg").stat().st_size < 200_000
+    assert len(text.splitlines()) <= 160
+
+
+def test_the_index_quotes_every_answer() -> None:
+    assert index_text() == (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+
+
+def test_a_source_of_several_files_has_the_digest_of_their_list(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    one, two = Source("a.txt", "", ""), Source("*.txt", "", "")
+    assert one.digest(tmp_path) == two.digest(tmp_path)
+    (tmp_path / "b.txt").write_text("b")
+    assert one.digest(tmp_path) != two.digest(tmp_path)
+
+
+def test_pages_are_wrapped_and_tables_are_not() -> None:
+    table = make_table(["a", "b"], "l|r", [["x" * 130, "1"]])
+    text = write_pages_text(["word " * 60, table, "- item " + "word " * 40 + "\n- next"])
+    assert table in text
+    assert all(len(line) <= 120 for line in text.splitlines() if not line.startswith("|"))
+    assert text.endswith("\n- next\n")
+    assert table.splitlines()[1] == "|---|--:|"
+
+
+def test_differences_have_signs() -> None:
+    assert [points(0.0123), points(-0.0123), points(-0.0001)] == ["+1.2", "-1.2", "0.0"]
