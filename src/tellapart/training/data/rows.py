@@ -16,7 +16,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +260,7 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{path}:{line}", fields
 
 
+@lru_cache(1 << 16)  # a caption is the false one of other rows
 def _keep_letters(text: str) -> str:
     """Return a text without case, spaces and punctuation, in any script."""
     return "".join(letter for letter in text.casefold() if unicodedata.category(letter)[0] not in "PZC")
