@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from examples.findings.checkpoints import checkpoints
 from examples.findings.frame import FOLDER, Page, write_pages_text
 from examples.findings.order_and_ties import order_and_ties
 from tellapart.report.plots.style import write_picture
@@ -14,6 +15,7 @@ __all__ = ["PAGES", "index_page", "index_text", "write_page"]
 
 #: Name -> maker, in the order of the index.
 PAGES: dict[str, Callable[[Path], Page]] = {
+    "checkpoints": checkpoints,
     "order-and-ties": order_and_ties,
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import numpy as np
 import pytest
 from examples.clip_zoo_board.build import build, names_of
 from fastapi.testclient import TestClient
@@ -17,7 +16,6 @@ from tellapart.board.records import read_in
 from tellapart.board.settings import read_settings
 from tellapart.board.store import Store
 from tellapart.records.imported import Imported, read_imported
-from tellapart.report.plots.agreement import read_agreement
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "clip_zoo_board"
@@ -80,34 +78,3 @@ def test_the_page_has_scipys_correlations_and_every_benchmark(shipped: Imported)
 def test_a_board_with_too_few_models_says_so(settings, store) -> None:
     page = TestClient(create_app(settings, store)).get("/benchmarks/agree").text
     assert "No two benchmarks share five models yet" in page
-
-
-@pytest.mark.slow
-def test_findings_in_the_documents_are_those_of_202_checkpoints(rows: list[dict[str, str]], tmp_path: Path) -> None:
-    (tmp_path / "records.toml").write_text(build(rows), encoding="utf-8")
-    found = read_agreement([tmp_path / "records.toml"])
-    names = [one.name for one in found.benchmarks]
-    matrix = np.array(found.correlations)
-
-    def rho(a: str, b: str) -> float:
-        return round(float(matrix[names.index(a), names.index(b)]), 2)
-
-    assert (found.models, len(names), found.dimensions) == (202, 45, 2)
-    assert [round(share, 2) for share in found.shares[:3]] == [0.64, 0.06, 0.03]
-    assert (rho("sugarcrepe", "coco-retrieval"), rho("sugarcrepe", "imagenet")) == (0.95, 0.9)
-    assert (rho("eqben", "coco-retrieval"), rho("winoground", "imagenet")) == (0.95, 0.73)
-    assert (rho("aro-relation", "imagenet"), rho("aro-attribution", "imagenet")) == (-0.48, 0.68)
-    assert [rho(f"whatsup-{part}", "imagenet") for part in ("a", "b", "coco-one", "vg-one")] == [
-        0.33,
-        -0.07,
-        -0.42,
-        -0.41,
-    ]
-    needed = {one.name: one.items_needed for one in found.benchmarks}
-    assert [round(needed[name] or 0) for name in ("colorswap", "sugarcrepe", "mmvp-vlm", "winoground")] == [
-        184,
-        283,
-        426,
-        1714,
-    ]
-    assert needed["whatsup-a"] is None

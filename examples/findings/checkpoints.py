@@ -1,0 +1,337 @@
+"""202 published checkpoints: do benchmarks of minimal pairs rank them as retrieval and ImageNet do?"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from examples.clip_zoo_board.build import build
+from examples.clip_zoo_board.columns import COLUMNS
+from examples.findings.frame import Page, Source, join_words, make_table, percent
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.catalog import BENCHMARKS
+from tellapart.records.imported import read_imported
+from tellapart.report.plots.agreement import read_agreement
+from tellapart.stats.benchmark_agreement import items_to_tell_apart
+from tellapart.stats.intervals import Interval, cluster_bootstrap
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["checkpoints"]
+
+RESULTS = Source(
+    "vl_compo/individual_results.csv", "not stated; numbers alone", "github.com/ytaek-oh/vl_compo at 43e2eae"
+)
+
+_RIVALS = ("coco-retrieval", "imagenet")
+#: The architecture with the most checkpoints.
+_ONE = "CLIP_ViT-B-16"
+_HIGH = 0.9
+_APART = 0.5
+_RELIABLE = 0.7
+_MOST_SETS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """One set of pairs, and how it ranks the checkpoints."""
+
+    name: str
+    items: int
+    mean: float
+    chance: float
+    reliability: float
+    coco: float
+    interval: Interval
+    imagenet: float
+    one: float
+    within: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Zoo:
+    """Values `(checkpoint, benchmark)`, and each checkpoint's family and architecture."""
+
+    names: tuple[str, ...]
+    metrics: tuple[str, ...]
+    sizes: tuple[int, ...]
+    values: NDArray[np.float64]
+    families: NDArray[np.str_]
+    architectures: NDArray[np.str_]
+    dimensions: int
+    shares: tuple[float, ...]
+
+    def ranks(self) -> NDArray[np.float64]:
+        """Return ranks of checkpoints on each benchmark, standardised."""
+        found = rankdata(self.values, axis=0)
+        return np.asarray((found - found.mean(axis=0)) / found.std(axis=0))
+
+
+def checkpoints(data: Path) -> Page:
+    """Make the page."""
+    zoo = _read_zoo(data)
+    sets = sorted((_describe_set(zoo, name) for name in zoo.names if _is_pairs(name)), key=lambda one: -one.coco)
+    high = [one for one in sets if one.coco >= _HIGH]
+    apart = [one for one in sets if (one.interval.high or 0) < _HIGH and one.coco < _APART]
+    signal = [one for one in apart if one.reliability >= _RELIABLE]
+    noise = [one for one in apart if one.reliability < _RELIABLE]
+    steps = _choose_sets(zoo)
+    share = 1 / len(zoo.names)
+    gains = [after.held_out - before.held_out for before, after in itertools.pairwise(steps)]
+    small = next(k for k in range(len(gains)) if max(gains[k:]) <= 2 * share)
+    sugar, coco = next(one for one in sets if one.name == "sugarcrepe"), _correlation(zoo, *_RIVALS)
+    answer = f"""{len(high)} of {len(sets)} sets of pairs rank {len(zoo.values)} published checkpoints almost as COCO
+        retrieval does (SugarCrepe: rank correlation {sugar.coco:.2f}, {_interval(sugar.interval)}), {len(signal)} rank
+        them differently and reliably ({join_words([f"`{one.name}`" for one in signal])}), and on {len(noise)} most of
+        their differences are the draw of the items (reliability {max(one.reliability for one in noise):.2f} or
+        less)."""
+    numbers = (
+        f"""COCO retrieval and ImageNet agree with {coco:.2f}. {join_words([f"`{one.name}`" for one in high])} have
+        {_HIGH} or more with COCO retrieval. Size and data move all benchmarks together, so the last two columns take
+        them out in part: the {int((zoo.architectures == _ONE).sum())} checkpoints of one architecture (`{_ONE}`),
+        which differ in training alone, and all checkpoints by their rank less the mean of their architecture.""",
+        make_table(
+            ["set", "items", "mean", "chance", "reliability", "COCO (95 %)", "ImageNet", "one architecture", "within"],
+            "l|r|r|r|r|r|r|r|r",
+            [_row(one) for one in sets],
+        ),
+        f"""Reliability is the part of the variance between checkpoints that is more than the draw of the set's items.
+        A set stands apart if its correlation is below {_APART}; those apart with a reliability below {_RELIABLE} are {join_words([f"`{one.name}`" for one in noise])}. A reliable
+        set need not measure its subject: a fixed preference for one word is reliable, too.""",
+        f"""**How many sets are enough?** The ranks on all {len(zoo.names)} benchmarks have {zoo.dimensions} dimensions
+        above those of shuffled tables, with {percent(zoo.shares[0], 0)} and {percent(zoo.shares[1], 0)} percent of the
+        variance. Benchmarks were chosen greedily, each as the one that with those before it predicts the ranks on all
+        {len(zoo.names)} best (linear), in turn without one family; the last column is the share of variance predicted
+        in the family left out. `{steps[0].added}` alone predicts {percent(steps[0].held_out, 0)} percent. Each further
+        benchmark predicts itself, {percent(share)} percent; from number {small + 2} on none adds twice that.""",
+        make_table(
+            ["benchmarks", "added (of all families)", "predicted, same checkpoints", "families left out"],
+            "r|l|r|r",
+            [
+                [f"{k}", f"`{step.added}`", percent(step.inside, 0), percent(step.held_out, 0)]
+                for k, step in enumerate(steps, 1)
+            ],
+        ),
+        _denominators(data),
+    )
+    return Page(
+        name="checkpoints",
+        title="Do benchmarks of minimal pairs rank models by something else than retrieval?",
+        question="vl_compo published the scores of 202 checkpoints of CLIP and its kin. Which sets of pairs rank them "
+        "differently from COCO retrieval, and is that difference more than noise?",
+        answer=answer,
+        picture=partial(_draw_sets, sets),
+        alt="Rank correlation of each set with COCO retrieval, reliable and unreliable sets marked",
+        numbers=numbers,
+        method="""Every published column was read as `examples/clip_zoo_board` has it, one number a benchmark: the group
+        score, the choice score, or recall at 1 of captions. Correlations are Spearman's; intervals draw the families of
+        the file's `family` column (15 of them, 85 checkpoints in the largest) with `cluster_bootstrap`. Reliability is
+        Spearman and Brown's, from `items_to_tell_apart`; for means over parts it takes the number of items as if they
+        were one set.""",
+        sources=(RESULTS,),
+        limits=(
+            """The checkpoints are not a sample of models. Families are few and unequal, so the intervals are rough, and
+            they do not cover other kinds of models: all of these are dual encoders.""",
+            """A correlation of ranks over so wide a range of models can be near 1 while two models of similar size are
+            ordered differently.""",
+            """The mean of ARO's parts and of VL-CheckList's is ranked as published; its reliability is approximate or
+            not known.""",
+            """The scores are as published; nothing was measured again. Whether ties counted is not stated.""",
+        ),
+        data=data,
+    )
+
+
+def _read_zoo(data: Path) -> _Zoo:
+    with RESULTS.files(data)[0].open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "records.toml"
+        path.write_text(build(rows), encoding="utf-8")
+        found, imported = read_agreement([path]), read_imported(path)
+    assert len(imported.models) == found.models == len(rows)
+    values = [[model.scores[one.name][one.metric] for one in found.benchmarks] for model in imported.models]
+    return _Zoo(
+        names=tuple(one.name for one in found.benchmarks),
+        metrics=tuple(one.metric for one in found.benchmarks),
+        sizes=tuple(one.n or _catalogued(one.name) for one in found.benchmarks),
+        values=np.array(values),
+        families=np.array([row["family"] for row in rows]),
+        architectures=np.array([row["arch"] for row in rows]),
+        dimensions=found.dimensions,
+        shares=found.shares,
+    )
+
+
+def _catalogued(name: str) -> int:
+    return find_benchmark(name).items if name in BENCHMARKS else 0
+
+
+def _is_pairs(name: str) -> bool:
+    return not name.startswith("elevater-") and name not in {*_RIVALS, "flickr30k-retrieval"}
+
+
+def _describe_set(zoo: _Zoo, name: str) -> _Set:
+    at = zoo.names.index(name)
+    values, size = zoo.values[:, at], zoo.sizes[at]
+    half = items_to_tell_apart(values, size, reliability=0.5) if size else None
+    ranks, rival = zoo.ranks(), zoo.names.index(_RIVALS[0])
+    pair = ranks[:, [at, rival]]
+    one = zoo.architectures == _ONE
+    return _Set(
+        name=name,
+        items=size,
+        mean=float(values.mean()),
+        chance=_chance(name, zoo.metrics[at]),
+        reliability=np.nan if not size else size / (size + half) if half else 0.0,
+        coco=_correlation(zoo, name, _RIVALS[0]),
+        interval=cluster_bootstrap(_moments(pair), zoo.families, reduce=_correlate_means),
+        imagenet=_correlation(zoo, name, _RIVALS[1]),
+        one=_correlate(rankdata(zoo.values[one][:, [at, rival]], axis=0)),
+        within=_correlate(_less_means(pair, zoo.architectures)),
+    )
+
+
+def _chance(name: str, metric: str) -> float:
+    """Return the score of guessing, as the catalogue has the set's shape; those that it lacks have pairs or ten."""
+    if name not in BENCHMARKS:
+        return 0.5 if name != "imagecode" else 0.1
+    from tellapart.metrics.registry import METRICS
+
+    one = find_benchmark(name)
+    level = METRICS[metric.removeprefix("macro_")].chance(one.shape, one.true)
+    return np.nan if level is None else level
+
+
+def _correlation(zoo: _Zoo, a: str, b: str) -> float:
+    return _correlate(zoo.ranks()[:, [zoo.names.index(a), zoo.names.index(b)]])
+
+
+def _correlate(pair: NDArray[np.float64]) -> float:
+    return float(np.corrcoef(pair, rowvar=False)[0, 1])
+
+
+def _moments(pair: NDArray[np.float64]) -> NDArray[np.float64]:
+    x, y = pair.T
+    return np.column_stack([x, y, x * x, y * y, x * y])
+
+
+def _correlate_means(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return correlations from means of x, y, their squares and their product."""
+    x, y, xx, yy, xy = np.moveaxis(means, -1, 0)
+    spread = np.sqrt(np.clip(xx - x * x, 1e-12, None) * np.clip(yy - y * y, 1e-12, None))
+    return np.asarray((xy - x * y) / spread)
+
+
+def _less_means(pair: NDArray[np.float64], groups: NDArray[np.str_]) -> NDArray[np.float64]:
+    """Return values less their group's mean, of groups with two members or more."""
+    parts = [pair[groups == name] for name in np.unique(groups)]
+    return np.concatenate([part - part.mean(axis=0) for part in parts if len(part) > 1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    added: str
+    inside: float
+    held_out: float
+
+
+def _choose_sets(zoo: _Zoo) -> list[_Step]:
+    """Choose benchmarks greedily, with all families and in turn without one, and predict the ranks on all."""
+    ranks = zoo.ranks()
+    chosen = _choose_greedily(ranks)
+    errors = np.zeros(_MOST_SETS)
+    for family in np.unique(zoo.families):
+        out = zoo.families == family
+        kept = _choose_greedily(ranks[~out])
+        for k in range(_MOST_SETS):
+            errors[k] += (_predict_ranks(ranks[~out], ranks[out], kept[: k + 1]) ** 2).sum()
+    total = (ranks**2).sum()
+    inside = [(_predict_ranks(ranks, ranks, chosen[: k + 1]) ** 2).sum() for k in range(_MOST_SETS)]
+    return [
+        _Step(zoo.names[one], float(1 - mine / total), float(1 - theirs / total))
+        for one, mine, theirs in zip(chosen, inside, errors, strict=True)
+    ]
+
+
+def _choose_greedily(ranks: NDArray[np.float64]) -> list[int]:
+    chosen: list[int] = []
+    for _ in range(_MOST_SETS):
+        rest = [k for k in range(ranks.shape[1]) if k not in chosen]
+        chosen.append(min(rest, key=lambda k: float((_predict_ranks(ranks, ranks, [*chosen, k]) ** 2).sum())))
+    return chosen
+
+
+def _predict_ranks(known: NDArray[np.float64], other: NDArray[np.float64], columns: list[int]) -> NDArray[np.float64]:
+    """Fit all columns by some on known rows; return the errors on other rows."""
+    left = np.column_stack([np.ones(len(known)), known[:, columns]])
+    weights, *_ = np.linalg.lstsq(left, known, rcond=None)
+    return np.asarray(other - np.column_stack([np.ones(len(other)), other[:, columns]]) @ weights)
+
+
+def _denominators(data: Path) -> str:
+    """Describe whether the percentages are whole hits of the catalogue's numbers of items."""
+    with RESULTS.files(data)[0].open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    broken: dict[str, list[int]] = {}
+    counted = [column for column in COLUMNS if column.n and column.name in rows[0]]
+    for column in counted:
+        hits = np.array([float(row[column.name]) for row in rows]) * (column.n or 0) / 100
+        if wrong := int((np.abs(hits - hits.round()) > 1e-4 * np.sqrt(column.n or 1)).sum()):
+            broken.setdefault(column.benchmark, []).append(wrong)
+    named = [f"{len(found)} of `{name}` (up to {max(found)} of the checkpoints)" for name, found in broken.items()]
+    whole = len(counted) - sum(map(len, broken.values()))
+    return f"""**The percentages fix their denominators.** Of {len(counted)} columns whose number of items is known,
+        {whole} are integer hits of it for every checkpoint. The others are {join_words(named)}: perhaps of another
+        download, or rounded."""
+
+
+def _row(one: _Set) -> list[str]:
+    return [
+        f"`{one.name}`",
+        f"{one.items:,}" if one.items else "",
+        percent(one.mean),
+        "" if np.isnan(one.chance) else percent(one.chance),
+        "" if np.isnan(one.reliability) else f"{one.reliability:.2f}",
+        f"{one.coco:.2f} ({_interval(one.interval)})",
+        *(f"{value:.2f}" for value in (one.imagenet, one.one, one.within)),
+    ]
+
+
+def _interval(interval: Interval) -> str:
+    return f"{interval.low:.2f} to {interval.high:.2f}"
+
+
+def _draw_sets(sets: list[_Set]) -> Figure:
+    from tellapart.report.plots.style import GREY, axes_of, look
+
+    figure, axes = axes_of(4.6, 4.4)
+    kinds = (
+        (f"reliability {_RELIABLE} or more", lambda one: one.reliability >= _RELIABLE),
+        (f"less than {_RELIABLE}", lambda one: one.reliability < _RELIABLE),
+        ("not known", lambda one: bool(np.isnan(one.reliability))),
+    )
+    for number, (label, belongs) in enumerate(kinds):
+        rows = [row for row, one in enumerate(sets) if belongs(one)]
+        style = look(number)
+        for row in rows:
+            axes.plot([sets[row].interval.low, sets[row].interval.high], [row, row], color=style.colour, linewidth=1)
+        axes.scatter([sets[row].coco for row in rows], rows, color=style.colour, marker=style.marker, s=20, label=label)
+    axes.axvline(0, color=GREY, linewidth=0.7)
+    axes.set_yticks(range(len(sets)), [one.name for one in sets])
+    axes.invert_yaxis()
+    axes.set_xlim(-1, 1)
+    axes.set_xlabel("rank correlation with COCO retrieval, 202 checkpoints")
+    axes.grid(axis="x")
+    figure.legend(loc="outside upper left", ncols=3, handletextpad=0.2, columnspacing=1)
+    return figure
