@@ -106,8 +106,9 @@ def checkpoints(data: Path) -> Page:
             [_row(one) for one in sets],
         ),
         f"""Reliability is the part of the variance between checkpoints that is more than the draw of the set's items.
-        A set stands apart if its correlation is below {_APART}; those apart with a reliability below {_RELIABLE} are {join_words([f"`{one.name}`" for one in noise])}. A reliable
-        set need not measure its subject: a fixed preference for one word is reliable, too.""",
+        A set stands apart if its correlation is below {_APART}; those apart with a reliability below {_RELIABLE} are
+        {join_words([f"`{one.name}`" for one in noise])}. A reliable set need not measure its subject: a fixed
+        preference for one word is reliable, too.""",
         f"""**How many sets are enough?** The ranks on all {len(zoo.names)} benchmarks have {zoo.dimensions} dimensions
         above those of shuffled tables, with {percent(zoo.shares[0], 0)} and {percent(zoo.shares[1], 0)} percent of the
         variance. Benchmarks were chosen greedily, each as the one that with those before it predicts the ranks on all
