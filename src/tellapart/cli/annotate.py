@@ -50,7 +50,10 @@ def export_command(
     outside_images: Outside = False,
     as_json: Json = False,
 ) -> None:
-    """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key."""
+    """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key.
+
+    Example: `tellapart annotate export match folder:my_pairs --to study`
+    """
     from tellapart.api.annotate import annotate_export
 
     written = annotate_export(
@@ -109,7 +112,10 @@ def import_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice."""
+    """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice.
+
+    Example: `tellapart annotate import study answers.json`
+    """
     from tellapart.api.annotate import annotate_import
 
     read = annotate_import(study, files, partial=partial, answer_list=answer_list, records=records)
@@ -139,7 +145,10 @@ def agree_command(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Show how people agree, their errors, and the human row of a results table."""
+    """Show how people agree, their errors, and the human row of a results table.
+
+    Example: `tellapart annotate agree study`
+    """
     from tellapart.api.annotate import annotate_agree, print_findings
 
     agreement = annotate_agree(studies, groups=groups, scores=scores, seed=seed)
@@ -153,7 +162,10 @@ def agree_command(
 
 @app.command("ls", cls=OnceCommand)
 def ls_command(as_json: Json = False) -> None:
-    """List the surveys."""
+    """List the surveys.
+
+    Example: `tellapart annotate ls`
+    """
     from tellapart.api.annotate import annotate_ls
 
     surveys = annotate_ls()

@@ -49,6 +49,8 @@ def audit_command(
     """Look for artefacts in a pair set, and write its data card.
 
     Blind accuracy, lengths, duplicates, leaks, changes of the pictures, tags: each a number with its threshold.
+
+    Example: `tellapart audit folder:my_pairs --to audit`
     """
     from tellapart.api.audit import audit
     from tellapart.report.browser import open_in_browser

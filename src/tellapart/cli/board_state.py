@@ -20,7 +20,10 @@ def backup_command(
     board: BoardFile,
     as_json: Json = False,
 ) -> None:
-    """Copy the state of a board's hidden benchmarks: accounts, files, truths, the secret. The board may be running."""
+    """Copy the state of a board's hidden benchmarks: accounts, files, truths, the secret. The board may be running.
+
+    Example: `tellapart board backup backups/today --board board.toml`
+    """
     from tellapart.api.board import board_backup
 
     done = board_backup(target, board)
@@ -36,7 +39,10 @@ def check_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check the state of a board's hidden benchmarks, or a backup of it: one line a problem, and exit status 1."""
+    """Check the state of a board's hidden benchmarks, or a backup of it: one line a problem, and exit status 1.
+
+    Example: `tellapart board check --board board.toml`
+    """
     from tellapart.api.board import board_check
 
     report = board_check(backup, board=board)
@@ -53,7 +59,10 @@ def check_command(
 
 
 def accept_command(board: BoardFile, as_json: Json = False) -> None:
-    """Take the state as it is after a part was lost or replaced, so that the board starts again."""
+    """Take the state as it is after a part was lost or replaced, so that the board starts again.
+
+    Example: `tellapart board accept --board board.toml`
+    """
     from tellapart.api.board import board_accept
 
     accepted = board_accept(board)

@@ -20,7 +20,10 @@ def user_command(
     days: Annotated[float, typer.Option("--days", help="Days until the token expires.")] = 365,
     as_json: Json = False,
 ) -> None:
-    """Add a user to a board with hidden benchmarks and print a token; an existing user gets another token."""
+    """Add a user to a board with hidden benchmarks and print a token; an existing user gets another token.
+
+    Example: `tellapart board user ann --board board.toml`
+    """
     from tellapart.api.board import board_user
 
     issued = board_user(name, board, role=role, days=days)

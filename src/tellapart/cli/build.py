@@ -52,7 +52,10 @@ def build_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Build a pair set from a recipe; stopped in whatever way, the same command goes on from there."""
+    """Build a pair set from a recipe; stopped in whatever way, the same command goes on from there.
+
+    Example: `tellapart build recipe.toml --out my_pairs --card`
+    """
     from tellapart.api.build import Built, build, default_folder, describe_kept, describe_kept_captions
     from tellapart.report.browser import open_in_browser
     from tellapart.report.builds import build_json, caption_pairs_json, print_build, print_caption_pairs

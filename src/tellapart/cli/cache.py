@@ -19,7 +19,10 @@ cache_app = typer.Typer(
 
 @cache_app.command("ls", cls=OnceCommand)
 def list_command(cache: Cache = None, as_json: Json = False) -> None:
-    """List the content of the cache folder: vectors and scores of each model, pictures of each preprocessing."""
+    """List the content of the cache folder: vectors and scores of each model, pictures of each preprocessing.
+
+    Example: `tellapart cache ls`
+    """
     from tellapart.api.cache import cache_ls
 
     kept = cache_ls(cache)
@@ -51,7 +54,10 @@ def prune_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete the content of the cache folder; it is computed again when it is needed."""
+    """Delete the content of the cache folder; it is computed again when it is needed.
+
+    Example: `tellapart cache prune --prepared`
+    """
     from tellapart.api.cache import cache_prune
 
     done = cache_prune(cache, models=models or (), prepared=prepared, everything=everything)

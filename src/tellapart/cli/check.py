@@ -20,7 +20,10 @@ def check_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Show that models whose results are known beforehand get them, on every shape."""
+    """Show that models whose results are known beforehand get them, on every shape.
+
+    Example: `tellapart check demo-encoder`
+    """
     from tellapart.api.costs import check
     from tellapart.report.show import print_gates
 

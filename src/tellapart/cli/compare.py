@@ -47,7 +47,10 @@ def compare_command(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Compare models: paired differences with intervals, exact McNemar tests, Holm over all of them, and tiers."""
+    """Compare models: paired differences with intervals, exact McNemar tests, Holm over all of them, and tiers.
+
+    Example: `tellapart compare runs/a runs/b`
+    """
     from tellapart.api.compare import Compared, compare
 
     if markdown and not gate:

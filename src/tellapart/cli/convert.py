@@ -36,7 +36,10 @@ def convert_command(
     out: Annotated[Path | None, typer.Option("--out", help="Of a run: write there instead of printing.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a model as safetensors or ONNX, or a run's results (`--to`) for cards on the hub or as lm-eval does."""
+    """Write a model as safetensors or ONNX, or a run's results (`--to`) for cards on the hub or as lm-eval does.
+
+    Example: `tellapart convert runs/a --to model-index`
+    """
     from tellapart.api.interchange import convert
 
     done = convert(source, folder, to=to, tokenizer=tokenizer, card=card, out=out)

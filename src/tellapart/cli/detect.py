@@ -34,7 +34,10 @@ def detect_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Separate natural from synthetic by frozen features, and play the benchmark by that alone."""
+    """Separate natural from synthetic by frozen features, and play the benchmark by that alone.
+
+    Example: `tellapart detect folder:my_pairs -m demo-encoder`
+    """
     from tellapart.api.evaluate import describe_stored
     from tellapart.api.negatives import detect, detection_text
     from tellapart.auditing.show import print_detection

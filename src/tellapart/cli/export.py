@@ -21,7 +21,10 @@ def export_command(
     outside_images: Outside = False,
     as_json: Json = False,
 ) -> None:
-    """Write items for a system elsewhere to score or answer: a benchmark's image-text pairs, or a task's records."""
+    """Write items for a system elsewhere to score or answer: a benchmark's image-text pairs, or a task's records.
+
+    Example: `tellapart export demo --to scores.csv`
+    """
     from tellapart.api.interchange import export
 
     written = export(benchmark, to, data=data, images=images, outside_images=outside_images)

@@ -16,7 +16,10 @@ def gap_command(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, of one model or of several.")],
     as_json: Json = False,
 ) -> None:
-    """Show the models' losses out of domain: every task that a run measured on both sides, and the correlation."""
+    """Show the models' losses out of domain: every task that a run measured on both sides, and the correlation.
+
+    Example: `tellapart gap runs/a runs/b`
+    """
     from tellapart.api.interchange import gap
     from tellapart.report.show import print_gaps
 

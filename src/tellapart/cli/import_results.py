@@ -24,7 +24,10 @@ def import_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Take results of CLIP_benchmark or mteb as a run: shown, drawn and tabulated, marked, and never compared."""
+    """Take results of CLIP_benchmark or mteb as a run: shown, drawn and tabulated, marked, and never compared.
+
+    Example: `tellapart import winoground.json --out runs/theirs`
+    """
     from tellapart.api.interchange import import_results
     from tellapart.report.numbers import plain
 

@@ -16,7 +16,10 @@ def ls_command(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List benchmarks, and which of their files are there; models; or training losses."""
+    """List benchmarks, and which of their files are there; models; or training losses.
+
+    Example: `tellapart ls benchmarks`
+    """
     from tellapart.api.listing import ls
     from tellapart.report.listing import print_listing
 

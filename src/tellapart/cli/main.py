@@ -50,34 +50,49 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run_command,
-    "score": score_command,
-    "export": export_command,
-    "show": show_command,
-    "compare": compare_command,
-    "gap": gap_command,
-    "time": time_command,
-    "check": check_command,
-    "audit": audit_command,
-    "build": build_command,
-    "serve": serve_command,
-    "train": train_command,
-    "mine": mine_command,
-    "detect": detect_command,
-    "plot": plot_command,
-    "table": table_command,
-    "import": import_command,
-    "regions": regions_command,
-    "convert": convert_command,
-    "push": push_command,
-    "ls": ls_command,
+#: Panel of the help, by the reason to read it -> its commands, most used first.
+_PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Measure": {
+        "run": run_command,
+        "score": score_command,
+        "export": export_command,
+        "time": time_command,
+    },
+    "Compare and publish": {
+        "compare": compare_command,
+        "show": show_command,
+        "table": table_command,
+        "plot": plot_command,
+        "gap": gap_command,
+        "import": import_command,
+        "push": push_command,
+    },
+    "Build and check pairs": {
+        "build": build_command,
+        "audit": audit_command,
+        "detect": detect_command,
+    },
+    "Train": {
+        "train": train_command,
+        "mine": mine_command,
+    },
+    "Host": {
+        "serve": serve_command,
+    },
+    "Tools": {
+        "ls": ls_command,
+        "check": check_command,
+        "convert": convert_command,
+        "regions": regions_command,
+    },
 }
-for _name, _command in _COMMANDS.items():
-    app.command(_name, cls=OnceCommand)(_command)
-app.add_typer(annotate_app, name="annotate")
-app.add_typer(board_app, name="board")
-app.add_typer(cache_app, name="cache")
+_COMMANDS = [name for commands in _PANELS.values() for name in commands]
+for _panel, _commands in _PANELS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, cls=OnceCommand, rich_help_panel=_panel)(_command)
+app.add_typer(annotate_app, name="annotate", rich_help_panel="Build and check pairs")
+app.add_typer(board_app, name="board", rich_help_panel="Host")
+app.add_typer(cache_app, name="cache", rich_help_panel="Tools")
 
 
 #: The parent of every error in how a command was typed. Its library is `click`, or typer's copy of it, by version.

@@ -47,6 +47,8 @@ def mine_command(
     """Find hard negatives among the training images and captions themselves.
 
     With --scorer coarse to fine, as EqSim does for ITM models; without it the nearest images alone, as NegCLIP does.
+
+    Example: `tellapart mine rows.jsonl -m demo-encoder --out mined.jsonl`
     """
     from tellapart.api.evaluate import describe_stored
     from tellapart.api.negatives import mine

@@ -15,6 +15,8 @@ __all__ = ["OnceCommand", "load_plugins", "name_options"]
 class OnceCommand(TyperCommand):
     """A command that refuses an option of one value that is given twice; the parser would take the last.
 
+    Its help begins with the paragraph "Example: ..." of the function's docstring.
+
     Attributes:
         debug: whether an error shows its traceback, in this process.
         running: the command that was parsed last.
@@ -22,6 +24,11 @@ class OnceCommand(TyperCommand):
 
     debug: ClassVar[bool] = False
     running: ClassVar[OnceCommand | None] = None
+
+    def __init__(self, *args: Any, help: str | None = None, **settings: Any) -> None:
+        text, _, example = (help or "").partition("\n\nExample: ")
+        super().__init__(*args, help=f"Example: {example.strip()}\n\n{text}" if example else help, **settings)
+        self.short_help = self.short_help or text.partition("\n\n")[0]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line.

@@ -52,7 +52,10 @@ def plot_command(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tests behind tiers.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Draw a picture for a paper: vector, legible in grey and to colour-blind eyes, the same bytes each time."""
+    """Draw a picture for a paper: vector, legible in grey and to colour-blind eyes, the same bytes each time.
+
+    Example: `tellapart plot bars runs/a runs/b --out bars.pdf`
+    """
     from tellapart.api.interchange import agreement, plot
 
     plot(

@@ -23,7 +23,10 @@ def push_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the files; nothing is sent.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Propose a run's results to its model's page on the hub, as a pull request. The token is read from HF_TOKEN."""
+    """Propose a run's results to its model's page on the hub, as a pull request. The token is read from HF_TOKEN.
+
+    Example: `tellapart push runs/a me/my-model --dry-run`
+    """
     from tellapart.api.push import push
 
     done = push(source, repo, benchmark=benchmark, config=config, split=split, dry_run=dry_run)

@@ -24,7 +24,10 @@ def regions_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Take a detector's regions, as papers publish them, into one file for --regions."""
+    """Take a detector's regions, as papers publish them, into one file for --regions.
+
+    Example: `tellapart regions trainval_36.tsv --images images --out regions.safetensors`
+    """
     from tellapart.api.interchange import regions
 
     with interruptible(quiet=quiet) as progress:

@@ -97,6 +97,8 @@ def run_command(
     """Measure models on benchmarks: a table, and a run folder with a report.
 
     Without arguments: the default model and the reference models on the embedded demo, offline.
+
+    Example: `tellapart run -m demo-encoder -b demo --out runs/a`
     """
     from tellapart.api.evaluate import describe_kept, run
 

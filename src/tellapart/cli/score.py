@@ -48,6 +48,8 @@ def score_command(
     """Measure one model's scores or predictions that were made elsewhere; `export` writes the file to fill in.
 
     Files of further benchmarks join the same run folder: in this command, or in a later one with the same --name.
+
+    Example: `tellapart score demo --scores scores.csv --name mine --out runs/b`
     """
     from tellapart.api.evaluate import score
 

@@ -53,7 +53,10 @@ def serve_command(
         str, typer.Option("--proxy", help="Addresses of proxies whose X-Forwarded-For is trusted, separated by commas.")
     ] = "127.0.0.1",
 ) -> None:
-    """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front."""
+    """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front.
+
+    Example: `tellapart serve --runs runs`
+    """
     from tellapart.api.board import serve
 
     serve(
@@ -84,7 +87,10 @@ def export_command(
     ] = 25,
     as_json: Json = False,
 ) -> None:
-    """Write the board as a static site: it opens from the disk, and any web server can hold it."""
+    """Write the board as a static site: it opens from the disk, and any web server can hold it.
+
+    Example: `tellapart board export --runs runs --out site`
+    """
     from tellapart.api.board import board_export
 
     pages = board_export(

@@ -24,7 +24,10 @@ def show_command(
     outside_images: Outside = False,
     as_json: Json = False,
 ) -> None:
-    """Print a run's tables again, and make its report again."""
+    """Print a run's tables again, and make its report again.
+
+    Example: `tellapart show runs/a`
+    """
     from tellapart.api.run import Run
     from tellapart.api.training import show
 

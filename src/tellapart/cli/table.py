@@ -47,7 +47,10 @@ def table_command(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tests behind tiers.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="Write the table there instead of printing it.")] = None,
 ) -> None:
-    """Lay runs out as the papers do: the best bold, models that the items do not separate from it marked."""
+    """Lay runs out as the papers do: the best bold, models that the items do not separate from it marked.
+
+    Example: `tellapart table runs/a runs/b --latex`
+    """
     from tellapart.api.interchange import table
 
     if latex + markdown + as_csv + as_json > 1:

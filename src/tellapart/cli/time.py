@@ -31,7 +31,10 @@ def time_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Measure the costs of models: latency of one pair by part, throughput, parameters, FLOPs, memory."""
+    """Measure the costs of models: latency of one pair by part, throughput, parameters, FLOPs, memory.
+
+    Example: `tellapart time -m demo-encoder --repeats 10`
+    """
     from tellapart.api.costs import time
     from tellapart.report.timings import print_timings
 

@@ -37,7 +37,10 @@ def train_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model to tell pairs apart; killed in whatever way, --resume goes on with the same numbers."""
+    """Train a model to tell pairs apart; killed in whatever way, --resume goes on with the same numbers.
+
+    Example: `tellapart train train.toml --out runs/trained`
+    """
     from tellapart.api.train import default_folder, describe_kept, train
 
     folder = default_folder(config, out)

@@ -1,0 +1,78 @@
+"""The help of the command line: panels by the reason to read it, and one example that opens each command's help."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from tellapart.cli.main import app
+
+
+def list_commands(group: Any, before: str = "tellapart") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from list_commands(command, f"{before} {name}")
+        else:
+            yield f"{before} {name}", command
+
+
+COMMANDS = dict(list_commands(typer.main.get_group(app)))
+
+
+def read_example(words: str) -> str:
+    example = re.match(r"Example: `(.+)`\n", COMMANDS[words].help)
+    assert example is not None, f"the docstring of {words} has no line 'Example: `{words} ...`'"
+    return example[1]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_commands_help_opens_with_an_example_that_parses(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = read_example(words)
+    assert example.startswith(words)
+    arguments = shlex.split(example.removeprefix(words))
+    context = COMMANDS[words].make_context(words, arguments)  # it raises if a word is not understood
+    required = {each.name for each in COMMANDS[words].params if each.required}
+    assert all(context.params[name] not in (None, [], ()) for name in required)
+
+
+def test_a_list_of_commands_does_not_show_the_examples(command) -> None:
+    for words in ((), ("board",), ("annotate",)):
+        assert "Example:" not in command(*words, "--help").out
+
+
+def test_the_first_help_has_panels_with_the_most_used_commands_first(command) -> None:
+    text = command("--help").out
+    panels = re.findall(r"^╭─ ([^─]+?) ─", text, re.MULTILINE)
+    assert panels == [
+        "Options", "Measure", "Compare and publish", "Build and check pairs", "Train", "Host", "Tools"
+    ]  # fmt: skip
+    assert re.search(r"Measure ─+╮\n│ run ", text)
+    assert re.search(r"Compare and publish ─+╮\n│ compare ", text)
+
+
+#: Examples on files that somebody must have: their parsing is tested above.
+NEED_FILES = {"annotate import", "annotate agree", "build", "gap", "import", "mine", "regions", "serve", "train"}
+
+
+@pytest.mark.slow
+def test_the_examples_run(command, made_set) -> None:
+    made_set("my_pairs")
+    for words in sorted(COMMANDS, key=lambda words: words.split()[1] not in {"run", "export"}):
+        name = words.removeprefix("tellapart ")
+        if name in NEED_FILES or (name.startswith("board ") and name != "board export"):
+            continue
+        if name == "score":
+            with open("scores.csv", newline="") as file:
+                rows = list(csv.DictReader(file))
+            with open("scores.csv", "w", newline="") as file:
+                writer = csv.DictWriter(file, rows[0].keys())
+                writer.writeheader()
+                writer.writerows({**row, "score": number % 7} for number, row in enumerate(rows))
+        ran = command(*shlex.split(read_example(words))[1:])
+        assert ran.code == 0, f"{words}: {ran.err}"
