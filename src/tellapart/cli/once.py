@@ -25,9 +25,9 @@ class OnceCommand(TyperCommand):
     debug: ClassVar[bool] = False
     running: ClassVar[OnceCommand | None] = None
 
-    def __init__(self, *args: Any, help: str | None = None, **settings: Any) -> None:
-        text, _, example = (help or "").partition("\n\nExample: ")
-        super().__init__(*args, help=f"Example: {example.strip()}\n\n{text}" if example else help, **settings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        text, _, example = (settings.pop("help", None) or "").partition("\n\nExample: ")
+        super().__init__(*args, help=f"Example: {example.strip()}\n\n{text}" if example else text, **settings)
         self.short_help = self.short_help or text.partition("\n\n")[0]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
