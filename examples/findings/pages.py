@@ -8,6 +8,7 @@ from pathlib import Path
 
 from examples.findings.checkpoints import checkpoints
 from examples.findings.frame import FOLDER, Page, write_pages_text
+from examples.findings.gains import gains
 from examples.findings.order_and_ties import order_and_ties
 from tellapart.report.plots.style import write_picture
 
@@ -17,6 +18,7 @@ __all__ = ["PAGES", "index_page", "index_text", "write_page"]
 PAGES: dict[str, Callable[[Path], Page]] = {
     "checkpoints": checkpoints,
     "order-and-ties": order_and_ties,
+    "gains": gains,
 }
 
 _INTRODUCTION = """Published scores of real models, read with paired tests and intervals. Each page is made by one

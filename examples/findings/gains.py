@@ -1,0 +1,281 @@
+"""The smallest difference that a set can show, and published gains."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from examples.findings.frame import Page, Source, bounds, join_words, make_table, percent, points
+from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
+from tellapart.metrics.registry import METRICS
+from tellapart.stats.effective import detectable_fall
+from tellapart.stats.multiple import holm
+from tellapart.stats.paired import Difference, paired_difference, paired_permutation, write_p
+from tellapart.stats.power import smallest_seen
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["gains"]
+
+PUBLISHED = Path(__file__).with_name("published_gains.toml")
+_CLIPS = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
+_BIVLC_SETS = (
+    Source("bivlc/BiVLC_ViT-B-32.csv", "MIT", "github.com/IMirandaM/BiVLC"),
+    Source("bivlc/BiVLC_CLIP_*.csv", "MIT", "github.com/IMirandaM/BiVLC"),
+    Source("bivlc/SUGARCREPE_CORRECT_*.csv", "MIT", "github.com/IMirandaM/BiVLC"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcomes:
+    """One set's outcomes of several systems on the same items, and the items' clusters."""
+
+    title: str
+    systems: dict[str, NDArray[np.float64]]
+    clusters: NDArray[np.str_] | None
+
+    def pairs(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Return each two systems."""
+        return list(itertools.combinations(self.systems.values(), 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    """A published change of a share, and the smallest change that a paired test of so many items sees."""
+
+    title: str
+    items: int
+    before: float
+    after: float
+    who: str
+    source: str
+    kind: float
+    typical: float
+
+    @property
+    def change(self) -> float:
+        """The published change."""
+        return self.after - self.before
+
+    @property
+    def verdict(self) -> str:
+        """Above both bounds, between them, or below both."""
+        size = abs(self.change)
+        return "above" if size >= self.typical else "between" if size >= self.kind else "below"
+
+
+def gains(data: Path) -> Page:
+    """Make the page."""
+    measured = _read_measured(data)
+    winoground, (bivlc, sugarcrepe) = measured[2], measured[3:]
+    ratios = [_overlap_ratio(a, b) for one in (bivlc, sugarcrepe) for a, b in one.pairs()]
+    kind, typical = min(ratios), float(np.median(ratios))
+    published = _read_gains(kind, typical)
+    by = {name: [gain for gain in published if gain.verdict == name] for name in ("above", "between", "below")}
+    low, middle, high = np.quantile(_smallest_of_pairs(winoground), (0.25, 0.5, 0.75))
+    tested = _test_pairs(bivlc)
+    answer = f"""On Winoground's {len(next(iter(winoground.systems.values())))} items a gain of group score must be
+        {percent(middle)} points (middle half of pairs of systems: {bounds(low, high)}) to be seen four times in five;
+        {len(by["below"]) + len(by["between"])} of {len(published)} published differences collected here are smaller
+        than a paired test of their set would see between two typical systems, {len(by["above"])} are larger."""
+    numbers = (
+        """The sets whose outcomes were published item by item. Two systems disagree on a share of the items; the more
+        they disagree, the larger a difference must be. The table has the middle pair of systems, and the smallest
+        difference that an exact McNemar test at 5 percent sees with a probability of 80 percent, with the items in
+        their clusters if these are known.""",
+        make_table(
+            ["set", "items", "systems", "disagree on", "smallest difference", "middle half of pairs"],
+            "l|r|r|r|r|r",
+            [_measured_row(one) for one in measured],
+        ),
+        f"""**BiVLC's own comparison**, tested on its {len(next(iter(bivlc.systems.values()))):,} items: its four CLIPs
+        differ, each from each, after Holm's correction.
+        """
+        if all(p <= 0.05 for _, _, _, p in tested)
+        else "**BiVLC's own comparison**, tested item by item (p after Holm's correction):",
+        make_table(
+            ["from", "to", "group score, points (95 %)", "p (Holm)"],
+            "l|l|r|r",
+            [
+                [f"`{a}`", f"`{b}`", f"{points(found.value)} ({_interval(found)})", write_p(p, at_most=p <= 6e-4)]
+                for a, b, found, p in tested
+            ],
+        ),
+        f"""**Published differences.** No outcomes by item are known of these systems, nor how often they disagree. Two
+        systems that are right independently would disagree on p (1 - q) + q (1 - p) of the items; the
+        {len(ratios)} pairs of CLIPs above, tuned from the same weights, disagree on {kind:.2f} to {max(ratios):.2f} of
+        that. The least is the kind bound, the middle ({typical:.2f}) the typical one. {len(by["above"])} differences
+        are above the typical bound, {len(by["between"])} between the two, {len(by["below"])} below both.""",
+        make_table(
+            ["set", "items", "from", "to", "published", "kind", "typical", ""],
+            "l|r|l|l|r|r|r|l",
+            [_gain_row(gain) for gain in published],
+        ),
+        f"Sources: {join_words(sorted({gain.source for gain in published}))}.",
+    )
+    return Page(
+        name="gains",
+        title="How large must a gain be to be one?",
+        question="Which differences can a paired test of a set's items see, and how large are the gains that papers "
+        "report on it?",
+        answer=answer,
+        picture=partial(_draw_gains, published),
+        alt="Published gains on each set, beside the range of the smallest difference that the set shows",
+        numbers=numbers,
+        method="""`smallest_seen` and, in clusters, `detectable_fall` give the smallest true difference for the
+        disagreement seen; `paired_difference` and `paired_permutation` test BiVLC's systems, with equal captions as one
+        cluster. Published values are in `examples/findings/published_gains.toml`, with their tables.""",
+        sources=(SCORES, *_BIVLC_SETS),
+        limits=(
+            """A gain below the bound can be real. The bound is on what one set's items show, once; a gain that
+            repeats over sets or seeds is better evidence than any one of them.""",
+            """A gain above the bound can be luck of training: the numbers collected here have no spread over seeds.""",
+            """The bounds count published sets' items as independent, and the mean over SugarCrepe's parts as if it were
+            the mean over items; both make them too small. They are of a single comparison; several ask for more.""",
+            """The published gains are a collection, not a sample: those that the sources list, neighbours in their
+            order, and a new method against its baseline.""",
+        ),
+        data=data,
+    )
+
+
+def _read_measured(data: Path) -> list[_Outcomes]:
+    systems = {name: scores for name, scores in read_systems(data).items() if name != PEOPLE}
+    found = [
+        _Outcomes(
+            f"Winoground, {metric.removesuffix('_score')}",
+            {name: METRICS[metric].per_item(scores) for name, scores in systems.items()},
+            None,
+        )
+        for metric in ("text_score", "image_score", "group_score")
+    ]
+    bivlc = {name: _read_rows(data / "bivlc" / f"BiVLC_{name}.csv") for name in _CLIPS}
+    sugarcrepe = {name: _read_rows(data / "bivlc" / f"SUGARCREPE_CORRECT_{name}.csv") for name in _CLIPS}
+    found.append(
+        _Outcomes(
+            "BiVLC, group",
+            {name: np.array([row["group_score"] == "True" for row in rows], float) for name, rows in bivlc.items()},
+            np.array([row["caption"] for row in bivlc[_CLIPS[0]]]),
+        )
+    )
+    found.append(
+        _Outcomes(
+            "SugarCrepe",
+            {name: np.array([row["correct"] for row in rows], float) for name, rows in sugarcrepe.items()},
+            np.array([row["filename"] for row in sugarcrepe[_CLIPS[0]]]),
+        )
+    )
+    return found
+
+
+def _read_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _overlap_ratio(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return the disagreement of two systems as a part of that of independent ones."""
+    p, q = a.mean(), b.mean()
+    return float((a != b).mean() / (p * (1 - q) + q * (1 - p)))
+
+
+def _smallest_of_pairs(one: _Outcomes) -> list[float]:
+    found = []
+    for a, b in one.pairs():
+        seen = (
+            _smallest_seen(len(a), int((a != b).sum()))
+            if one.clusters is None
+            else detectable_fall(*sorted((a, b), key=lambda values: -values.mean()), one.clusters)
+        )
+        assert seen is not None
+        found.append(seen)
+    return found
+
+
+@lru_cache
+def _smallest_seen(items: int, disagreed: int) -> float | None:
+    return smallest_seen(items, disagreed / items)
+
+
+def _measured_row(one: _Outcomes) -> list[str]:
+    smallest = _smallest_of_pairs(one)
+    disagree = np.median([(a != b).mean() for a, b in one.pairs()])
+    low, middle, high = np.quantile(smallest, (0.25, 0.5, 0.75))
+    items = len(next(iter(one.systems.values())))
+    return [one.title, f"{items:,}", f"{len(one.systems)}", percent(disagree), percent(middle), bounds(low, high)]
+
+
+def _test_pairs(one: _Outcomes) -> list[tuple[str, str, Difference, float]]:
+    pairs = list(itertools.combinations(one.systems, 2))
+    p = holm([paired_permutation(one.systems[b], one.systems[a], one.clusters) for a, b in pairs])
+    return [
+        (a, b, paired_difference(one.systems[b], one.systems[a], one.clusters, binary=True), float(value))
+        for (a, b), value in zip(pairs, p, strict=True)
+    ]
+
+
+def _interval(found: Difference) -> str:
+    return bounds(found.low, found.high, points)
+
+
+def _read_gains(kind: float, typical: float) -> list[_Gain]:
+    content = tomllib.loads(PUBLISHED.read_text(encoding="utf-8"))
+    found = []
+    for table in content["tables"]:
+        for name, (before, after) in table["gains"].items():
+            items, p, q = content["sets"][name]["n"], before / 100, after / 100
+            independent = p * (1 - q) + q * (1 - p)
+            low, high = (smallest_seen(items, ratio * independent) for ratio in (kind, typical))
+            assert low is not None
+            assert high is not None
+            who = f"{table['from']} to {table['to']}"
+            found.append(_Gain(content["sets"][name]["title"], items, p, q, who, table["source"], low, high))
+    order = list(content["sets"])
+    titles = [content["sets"][name]["title"] for name in order]
+    return sorted(found, key=lambda gain: titles.index(gain.title))
+
+
+def _gain_row(gain: _Gain) -> list[str]:
+    before, _, after = gain.who.partition(" to ")
+    shown = [points(gain.change, 2 if abs(gain.change) < 0.01 else 1), percent(gain.kind, 1), percent(gain.typical, 1)]
+    return [gain.title, f"{gain.items:,}", before, after, *shown, gain.verdict]
+
+
+def _draw_gains(published: list[_Gain]) -> Figure:
+    from tellapart.report.plots.style import axes_of, look, plain_logarithm
+
+    figure, axes = axes_of(4.6, 3.6)
+    titles = list(dict.fromkeys(gain.title for gain in published))
+    for row, title in enumerate(titles):
+        mine = [gain for gain in published if gain.title == title]
+        low, high = min(gain.kind for gain in mine), max(gain.typical for gain in mine)
+        axes.plot([100 * low, 100 * high], [row, row], color="#bbbbbb", linewidth=6, solid_capstyle="butt", zorder=1)
+    for number, verdict in enumerate(("above", "between", "below")):
+        mine = [gain for gain in published if gain.verdict == verdict]
+        style = look(number)
+        axes.scatter(
+            [100 * abs(gain.change) for gain in mine],
+            [titles.index(gain.title) for gain in mine],
+            color=style.colour,
+            marker=style.marker,
+            s=20,
+            label=verdict,
+            zorder=2,
+        )
+    axes.set_xscale("log")
+    plain_logarithm(axes.xaxis)
+    axes.set_yticks(range(len(titles)), titles)
+    axes.invert_yaxis()
+    axes.set_xlabel("points; grey: the smallest that is seen")
+    axes.grid(axis="x")
+    figure.legend(loc="outside upper left", ncols=3, handletextpad=0.2, columnspacing=1)
+    return figure
