@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, runtime_checkable
+
+from typing_extensions import TypeVar
 
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.image_sources import FolderImages
@@ -16,7 +18,10 @@ from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 from tellapart.metrics.ties import TieRule
 
-__all__ = ["ALL", "Benchmark", "PaperTable"]
+__all__ = ["ALL", "Benchmark", "PaperTable", "Records"]
+
+#: The type of a benchmark's records: a pair set, a gallery, statements, questions, ...
+Records = TypeVar("Records", default=Any)
 
 #: The value that means every item, in the input of a paper's table.
 ALL = "all items"
@@ -25,8 +30,14 @@ ALL = "all items"
 PaperTable = Callable[[Mapping[str, Mapping[str, float]]], "dict[str, float]"]
 
 
+@runtime_checkable
+class _Outlined(Protocol):
+    @property
+    def outline(self) -> Outline: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Benchmark:
+class Benchmark(Generic[Records]):
     """A named source of one task's records: minimal pairs, a gallery, statements, questions, boxes, captions, moments.
 
     Attributes:
@@ -69,7 +80,7 @@ class Benchmark:
     shape: tuple[int, int] | None = None
     true: int = 1
     official: tuple[str, ...] = ()
-    load: Callable[[Locations], Any]
+    load: Callable[[Locations], Records]
     files: tuple[str, ...] = ()
     images: str = ""
     cluster: str = "the item"
@@ -121,7 +132,7 @@ class Benchmark:
             elsewhere = f"or score its pairs where you have them, and run: tellapart score {self.name} --scores FILE"
             raise DataError(f"{error}; {elsewhere}") from error
 
-    def records(self) -> Any:
+    def records(self) -> Records:
         """Load the records; files that no folder of the user's has are fetched from the hub.
 
         Raises:
@@ -140,7 +151,7 @@ class Benchmark:
         folder = None if self.hub is None else self.hub.cached_folder()
         return None if folder is None else replace(self.place, data=folder)
 
-    def records_here(self) -> Any:
+    def records_here(self) -> Records | None:
         """Load the records if the user's folders or the hub's cache have them, without using the network; else None.
 
         Raises:
@@ -159,10 +170,8 @@ class Benchmark:
         >>> find_benchmark("winoground").outline().ids[:3]
         ('0', '1', '2')
         """
-        pairs = self.records_here()
-        if pairs is not None:
-            outline: Outline = pairs.outline
-            return outline
+        if isinstance(pairs := self.records_here(), _Outlined):
+            return pairs.outline
         if self.known is None:
             raise DataError(self.needs())
         return self.known()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.coco_cf import COCO_COUNTERFACTUALS
@@ -83,8 +84,9 @@ FLICKR30K_RETRIEVAL = Benchmark(
     load=one_file("flickr30k-retrieval", "flickr30k_test.json", read_retrieval),
 )
 
-COCO_COUNTERFACTUALS_RETRIEVAL = replace(
-    COCO_COUNTERFACTUALS,
+_RECORDS_OF_ANY_TYPE: Benchmark[Any] = COCO_COUNTERFACTUALS
+COCO_COUNTERFACTUALS_RETRIEVAL: Benchmark[RetrievalSet] = replace(
+    _RECORDS_OF_ANY_TYPE,
     name="coco-counterfactuals-retrieval",
     title="COCO-Counterfactuals retrieval: every image and every caption of all pairs, both ways",
     items=34_820,

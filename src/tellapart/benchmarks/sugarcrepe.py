@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
@@ -125,8 +126,9 @@ def _load_choices(place: Locations) -> ChoiceSet:
     return ChoiceSet("sugarcrepe", tuple(choices))
 
 
-SUGARCREPE_CHOICE = replace(
-    SUGARCREPE,
+_RECORDS_OF_ANY_TYPE: Benchmark[Any] = SUGARCREPE
+SUGARCREPE_CHOICE: Benchmark[ChoiceSet] = replace(
+    _RECORDS_OF_ANY_TYPE,
     name="sugarcrepe-choice",
     title="SugarCrepe in words: which of two captions fits, asked in both orders",
     rows="25269fac517e53ad",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.registry import find_task
-from tellapart.tasks.task import Runner, Session, Task, Units
+from tellapart.tasks.task import Predictions, Records, Runner, Session, Task, Units
 
 __all__ = ["Evaluation", "Prepared", "chosen", "evaluate", "evaluate_predictions", "plan", "prepare", "prepare_listed"]
 
@@ -86,7 +86,7 @@ def plan(model: Model | Deferred, benchmark: Benchmark) -> tuple[Model, Runner]:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Generic[Records, Predictions]):
     """A benchmark's records, loaded and limited, and the session that all models share.
 
     Attributes:
@@ -94,9 +94,9 @@ class Prepared:
         unlike: how the records differ from the published ones, in words; empty if no difference is known.
     """
 
-    benchmark: Benchmark
-    task: Task
-    records: Any
+    benchmark: Benchmark[Records]
+    task: Task[Records, Predictions]
+    records: Records
     available: int
     session: Session
     unlike: str = ""
@@ -215,7 +215,9 @@ def evaluate(
 
 
 @collector_paused()
-def evaluate_predictions(ready: Prepared, predictions: Any, *, origin: str, seed: int = 0) -> Evaluation:
+def evaluate_predictions(
+    ready: Prepared[Records, Predictions], predictions: Predictions, *, origin: str, seed: int = 0
+) -> Evaluation:
     """Measure predictions.
 
     Predictions are as the task's `read` or its runner returns them; `origin` is their file, or the folder of images.
@@ -264,7 +266,7 @@ def _warn_unlike(unlike: str) -> tuple[str, ...]:
     return (f"{unlike}: the numbers do not compare with published ones",) if unlike else ()
 
 
-def _compare_with_published(benchmark: Benchmark, task: Task, records: Any, strict: bool) -> str:
+def _compare_with_published(benchmark: Benchmark, task: Task[Records], records: Records, strict: bool) -> str:
     """Describe how the user's records differ from the published ones: in number, or else in content."""
     size, unlike = task.size(records), ""
     if benchmark.items and size != benchmark.items:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tellapart.data.task_records import RetrievalSet
 from tellapart.metrics.metric import Metric
@@ -111,8 +112,9 @@ def _write_notes(records: RetrievalSet, ranked: RankedTwice) -> tuple[str, ...]:
     )
 
 
-DISTINCT_RETRIEVAL: Task = replace(
-    RETRIEVAL,
+_RANKED_OTHERWISE: Task[RetrievalSet, Any] = RETRIEVAL
+DISTINCT_RETRIEVAL: Task[RetrievalSet, RankedTwice] = replace(
+    _RANKED_OTHERWISE,
     name="distinct-retrieval",
     title="find the captions of an image, and the images of a caption; equal captions are one entry",
     metrics=(*_METRICS, *RETRIEVAL.metrics),

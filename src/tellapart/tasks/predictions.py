@@ -35,7 +35,7 @@ _MOST = sys.float_info.max
 _LABELS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
 
-def label(value: Any) -> bool:
+def label(value: object) -> bool:
     """Return a label: true or false, 1 or 0, yes or no, in any case.
 
     Raises:
@@ -52,7 +52,7 @@ def label(value: Any) -> bool:
     return read
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """Return a text as it is; a number is its digits. An empty text is an answer, too.
 
     Raises:
@@ -68,7 +68,7 @@ def text(value: Any) -> str:
     raise ValueError(f"a prediction here is a text; got {quote(value)}")
 
 
-def box(value: Any) -> tuple[float, float, float, float]:
+def box(value: object) -> tuple[float, float, float, float]:
     """Return a box: x, y, width, height in pixels; in a csv file as a JSON list.
 
     Raises:
@@ -87,7 +87,7 @@ def box(value: Any) -> tuple[float, float, float, float]:
     return x, y, width, height
 
 
-def finite_numbers(value: Any, *, most: float = _MOST) -> list[float] | None:
+def finite_numbers(value: object, *, most: float = _MOST) -> list[float] | None:
     """Return a list of finite numbers, none larger than `most`; None if the value is anything else.
 
     >>> finite_numbers([1, 2.5]), finite_numbers([1, "2"])

@@ -173,8 +173,13 @@ def _declare_hiding(metrics: tuple[str, ...], clusters: Callable[[Sequence[Quest
 
 
 def _declare_task(
-    name: str, title: str, metrics: tuple[Metric, ...], headline: tuple[str, ...], measure: Any, hiding: Hiding
-) -> Task:
+    name: str,
+    title: str,
+    metrics: tuple[Metric, ...],
+    headline: tuple[str, ...],
+    measure: Callable[[QuestionSet, list[str]], tuple[Units, ...]],
+    hiding: Hiding,
+) -> Task[QuestionSet, list[str]]:
     return Task(
         name=name,
         title=title,

@@ -11,9 +11,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
-from tellapart.benchmarks.benchmark import Benchmark
+from typing_extensions import TypeVar
+
+from tellapart.benchmarks.benchmark import Benchmark, Records
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
@@ -23,7 +25,10 @@ from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model,
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.hiding import Hiding
 
-__all__ = ["SCORERS", "Output", "Runner", "Session", "Task", "Unit", "Units", "by_field"]
+__all__ = ["SCORERS", "Output", "Predictions", "Records", "Runner", "Session", "Task", "Unit", "Units", "by_field"]
+
+#: The type of a task's predictions, one for each record.
+Predictions = TypeVar("Predictions", default=Any)
 
 #: Kinds of model that give scores of images and texts, which the store keeps.
 SCORERS = (KeyReader, TextScorer, DualEncoder, PairScorer, Generator)
@@ -114,7 +119,7 @@ class Session:
         return decode_slot(self.pictures(reference), reference, self.frames)
 
 
-Runner = Callable[[Any, Any, Session], Any]
+Runner = Callable[[Any, Records, Session], Predictions]
 """Runs a model on records: (model, records, session) -> predictions."""
 
 
@@ -145,7 +150,7 @@ def _do_nothing(*_: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Generic[Records, Predictions]):
     """One kind of benchmark, and all that the package needs for it.
 
     Attributes:
@@ -190,34 +195,34 @@ class Task:
     noun: str
     metrics: tuple[Metric, ...]
     headlines: tuple[tuple[str, ...], ...]
-    size: Callable[[Any], int]
-    select: Callable[[Any, Sequence[int]], Any]
-    content: Callable[[Any], Any] = asdict
-    fingerprint: Callable[[Any, Session], str] | None = None
-    template: Callable[[Any], Iterator[Mapping[str, Any]]]
-    templates: Mapping[str, Callable[[Any], Iterator[Mapping[str, Any]]]] = field(default_factory=dict)
+    size: Callable[[Records], int]
+    select: Callable[[Records, Sequence[int]], Records]
+    content: Callable[[Records], Any] = asdict  # type: ignore[assignment]
+    fingerprint: Callable[[Records, Session], str] | None = None
+    template: Callable[[Records], Iterator[Mapping[str, Any]]]
+    templates: Mapping[str, Callable[[Records], Iterator[Mapping[str, Any]]]] = field(default_factory=dict)
     suffixes: tuple[str, ...] = (".jsonl", ".csv", ".json")
-    listed: Callable[[Benchmark], Any] = Benchmark.records
-    read: Callable[..., Any]
+    listed: Callable[[Benchmark[Records]], Records] = Benchmark.records
+    read: Callable[..., Predictions]
     kinds: tuple[ScoreKind, ...] = ()
-    kind_of: Callable[[Any], ScoreKind | None] = lambda _predictions: None
-    measure: Callable[[Any, Any], Sequence[Units]]
-    facts: Callable[[Any, Any, Session], Mapping[str, Any]] = _do_nothing
-    notes: Callable[[Any, Any], tuple[str, ...]] = lambda _records, _predictions: ()
-    runners: tuple[tuple[type, Runner], ...] = ()
+    kind_of: Callable[[Predictions], ScoreKind | None] = lambda _predictions: None
+    measure: Callable[[Records, Predictions], Sequence[Units]]
+    facts: Callable[[Records, Predictions, Session], Mapping[str, Any]] = _do_nothing
+    notes: Callable[[Records, Predictions], tuple[str, ...]] = lambda _records, _predictions: ()
+    runners: tuple[tuple[type, Runner[Records, Predictions]], ...] = ()
     check: Callable[[Model, Benchmark], None] = _do_nothing
-    part: Callable[[Model, Any, int, int], Any] | None = None
+    part: Callable[[Model, Records, int, int], Records | None] | None = None
     models: str
     refusal: str = (
         "the task asks for {output}, of {models}; for predictions made elsewhere: tellapart export {name} --to FILE, "
         "then tellapart score {name} --scores FILE"
     )
     todo: str = "fill in `prediction`"
-    images: Callable[[Any], Iterable[str]] | None = None
+    images: Callable[[Records], Iterable[str]] | None = None
     accepts: tuple[str, ...] = ()
     hiding: Hiding | None = None
 
-    def runner(self, model: Model) -> Runner | None:
+    def runner(self, model: Model) -> Runner[Records, Predictions] | None:
         """Return the function that runs this model on the task's records; None if the model is of no kind that can.
 
         >>> from tellapart.models.reference import Constant
@@ -231,7 +236,7 @@ class Task:
         """Return the metrics of a benchmark of this task, whose items have that shape if they are pairs."""
         return tuple(one for one in self.metrics if not one.shapes or (shape and one.defined_for(shape, true)))
 
-    def fingerprint_for(self, records: Any, session: Session) -> str:
+    def fingerprint_for(self, records: Records, session: Session) -> str:
         """Return the fingerprint of records: two runs with one fingerprint measured the same content."""
         if self.fingerprint is not None:
             return self.fingerprint(records, session)
@@ -240,14 +245,14 @@ class Task:
             content += f"\0{session.frames} frames"
         return f"records-{hashlib.sha256(content.encode()).hexdigest()}"
 
-    def digest(self, records: Any) -> str:
+    def digest(self, records: Records) -> str:
         """Return 16 hexadecimal digits that stand for the records' content, whatever they are called."""
         content = self.content(records)
         if isinstance(content, dict):
             content = {key: value for key, value in content.items() if key != "name"}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
-    def images_of(self, records: Any) -> list[str]:
+    def images_of(self, records: Records) -> list[str]:
         """Return the references of all images of some records, each once."""
         if self.images is not None:
             named = self.images(records)
@@ -258,7 +263,7 @@ class Task:
             named = _images_in(self.template(records))
         return list(dict.fromkeys(named))
 
-    def shows_videos(self, records: Any) -> bool:
+    def shows_videos(self, records: Records) -> bool:
         """Return whether the first record has a video in an image's place.
 
         >>> from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
@@ -270,7 +275,7 @@ class Task:
         named = self.images(records) if self.images is not None else ()
         return any(map(is_video, islice(named, 1)))
 
-    def part_of(self, model: Model, records: Any, rank: int, ranks: int) -> Any:
+    def part_of(self, model: Model, records: Records, rank: int, ranks: int) -> Records | None:
         """Return the part of the records that one process of several computes; None if a store keeps nothing of it."""
         if self.part is not None:
             return self.part(model, records, rank, ranks)
