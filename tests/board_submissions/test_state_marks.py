@@ -298,7 +298,7 @@ def test_what_is_wrong_is_told_line_by_line_and_is_no_backup(ended: Ended, file:
     with raises(StoreError, "backup", "no"):
         back_up(ended.state, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
-    assert "is taken as it is: 3 users, 2 submissions" in invoke("accept", "--board", file)
+    assert "is accepted: 3 users, 2 submissions" in invoke("accept", "--board", file)
     ended.start()
 
 

@@ -30,7 +30,7 @@ def check(
     seed: int = 0,
     progress: ProgressGiven = None,
 ) -> list[Gate]:
-    """Show that models whose results are known beforehand get them, on every shape; and test the user's model.
+    """Check that reference models get their known results on items of every shape, and test the user's model.
 
     Args:
         model: a name, an object or a function, as `evaluate` takes it.

@@ -39,7 +39,7 @@ def check_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check the state of a board's hidden benchmarks, or a backup of it: one line a problem, and exit status 1.
+    """Check the state of a board's hidden benchmarks, or a backup of it. A problem is a line, and the exit status is 1.
 
     Example: `tellapart board check --board board.toml`
     """
@@ -59,7 +59,7 @@ def check_command(
 
 
 def accept_command(board: BoardFile, as_json: Json = False) -> None:
-    """Take the state as it is after a part was lost or replaced, so that the board starts again.
+    """Accept the present state after a part of it was lost or replaced, so that the board can start again.
 
     Example: `tellapart board accept --board board.toml`
     """
@@ -69,4 +69,4 @@ def accept_command(board: BoardFile, as_json: Json = False) -> None:
     if as_json:
         return print_json({"state": str(accepted.state), **accepted.counters})
     listed = ", ".join(f"{number:,} {name}" for name, number in accepted.counters.items())
-    return typer.echo(f"{accepted.state} is taken as it is: {listed}. Tokens of another secret are void")
+    return typer.echo(f"{accepted.state} is accepted: {listed}. Tokens of another secret are void")

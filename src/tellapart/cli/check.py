@@ -1,4 +1,4 @@
-"""The command `tellapart check`: sanity gates on reference models, and on a model of the user."""
+"""The command `tellapart check`: tests of reference models with known results, and of a model of the user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Show that models whose results are known beforehand get them, on every shape.
+    """Check that the reference models get their known results on items of every shape, and test a model.
 
     Example: `tellapart check demo-encoder`
     """

@@ -1,4 +1,4 @@
-"""Read runs for a figure or a table: the runs that measured one benchmark, their metrics, and their item outcomes."""
+"""Read several runs for a figure or a table: those of one benchmark, their metrics and their outcomes of items."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
     measured = [run for run in runs if chosen in run.result.benchmarks]
     if chosen is None or not measured:
         raise RunError(f"no run measured {chosen or 'anything'!r}; they hold {', '.join(known) or 'nothing'}")
+    # Of numbers made elsewhere the content is unknown: they are compared with any.
     contents = {run.record(chosen).fingerprint: run for run in measured if not _has_unknown_items(run.record(chosen))}
     if len(contents) > 1:
         contents_text = "; ".join(

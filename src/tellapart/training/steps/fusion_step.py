@@ -41,7 +41,8 @@ class DrawnPairs:
         own: the number of batch rows, which come first in `rows`.
         negatives: for each batch row, the positions of its mined negatives in `rows`; None if negatives come from the
             batch.
-        close: for each of these negatives, whether it is a close one; None if that is unknown.
+        close: for each of these negatives, whether it is one of its row's first `matching.close` counterparts; None
+            if `matching.close` is not set.
     """
 
     rows: list[int]
@@ -157,7 +158,12 @@ class FusionStep(TrainingStep[DrawnPairs]):
     def _join_pairs(
         self, fusion: Any, drawn: DrawnPairs, inputs: Sequence[Inputs], tokens: Inputs, step: int
     ) -> dict[str, Any]:
-        """Encode, choose negatives and join, all in one forward call of the module, as DDP requires."""
+        """Encode, choose negatives and join, in one forward call of the module: DDP allows one a step.
+
+        Returns:
+            `matches`: the logits of each head, a list of `Matches`; `batch`: the vectors of both towers, or None if no
+            contrastive loss asks for them.
+        """
         import torch
 
         count, device = drawn.own, self.accelerator.device
@@ -185,7 +191,8 @@ class FusionStep(TrainingStep[DrawnPairs]):
     ) -> list[Matches]:
         """Join the true pairs at `positions`, their negatives, and mined pairs from outside the batch, in one call.
 
-        Returns the logits of each head.
+        Returns:
+            The logits of each head.
         """
         import torch
 
@@ -194,6 +201,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
         true_rows = torch.arange(positions.start, positions.stop, device=device)
         repeated = true_rows.repeat_interleave(m)
         wrong_texts, wrong_images = (side.clamp(min=0).flatten() for side in (pairs.texts, pairs.images))
+        # Each call is a list of images and one of texts, by position; the last gives EqSim's fourth similarity.
         calls = [(true_rows, true_rows), (repeated, wrong_texts)]
         calls += [(wrong_images, repeated)] if self._wrong_images else []
         calls += [(torch.arange(b, len(drawn.rows), device=device),) * 2] if mined and self._counterparts else []
