@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tellapart.api.interchange import plot as plot
     from tellapart.api.interchange import regions as regions
     from tellapart.api.interchange import table as table
+    from tellapart.api.items import items as items
     from tellapart.api.listing import ls as ls
     from tellapart.api.negatives import detect as detect
     from tellapart.api.negatives import mine as mine
@@ -122,6 +123,7 @@ _WHERE = {
     "group_score": "metrics.pairs",
     "image_score": "metrics.pairs",
     "import_results": "api.interchange",
+    "items": "api.items",
     "load_pairs": "api.evaluate",
     "load_plugin": "api.plugins",
     "ls": "api.listing",

@@ -72,6 +72,14 @@ def compare() -> None:
     print(names, passed)
 
 
+def items() -> None:
+    found = ta.items("runs/mine", scores=["a.npz"], benchmark="demo", family={"a": "b"}, without="c")
+    alpha: float | None = found.record.alpha
+    ta.items("runs/mine", kind="logits")  # wrong
+    ta.items(7)  # wrong
+    print(alpha, found.to_csv())
+
+
 def files() -> None:
     run = ta.open_run("runs/mine")
     text: str = ta.paper_table(run, "latex", average=True, benchmarks=["demo"])

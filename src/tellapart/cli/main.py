@@ -23,6 +23,7 @@ from tellapart.cli.detect import detect_command
 from tellapart.cli.export import export_command
 from tellapart.cli.gap import gap_command
 from tellapart.cli.import_results import import_command
+from tellapart.cli.items import items_command
 from tellapart.cli.ls import ls_command
 from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
@@ -60,6 +61,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Compare and publish": {
         "compare": compare_command,
+        "items": items_command,
         "show": show_command,
         "table": table_command,
         "plot": plot_command,

@@ -18,7 +18,7 @@ from tellapart.records.run_folder import read_samples
 from tellapart.records.systems import System
 from tellapart.tasks.registry import headline
 
-__all__ = ["SharedBenchmark", "is_testable", "lay_out_outcomes", "read_shared"]
+__all__ = ["SharedBenchmark", "check_items", "check_same", "is_testable", "lay_out_outcomes", "read_shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def read_shared(runs: Sequence[System], matched: Mapping[str, Mapping[int, str]]
 def _read_benchmark(name: str, runs: Sequence[System], held: Mapping[int, str]) -> SharedBenchmark:
     records = {number: runs[number].result.benchmarks[own] for number, own in held.items()}
     for one, other in combinations(records, 2):
-        _check_same(name, runs[one].folders[held[one]], records[one], runs[other].folders[held[other]], records[other])
+        check_same(name, runs[one].folders[held[one]], records[one], runs[other].folders[held[other]], records[other])
     metrics = [*filter(is_testable, headline(set.intersection(*({*record.metrics} for record in records.values()))))]
     columns: list[list[Sample]] = []
     first: dict[tuple[str, str], Sample] = {}
@@ -79,7 +79,7 @@ def _read_benchmark(name: str, runs: Sequence[System], held: Mapping[int, str]) 
         folder = runs[number].folders[own]
         samples = {(sample.unit, sample.id): sample for sample in read_samples(folder, own, records[number])}
         first = first or samples
-        _check_items(name, start, first, folder, samples)
+        check_items(name, start, first, folder, samples)
         columns.append([samples[key] for key in first])
     return SharedBenchmark(
         name=name,
@@ -117,7 +117,12 @@ def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -
     return {metric: values for metric, values in outcomes.items() if not np.isnan(values).all()}
 
 
-def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
+def check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
+    """Check that two runs measured the same content.
+
+    Raises:
+        RunError: they did not, or another tool measured one of them.
+    """
     for folder, record in ((first, a), (second, b)):
         if record.fingerprint.startswith(IMPORTED):
             raise RunError(
@@ -135,7 +140,12 @@ def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Ben
 _Samples = Mapping[tuple[str, str], Sample]
 
 
-def _check_items(benchmark: str, first: Path, a: _Samples, second: Path, b: _Samples) -> None:
+def check_items(benchmark: str, first: Path, a: _Samples, second: Path, b: _Samples) -> None:
+    """Check that two runs hold samples of the same items in the same clusters.
+
+    Raises:
+        RunError: they do not.
+    """
     if alone := sorted(id_ for _, id_ in a.keys() ^ b.keys()):
         raise RunError(
             f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "

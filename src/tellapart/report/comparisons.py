@@ -20,7 +20,7 @@ from tellapart.tasks.registry import main_metric
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["ChosenModels", "choose_models", "print_comparison", "print_models"]
+__all__ = ["ChosenModels", "choose_models", "gather_models", "print_comparison", "print_models"]
 
 #: Names of the columns of every comparison, after those that name a row's subject.
 _COLUMNS = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
@@ -54,16 +54,8 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None) -> Chose
         RunError: a folder is not a run, the baseline is not there or is several runs, or fewer than two models are
             left.
     """
-    runs = gather(folders)
-    label = None if baseline is None else _find_label(runs, plain(baseline))
-    named = {folder.resolve() for folder in folders}
-
-    def is_chosen(run: System) -> bool:
-        own = {folder.resolve() for folder in run.folders.values()}
-        return run.result.model.name not in REFERENCES or bool(own & named) or run.label == label
-
-    chosen = tuple(run for run in runs if is_chosen(run))
-    left_out = tuple(run.label for run in runs if not is_chosen(run))
+    label = None if baseline is None else _find_label(gather(folders), plain(baseline))
+    chosen, left_out = gather_models(folders, label)
     if len(chosen) < 2:
         hint = ""
         if left_out:
@@ -73,6 +65,23 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None) -> Chose
             f"{hint or ' and two are needed'}"
         )
     return ChosenModels(chosen, label, left_out)
+
+
+def gather_models(folders: Sequence[Path], label: str | None = None) -> tuple[tuple[System, ...], tuple[str, ...]]:
+    """Return the models of some run folders, and the reference models that were left out: those not named.
+
+    Args:
+        folders: run folders.
+        label: of a reference model that is taken though its folder is not named.
+    """
+    runs, named = gather(folders), {folder.resolve() for folder in folders}
+
+    def is_chosen(run: System) -> bool:
+        own = {folder.resolve() for folder in run.folders.values()}
+        return run.result.model.name not in REFERENCES or bool(own & named) or run.label == label
+
+    chosen = tuple(run for run in runs if is_chosen(run))
+    return chosen, tuple(run.label for run in runs if not is_chosen(run))
 
 
 def _find_label(runs: Sequence[System], name: str) -> str:

@@ -1,0 +1,147 @@
+"""Items through many systems: the function of `tellapart items`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, TypeAlias
+
+from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations
+from tellapart.api.frame import Frame
+from tellapart.data.scores import ScoreKind, join_names
+from tellapart.errors import RunError, quote
+from tellapart.evaluation.item_analysis import ItemAnalysis, analyse_items
+from tellapart.evaluation.item_outcomes import (
+    ItemOutcomes,
+    list_score_files,
+    name_family,
+    read_families,
+    read_outcomes,
+)
+from tellapart.report.comparisons import gather_models
+from tellapart.report.item_tables import analysis_lines, analysis_tables
+from tellapart.report.terminal import console, print_lines
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["FamilyGiven", "ItemsAnalysed", "items"]
+
+#: A CSV file, each system's family, "name" for the letters that its name begins with, or None.
+FamilyGiven: TypeAlias = PathGiven | Mapping[str, str] | None
+
+_COLUMNS = (
+    "id", "solved", "right", "discrimination", "low", "high", "p", "p_holm", "p_fdr", "suspect", "group", "difficulty",
+    "difficulty_error", "infit",
+)  # fmt: skip
+
+
+def items(
+    *runs: PathGiven,
+    scores: PathGiven | Sequence[PathGiven] | None = None,
+    benchmark: str | None = None,
+    metric: str | None = None,
+    family: FamilyGiven = None,
+    without: str | Sequence[str] | None = None,
+    kind: ScoreKind | None = None,
+    data: PathGiven | None = None,
+    seed: int = 0,
+) -> ItemsAnalysed:
+    """Analyse a benchmark's items through many systems: difficulty, discrimination, suspects, reliability.
+
+    Args:
+        runs: runs, or run folders: all models of each, but for reference models that only lie with them.
+        scores: files of scores or predictions, one a system, or folders of them; a system is named as its file.
+        benchmark: which; the one that all the runs share if None.
+        metric: by which an item is right or wrong; the one that ranks models if None.
+        family: families of systems, which are resampled as one: a CSV file with the columns `system` and `family`,
+            a mapping, "name" (the letters that a system's name begins with), or None: each system is one.
+        without: systems that are left out.
+        kind: of the files' scores: similarity, logit or probability.
+        data: the folder of the benchmarks' files, which gives ids, tags and clusters.
+        seed: of the permutations.
+
+    Raises:
+        RunError: fewer than five systems, systems with other items, or no such benchmark, metric, family or system.
+        TellapartError: a file or folder cannot be read.
+
+    >>> import numpy as np
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path")
+    >>> items = ta.find_benchmark("demo").outline().ids
+    >>> rng = np.random.default_rng(0)
+    >>> for system in range(6):
+    ...     np.save(folder / f"model{system}.npy", rng.random((300, 2, 2)) + 0.1 * system * np.eye(2))
+    >>> found = ta.items(scores=folder, benchmark="demo")
+    >>> len(found), found.record.systems[0], found.record.suspects, 0 < found.record.alpha < 1
+    (300, 'model0', 0, True)
+    """
+    files = [] if scores is None else list_score_files(as_paths(scores, "scores"))
+    chosen, _ = gather_models([as_path(each, "runs") for each in runs]) if runs else ((), ())
+    for option, value in (("benchmark", benchmark), ("metric", metric)):
+        if value is not None and not isinstance(value, str):
+            raise RunError(f"{option}={quote(value)}: give a name")
+    outcomes = read_outcomes(
+        chosen,
+        files,
+        benchmark=benchmark,
+        metric=metric,
+        without=as_names(without, "without"),
+        kind=kind,
+        place=locations(data),
+    )
+    families = _list_families(family, outcomes.systems)
+    return ItemsAnalysed(analyse_items(outcomes, families, seed=seed), outcomes)
+
+
+class ItemsAnalysed(Frame):
+    """The analysis: a row for each item, printed as `tellapart items` does.
+
+    Attributes:
+        record: all of it: items, set, tags, groups.
+        outcomes: the matrix `(item, system)` that it is made of, with the items' ids and tags.
+    """
+
+    def __init__(self, record: ItemAnalysis, outcomes: ItemOutcomes) -> None:
+        self.record, self.outcomes = record, outcomes
+        tags = sorted({tag for row in record.items for tag in row.tags})
+        columns = {name: [getattr(row, name) for row in record.items] for name in _COLUMNS}
+        super().__init__(columns | {f"tag:{tag}": [row.tags.get(tag, "") for row in record.items] for tag in tags})
+
+    def tables(self) -> list[Table]:
+        """Return the tables that are printed."""
+        return analysis_tables(self.record)
+
+    def show(self) -> None:
+        """Print it as `tellapart items` does."""
+        for each in self.tables():
+            console().print(each)
+            print_lines("")
+        print_lines(*analysis_lines(self.record))
+
+    def to_csv(self) -> str:
+        """Return a line for each item, under the columns' names."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*self.columns.values(), strict=True))
+        return text.getvalue()
+
+    def __repr__(self) -> str:
+        with redirect_stdout(io.StringIO()) as text:
+            self.show()
+        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
+
+
+def _list_families(family: FamilyGiven, systems: Sequence[str]) -> list[str] | None:
+    if family is None:
+        return None
+    if family == "name":
+        return [name_family(system) for system in systems]
+    if isinstance(family, Mapping):
+        if missing := [system for system in systems if system not in family]:
+            raise RunError(f"family= has no family of {join_names(missing)}; name one for each system")
+        return [str(family[system]) for system in systems]
+    return read_families(as_path(family, "family"), systems)

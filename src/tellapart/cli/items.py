@@ -1,0 +1,77 @@
+"""The command `tellapart items`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from tellapart.cli.options import Data, Json, Seed, print_json
+from tellapart.errors import RunError
+
+if TYPE_CHECKING:
+    from tellapart.data.scores import ScoreKind
+
+__all__ = ["items_command"]
+
+
+def items_command(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RUN]...", help="Run folders: all models of each, but for reference models."),
+    ] = None,
+    scores: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--scores", metavar="FILE | DIR", help="A system's scores or predictions, or a folder of files. Repeatable."
+        ),
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option("-b", "--benchmark", help="Which; the one that all runs share if not given.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="By which an item is right; the one that ranks models if not given.")
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            "--family",
+            metavar="FILE | name",
+            help="Families of systems, resampled as one: a CSV file with the columns system and family, or `name`: the "
+            "letters that a system's name begins with.",
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", metavar="SYSTEM", help="Leave a system out. Repeatable.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="Kind of the files' scores: similarity, logit or probability.")
+    ] = None,
+    data: Data = None,
+    seed: Seed = 0,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each item, as CSV.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Analyse items through many systems: difficulty, discrimination, suspects, and how reliable the set is."""
+    from tellapart.api.items import items
+
+    if as_csv and as_json:
+        raise RunError("--csv and --json: one format is printed; choose one")
+    found = items(
+        *(runs or ()),
+        scores=scores or None,
+        benchmark=benchmark,
+        metric=metric,
+        family=family,
+        without=without,
+        kind=cast("ScoreKind | None", kind),
+        data=data,
+        seed=seed,
+    )
+    if as_json:
+        print_json(found.record.model_dump(mode="json"))
+    elif as_csv:
+        typer.echo(found.to_csv(), nl=False)
+    else:
+        found.show()

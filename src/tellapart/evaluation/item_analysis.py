@@ -1,0 +1,248 @@
+"""Item analysis of a benchmark: statistics of each item over many systems, of the set, and of each tag's items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from tellapart.errors import RunError
+from tellapart.evaluation.item_outcomes import ItemOutcomes
+from tellapart.metrics.per_item import by_tag
+from tellapart.metrics.tabulate import MOST_VALUES
+from tellapart.stats.clusters import is_binary
+from tellapart.stats.item_analysis import (
+    item_statistics,
+    items_needed,
+    pair_p_values,
+    reliability,
+    shared_residuals,
+)
+from tellapart.stats.multiple import holm
+from tellapart.stats.rasch import LEAST_SYSTEMS, fit_rasch
+
+__all__ = ["ALPHA", "DIFFERENCES", "LEAST", "ItemAnalysis", "ItemRow", "TagRow", "analyse_items"]
+
+#: The error of tests, after correction.
+ALPHA = 0.05
+
+#: Systems below which items cannot be analysed: three give a correlation one degree of freedom.
+LEAST = 5
+
+#: Differences of two systems for which the number of items is computed.
+DIFFERENCES = (0.01, 0.02, 0.05, 0.1)
+
+
+class ItemRow(BaseModel, frozen=True):
+    """One item.
+
+    Attributes:
+        solved: how many systems get it; the sum of their values, if these are not 0 or 1.
+        right: the mean over systems.
+        discrimination, low, high: correlation with the mean of the other items over systems, with its 95% interval;
+            None if the systems do not show one.
+        p, p_holm, p_fdr: of the test that better systems get it at least as often, adjusted over the items.
+        suspect: whether p_fdr is 5% at most.
+        group: number of the group of items that are got together, from 1; None of an item in none.
+        difficulty, difficulty_error, infit: of the Rasch model, in logits; None without one.
+    """
+
+    id: str
+    tags: dict[str, str]
+    solved: float
+    right: float
+    discrimination: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None
+    p_fdr: float | None
+    suspect: bool
+    group: int | None
+    difficulty: float | None
+    difficulty_error: float | None
+    infit: float | None
+
+
+class TagRow(BaseModel, frozen=True):
+    """The items of one value of a tag.
+
+    Attributes:
+        right: the systems' mean on them.
+        discrimination: mean over the items that have one.
+        alpha: of these items alone.
+        with_rest: correlation of the systems' scores on them with those on all other items.
+        share: of the variance of the systems' scores on all items; the values of a tag that every item has sum to 1.
+    """
+
+    tag: str
+    value: str
+    n: int
+    right: float
+    discrimination: float | None
+    alpha: float | None
+    with_rest: float | None
+    share: float | None
+
+
+class ItemAnalysis(BaseModel, frozen=True):
+    """The items of a benchmark through many systems.
+
+    Attributes:
+        systems, scores, families: of each system: name, score, family.
+        items: in the benchmark's order.
+        nobody, everybody: how many items no system gets, and how many all do.
+        suspects, suspects_holm: how many items better systems get wrong more often, by the false discovery rate and
+            by Holm, at 5%.
+        alpha, low, high, spread, measurement_error, sampling_error: as of `stats.item_analysis.Reliability`.
+        pairs, differing, differing_holm: of systems: how many, and how many differ by a paired test at 5%, without a
+            correction and with Holm's.
+        needed: difference -> items that show it four times in five; empty if outcomes are not 0 or 1.
+        groups: ids of items that are got together beyond their difficulty.
+        unmeasured: items left out because a system has no value of them.
+        notes: facts beyond the numbers.
+    """
+
+    benchmark: str
+    metric: str
+    systems: tuple[str, ...]
+    scores: tuple[float, ...]
+    families: tuple[str, ...]
+    items: tuple[ItemRow, ...]
+    nobody: int
+    everybody: int
+    suspects: int
+    suspects_holm: int
+    alpha: float | None
+    low: float | None
+    high: float | None
+    spread: float
+    measurement_error: float | None
+    sampling_error: float
+    pairs: int
+    differing: int
+    differing_holm: int
+    needed: dict[str, int | None]
+    tags: tuple[TagRow, ...]
+    groups: tuple[tuple[str, ...], ...]
+    unmeasured: int
+    notes: tuple[str, ...]
+
+
+def analyse_items(outcomes: ItemOutcomes, families: Sequence[str] | None = None, *, seed: int = 0) -> ItemAnalysis:
+    """Analyse a benchmark's items through many systems.
+
+    Args:
+        outcomes: of all systems.
+        families: of each system, which then are no independent draws; None if each is a family.
+        seed: of the permutations and sign flips.
+
+    Raises:
+        RunError: fewer than five systems, or fewer than two items.
+
+    >>> from tellapart.records.result import Sample
+    >>> values = np.tril(np.ones((6, 8)))
+    >>> items = tuple(Sample(id=str(k), cluster=str(k), outcomes={}) for k in range(6))
+    >>> found = analyse_items(ItemOutcomes("demo", "accuracy", tuple("abcdefgh"), items, values))
+    >>> found.nobody, found.everybody, round(found.alpha, 2), found.pairs
+    (0, 0, 0.9, 28)
+    """
+    values, systems = outcomes.values, len(outcomes.systems)
+    if systems < LEAST or len(values) < 2:
+        raise RunError(
+            f"items of {outcomes.benchmark}: {systems} systems and {len(values)} items; over systems a "
+            f"correlation takes {LEAST} at least, and 2 items; add run folders, or files with scores="
+        )
+    found, whole = item_statistics(values, families, seed=seed), reliability(values, families)
+    binary = is_binary(values)
+    p_pairs = pair_p_values(values, outcomes.clusters, seed=seed)
+    groups = shared_residuals(values, families)
+    group_of = {item: number for number, group in enumerate(groups, start=1) for item in group}
+    notes = []
+    rasch = None
+    if binary and systems >= LEAST_SYSTEMS:
+        rasch = fit_rasch(values)
+    else:
+        needs = f"{LEAST_SYSTEMS} systems, and there are {systems}" if binary else "outcomes that are right or wrong"
+        notes.append(f"no Rasch model: difficulties in logits take {needs}")
+    if families is None:
+        notes.append("each system counts as an independent draw; family= resamples families of them")
+    if outcomes.clusters is not None:
+        notes.append("items come in clusters, which the paired tests flip together; alpha counts each item as one")
+    ids = [item.id for item in outcomes.items]
+    rows = tuple(
+        ItemRow(
+            id=item.id,
+            tags=item.tags,
+            solved=float(values[k].sum()),
+            right=float(found.right[k]),
+            discrimination=_known(found.discrimination[k]),
+            low=_known(found.low[k]),
+            high=_known(found.high[k]),
+            p=_known(found.p[k]),
+            p_holm=_known(found.p_holm[k]),
+            p_fdr=_known(found.p_fdr[k]),
+            suspect=bool(found.p_fdr[k] <= ALPHA),
+            group=group_of.get(k),
+            difficulty=None if rasch is None else _known(rasch.difficulty[k]),
+            difficulty_error=None if rasch is None else _known(rasch.difficulty_error[k]),
+            infit=None if rasch is None else _known(rasch.infit[k]),
+        )
+        for k, item in enumerate(outcomes.items)
+    )
+    return ItemAnalysis(
+        benchmark=outcomes.benchmark,
+        metric=outcomes.metric,
+        systems=outcomes.systems,
+        scores=tuple(values.mean(axis=0).tolist()),
+        families=tuple(families or outcomes.systems),
+        items=rows,
+        nobody=int((values == 0).all(axis=1).sum()),
+        everybody=int((values == 1).all(axis=1).sum()),
+        suspects=sum(row.suspect for row in rows),
+        suspects_holm=int((found.p_holm <= ALPHA).sum()),
+        alpha=whole.alpha,
+        low=whole.low,
+        high=whole.high,
+        spread=whole.spread,
+        measurement_error=whole.measurement_error,
+        sampling_error=whole.sampling_error,
+        pairs=len(p_pairs),
+        differing=int((p_pairs <= ALPHA).sum()),
+        differing_holm=int((holm(p_pairs) <= ALPHA).sum()),
+        needed={f"{each:g}": items_needed(values, each) for each in DIFFERENCES} if binary else {},
+        tags=tuple(_describe_tags(outcomes, found.discrimination)),
+        groups=tuple(tuple(ids[k] for k in group) for group in groups),
+        unmeasured=outcomes.unmeasured,
+        notes=tuple(notes),
+    )
+
+
+def _describe_tags(outcomes: ItemOutcomes, discrimination: NDArray[np.float64]) -> list[TagRow]:
+    values = outcomes.values
+    total = values.sum(axis=0)
+    rows = []
+    for tag, masks in by_tag([item.tags for item in outcomes.items], MOST_VALUES).items():
+        for value, mask in masks.items():
+            part, rest = values[mask].sum(axis=0), values[~mask].sum(axis=0)
+            known = discrimination[mask][~np.isnan(discrimination[mask])]
+            rows.append(
+                TagRow(
+                    tag=tag,
+                    value=value,
+                    n=int(mask.sum()),
+                    right=float(values[mask].mean()),
+                    discrimination=float(known.mean()) if len(known) else None,
+                    alpha=reliability(values[mask]).alpha if mask.sum() > 1 else None,
+                    with_rest=float(np.corrcoef(part, rest)[0, 1]) if np.ptp(part) and np.ptp(rest) else None,
+                    share=float(np.cov(part, total)[0, 1] / total.var(ddof=1)) if np.ptp(total) else None,
+                )
+            )
+    return rows
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

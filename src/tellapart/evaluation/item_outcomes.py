@@ -1,0 +1,260 @@
+"""Outcomes of the same items under many systems: from runs, and from files of scores or predictions made elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.benchmarks.find import find_benchmark, set_name
+from tellapart.benchmarks.locations import Locations
+from tellapart.catalog import nearest
+from tellapart.data.scores import ScoreKind, join_names
+from tellapart.errors import RunError, quote
+from tellapart.evaluation.compare import match_benchmarks
+from tellapart.evaluation.evaluate import Prepared, prepare_listed
+from tellapart.evaluation.shared_benchmarks import check_items, check_same, is_testable
+from tellapart.records.result import Sample
+from tellapart.records.run_folder import read_samples
+from tellapart.records.systems import System, label_runs
+from tellapart.tasks.registry import headline, main_metric
+from tellapart.tasks.task import Units
+
+__all__ = ["ItemOutcomes", "list_score_files", "name_family", "read_families", "read_outcomes"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemOutcomes:
+    """The outcomes of one metric on the same items under several systems.
+
+    Attributes:
+        systems: their names.
+        items: one of each, for ids, clusters, tags, images and texts; its scores are the first system's.
+        values: float64 `(item, system)`, 1 is right.
+        unmeasured: items left out because a system has no value of them.
+    """
+
+    benchmark: str
+    metric: str
+    systems: tuple[str, ...]
+    items: tuple[Sample, ...]
+    values: NDArray[np.float64]
+    unmeasured: int = 0
+
+    @property
+    def clusters(self) -> list[str] | None:
+        """The items' clusters; None if each item is one."""
+        names = [item.cluster for item in self.items]
+        return names if len(set(names)) < len(names) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    """One system's samples, and the place that errors name."""
+
+    name: str
+    place: Path
+    samples: Mapping[tuple[str, str], Sample]
+
+
+def read_outcomes(
+    runs: Sequence[System],
+    files: Sequence[Path] = (),
+    *,
+    benchmark: str | None = None,
+    metric: str | None = None,
+    without: Sequence[str] = (),
+    kind: ScoreKind | None = None,
+    place: Locations | None = None,
+) -> ItemOutcomes:
+    """Read the outcomes of the same items under runs, and under systems that files of scores come from.
+
+    Args:
+        runs: systems with run folders.
+        files: one a system, as `run_scores` takes them; a system is named as its file.
+        benchmark: which; the one that all the runs share if None.
+        metric: by which an item is right or wrong; the one that ranks models if None.
+        without: names of systems that are left out, and whose files are not read.
+        kind: of the files' scores.
+        place: the folders of the benchmarks' files.
+
+    Raises:
+        TellapartError: no benchmark or metric of that name, a file or folder that cannot be read, a name in `without`
+            that no system has, or systems with other items.
+    """
+    known = [run.label for run in runs] + [path.stem for path in files]
+    if unknown := [name for name in without if name not in known]:
+        hint = nearest(unknown[0], known) or ";"
+        raise RunError(f"without={quote(unknown[0])}: no system has that name{hint} there are {join_names(known)}")
+    runs = [run for run in runs if run.label not in without]
+    files = [path for path in files if path.stem not in without]
+    typed = benchmark or _shared_name(runs)
+    name = set_name(typed)  # as runs hold it
+    systems = _read_runs(runs, name) + _read_files(files, typed, kind, place)
+    if not systems:
+        raise RunError("no system is left: name run folders, or files with scores=")
+    for other in systems[1:]:
+        check_items(name, systems[0].place, systems[0].samples, other.place, other.samples)
+    chosen = _choose_metric(systems, name, metric)
+    keys = [key for key, sample in systems[0].samples.items() if chosen in sample.outcomes]
+    values = np.array(
+        [[system.samples[key].outcomes.get(chosen, np.nan) for system in systems] for key in keys], np.float64
+    )
+    measured = ~np.isnan(values).any(axis=1)
+    return ItemOutcomes(
+        benchmark=name,
+        metric=chosen,
+        systems=tuple(label_runs([system.name for system in systems])),
+        items=tuple(systems[0].samples[key] for key, kept in zip(keys, measured, strict=True) if kept),
+        values=values[measured],
+        unmeasured=int((~measured).sum()),
+    )
+
+
+def list_score_files(given: Sequence[Path]) -> list[Path]:
+    """Return files of scores: those named, and those of folders that are named, by name.
+
+    Raises:
+        RunError: a path is not there, or a folder has no such file.
+
+    >>> folder = getfixture("tmp_path")
+    >>> for name in ("b.jsonl", "a.csv", "notes.txt"):
+    ...     _ = (folder / name).write_text("")
+    >>> [path.name for path in list_score_files([folder])]
+    ['a.csv', 'b.jsonl']
+    """
+    found: list[Path] = []
+    for path in given:
+        if not path.exists():
+            raise RunError(f"scores={path}: no such file or folder")
+        inside = sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES) if path.is_dir() else [path]
+        if not inside:
+            raise RunError(f"scores={path}: the folder holds no file of {', '.join(_SUFFIXES)}")
+        found += inside
+    return found
+
+
+#: Of files of scores and of predictions.
+_SUFFIXES = (".npz", ".npy", ".csv", ".jsonl", ".json")
+
+
+def name_family(system: str) -> str:
+    """Return the family that a system's name begins with: its letters before the first other character.
+
+    >>> name_family("clip_l14-336"), name_family("open_clip:ViT-B-32/openai"), name_family("blip")
+    ('clip', 'open', 'blip')
+    """
+    return re.split(r"[^A-Za-z]", system, maxsplit=1)[0].lower() or system
+
+
+def read_families(path: Path, systems: Sequence[str]) -> list[str]:
+    """Read each system's family from a CSV file with the columns `system` and `family`; others than these may be there.
+
+    Raises:
+        RunError: the file is missing or has no such columns, a system comes twice, or one of `systems` is not in it.
+
+    >>> path = getfixture("tmp_path") / "families.csv"
+    >>> _ = path.write_text("system,family\\nclip_b32,clip\\nblip_l,blip\\n")
+    >>> read_families(path, ["blip_l", "clip_b32"])
+    ['blip', 'clip']
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RunError(f"family={str(path)!r}: cannot be read ({error}); give a CSV file, or 'name'") from error
+    if not rows or not {"system", "family"} <= rows[0].keys():
+        raise RunError(f"family={str(path)!r}: the first line must name the columns system and family")
+    of: dict[str, str] = {}
+    for line, row in enumerate(rows, start=2):
+        if row["system"] in of:
+            raise RunError(f"{path}:{line}: system {quote(row['system'])} comes twice")
+        of[row["system"]] = row["family"] or ""
+    if missing := [name for name in systems if not of.get(name)]:
+        raise RunError(f"{path} has no family of {join_names(missing)}; add a line for each system")
+    return [of[name] for name in systems]
+
+
+def _shared_name(runs: Sequence[System]) -> str:
+    """Return the name of the benchmark that all runs share."""
+    if not runs:
+        raise RunError("benchmark=None: files of scores do not name their benchmark; give benchmark=")
+    matched = match_benchmarks([run.result for run in runs])
+    shared = [name for name, held in matched.items() if len(held) == len(runs)]
+    if len(shared) != 1:
+        held = join_names(shared or list(matched))
+        found = f"the runs share {held}; name one" if shared else f"the runs share no benchmark; they hold {held}"
+        raise RunError(f"benchmark=None: {found} with benchmark=")
+    return shared[0]
+
+
+def _read_runs(runs: Sequence[System], name: str) -> list[_System]:
+    matched = match_benchmarks([run.result for run in runs]).get(name, {})
+    if lacking := [run.label for number, run in enumerate(runs) if number not in matched]:
+        raise RunError(f"{join_names(lacking)} did not measure {name}; leave them out with without=, or name another")
+    systems = []
+    first: tuple[Path, Any] | None = None
+    for number, run in enumerate(runs):
+        folder, record = run.folders[matched[number]], run.record(matched[number])
+        first = first or (folder, record)
+        check_same(name, *first, folder, record)
+        samples = read_samples(folder, matched[number], record)
+        systems.append(_System(run.label, folder, {(sample.unit, sample.id): sample for sample in samples}))
+    return systems
+
+
+def _read_files(files: Sequence[Path], name: str, kind: ScoreKind | None, place: Locations | None) -> list[_System]:
+    if not files:
+        return []
+    ready = prepare_listed(find_benchmark(name, place))
+    return [_System(path.stem, path, _measure_file(ready, path, kind)) for path in files]
+
+
+def _measure_file(ready: Prepared, path: Path, kind: ScoreKind | None) -> dict[tuple[str, str], Sample]:
+    task = ready.task
+    read = partial(task.read, kind=kind) if task.kinds else task.read
+    return {
+        (units.noun, unit.id): sample
+        for units in task.measure(ready.records, read(path, ready.records))
+        for unit, sample in zip(units.units, _list_samples(units), strict=True)
+    }
+
+
+def _list_samples(units: Units) -> list[Sample]:
+    """Return samples without scores and outputs, which item analysis does not look at."""
+    outcomes = {one.name: one.strict.tolist() for one in units.values if one.reduce is None}
+    return [
+        Sample(
+            id=unit.id,
+            unit=units.noun,
+            cluster=unit.cluster,
+            tags=dict(unit.tags),
+            images=unit.images,
+            texts=unit.texts,
+            gold=unit.gold,
+            outcomes={name: values[row] for name, values in outcomes.items()},
+        )
+        for row, unit in enumerate(units.units)
+    ]
+
+
+def _choose_metric(systems: Sequence[_System], benchmark: str, metric: str | None) -> str:
+    """Return the metric by which items are right or wrong: one that each system has of some item."""
+    of_all = [dict.fromkeys(name for each in system.samples.values() for name in each.outcomes) for system in systems]
+    names = [name for name in of_all[0] if is_testable(name) and all(name in other for other in of_all)]
+    chosen = metric or main_metric(headline(names)) or next(iter(names), None)
+    if chosen is None:
+        raise RunError(f"{benchmark}: no metric is right or wrong of an item in all of the systems")
+    if chosen not in names:
+        hint = nearest(chosen, names) or ";"
+        raise RunError(
+            f"metric={quote(chosen)}: not one of an item's outcomes on {benchmark}{hint} there are {join_names(names)}"
+        )
+    return chosen

@@ -1,0 +1,392 @@
+"""Item analysis: each item's difficulty and discrimination over many systems, and how reliable the set of items is.
+
+Systems are the sample here and items are fixed: intervals leave out one family of systems at a time, because
+checkpoints of one architecture are not independent draws. Outcomes are float64 `(item, system)`, right is 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import MetricError
+from tellapart.stats.clusters import Clusters, ClusterTotals, check_values, is_binary, number_clusters
+from tellapart.stats.multiple import benjamini_hochberg, holm
+from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
+from tellapart.stats.power import power_of_difference
+from tellapart.stats.rasch import expected_outcomes
+
+__all__ = [
+    "LEAST_FAMILIES",
+    "ItemStatistics",
+    "Reliability",
+    "check_outcomes",
+    "item_statistics",
+    "items_needed",
+    "pair_p_values",
+    "reliability",
+    "shared_residuals",
+]
+
+#: Families of systems below which nothing is said of systems in general.
+LEAST_FAMILIES = 5
+#: Items that fewer systems than this get, or miss, are in no cluster: any two of them agree by chance.
+_LEAST_MINORITY = 5
+#: Items of which all pairs are held at once: 8 bytes a pair.
+_MOST_PAIRED = 3_000
+#: A correlation of 1 would be at infinity on Fisher's scale.
+_NEARLY_ONE = 1 - 1e-12
+#: Permutations after which a test is ended if it is plain that p is not small.
+_FIRST_DRAWS = 2_000
+_PLAIN_HITS = 40
+_MOST_DRAWS = 400_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemStatistics:
+    """Statistics of each item, all float64 `(item,)`; NaN if the systems do not show one.
+
+    Attributes:
+        right: the share of systems that get the item: its difficulty, 1 is easiest.
+        discrimination: the point-biserial correlation of the item with the mean of the other items, over systems.
+        low, high: its 95% interval.
+        p: of the null hypothesis that better systems get the item at least as often, one-sided; NaN if all systems
+            answer alike.
+        p_holm, p_fdr: p, adjusted over the items by Holm, and by Benjamini and Hochberg.
+
+    >>> item_statistics([[1, 1, 0, 0, 1, 0], [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]]).right
+    array([0.5, 0.5, 1. ])
+    """
+
+    right: NDArray[np.float64]
+    discrimination: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    p: NDArray[np.float64]
+    p_holm: NDArray[np.float64]
+    p_fdr: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """How well a set of items ranks systems.
+
+    Attributes:
+        alpha: Cronbach's alpha, which is Kuder and Richardson's formula 20 if items are right or wrong; None if all
+            systems score the same.
+        low, high: its 95% interval over systems.
+        spread: the standard deviation of the systems' scores.
+        measurement_error: the part of that spread which other items would not repeat, `spread * sqrt(1 - alpha)`.
+        sampling_error: the standard error of one system's score over draws of items, the root mean square of all.
+
+    >>> found = reliability([[1, 1, 1, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 0]])
+    >>> round(found.alpha, 4), round(found.spread, 3)
+    (0.7941, 0.435)
+    """
+
+    alpha: float | None
+    low: float | None
+    high: float | None
+    spread: float
+    measurement_error: float | None
+    sampling_error: float
+
+
+def check_outcomes(
+    call: str, values: Any, families: Clusters | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return outcomes as float64 `(item, system)` and each system's family, numbered from 0.
+
+    Raises:
+        MetricError: fewer than two items or three systems, values that are not finite, families that do not fit.
+
+    >>> check_outcomes("doc", [[1, 0, 1], [0, 0, 1]], ["a", "a", "b"])[1]
+    array([0, 0, 1])
+    """
+    array = check_values(call, values)
+    if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 3:
+        raise MetricError(
+            f"{call}: got outcomes of shape {array.shape}; pass (item, system): two items and three systems or more"
+        )
+    return array, number_clusters(call, families, array.shape[1])
+
+
+def item_statistics(values: Any, families: Clusters | None = None, *, seed: int = 0) -> ItemStatistics:
+    """Return each item's difficulty and discrimination over systems, with intervals, and tests for suspects.
+
+    An item whose discrimination is below 0 is one that better systems get wrong more often: the place to look for a
+    wrong label. Its p permutes the item's outcomes among the families (means of them, if they hold several systems)
+    against the mean of the other items.
+
+    The interval leaves out one family at a time (the jackknife), on Fisher's scale, with Student's quantile; it is NaN
+    if fewer than five families are there, or if one family alone makes the item differ between systems.
+
+    Args:
+        values: float `(item, system)`, 1 is right.
+        families: one name or number a system; None if systems are independent.
+        seed: of the permutations.
+
+    Raises:
+        MetricError: fewer than two items or three systems, values that are not finite, families that do not fit.
+
+    Source: Lord & Novick (1968), Statistical Theories of Mental Test Scores, section 15.5 (item-rest correlation);
+    Efron & Tibshirani (1993), An Introduction to the Bootstrap, ch. 11 (jackknife).
+
+    >>> outcomes = np.tile(np.tril(np.ones((4, 5)))[:, [0, 1, 2, 3, 4, 0, 1, 2]], (3, 1))
+    >>> outcomes[0] = 1 - outcomes[0]
+    >>> found = item_statistics(outcomes)
+    >>> found.discrimination[:2].round(2).tolist(), found.p[:2].round(2).tolist()
+    ([-0.65, 0.8], [0.04, 1.0])
+    """
+    array, family = check_outcomes("item_statistics", values, families)
+    count = int(family.max()) + 1
+    everyone = np.ones((1, len(family)))
+    correlation = _item_rest(array, everyone)[0]
+    low = high = np.full(len(array), np.nan)
+    if count >= LEAST_FAMILIES:
+        left_out = _item_rest(array, everyone - (family == np.arange(count)[:, None]))
+        low, high = _jackknife(correlation, left_out, np.arctanh, np.tanh)
+    p = _permutation_p(array, correlation, family, seed)
+    tested = ~np.isnan(p)
+    adjusted = np.full((2, len(p)), np.nan)
+    if tested.any():
+        adjusted[:, tested] = holm(p[tested]), benjamini_hochberg(p[tested])
+    return ItemStatistics(array.mean(axis=1), correlation, low, high, p, adjusted[0], adjusted[1])
+
+
+def reliability(values: Any, families: Clusters | None = None) -> Reliability:
+    """Return how well items rank systems: Cronbach's alpha (KR-20) with its interval, and the errors of a score.
+
+    The interval leaves out one family at a time, on the scale of log(1 - alpha); None of fewer than five families.
+
+    Args:
+        values: float `(item, system)`, 1 is right.
+        families: one name or number a system; None if systems are independent.
+
+    Raises:
+        MetricError: as `item_statistics`.
+
+    Source: Kuder & Richardson (1937), Psychometrika 2, 151-160; Cronbach (1951), Psychometrika 16, 297-334.
+
+    >>> reliability([[1, 0, 0, 1], [0, 1, 1, 0]]).alpha is None
+    True
+    """
+    array, family = check_outcomes("reliability", values, families)
+    count = int(family.max()) + 1
+    scores = array.mean(axis=0)
+    spread = float(scores.std(ddof=1))
+    sampling = float(np.sqrt((array.var(axis=0) / len(array)).mean()))
+    everyone = np.ones((1, len(family)))
+    alpha = float(_alphas(array, everyone)[0])
+    if np.isnan(alpha):
+        return Reliability(None, None, None, spread, None, sampling)
+    low = high = None
+    if count >= LEAST_FAMILIES and alpha < 1:
+        left_out = _alphas(array, everyone - (family == np.arange(count)[:, None]))
+        bounds = _jackknife(
+            np.array([alpha]), left_out[:, None], lambda value: np.log1p(-value), lambda value: -np.expm1(value)
+        )
+        # The scale turns round: the lower bound of log(1 - alpha) is the higher of alpha.
+        low, high = (None if np.isnan(bound[0]) else float(bound[0]) for bound in reversed(bounds))
+    error = spread * float(np.sqrt(max(0.0, 1 - alpha)))
+    return Reliability(alpha, low, high, spread, error, sampling)
+
+
+def pair_p_values(values: Any, clusters: Clusters | None = None, *, seed: int = 0) -> NDArray[np.float64]:
+    """Return the two-sided p of each pair of systems `(pair,)`, in the order of `itertools.combinations`.
+
+    Exact McNemar if outcomes are 0 or 1 and items are independent, else the cluster sign-flip test.
+
+    Args:
+        values: float `(item, system)`.
+        clusters: one name or number an item; None if items are independent.
+        seed: of the sign flips.
+
+    Raises:
+        MetricError: as `item_statistics`; clusters that do not fit.
+
+    >>> pair_p_values([[1, 0, 1]] * 6 + [[1, 1, 1]] * 2).tolist()
+    [0.03125, 1.0, 0.03125]
+    """
+    array, _ = check_outcomes("pair_p_values", values)
+    totals = ClusterTotals.of("pair_p_values", array, clusters)
+    pairs = np.array(list(combinations(range(array.shape[1]), 2)), dtype=np.int64)
+    if totals.independent and is_binary(array):
+        right = array.T @ array
+        only = right.diagonal()[:, None] - right
+        return mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])
+    sums = totals.sums.sum(axis=0)
+    observed = np.abs(sums[pairs[:, 0]] - sums[pairs[:, 1]])
+    return sign_flip_p(totals.sums, pairs, observed, resamples=enough_flips(len(pairs)), seed=seed)
+
+
+def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
+    """Return how many such items show a true difference of two systems four times in five, by the exact McNemar test.
+
+    Two systems that differ by d disagree on d of the items at least. These items' systems disagree on more: items that
+    do not discriminate are got by the worse one alone. The median of that surplus over all pairs of systems is added.
+
+    Args:
+        values: 0 or 1 `(item, system)`.
+        difference: of two systems' scores, in (0, 1].
+        alpha: significance level of one test.
+        power: the probability of p <= alpha.
+
+    Returns:
+        None if more than ten million are needed.
+
+    Raises:
+        MetricError: as `item_statistics`; a value that is not 0 or 1, a difference out of range.
+
+    >>> rng = np.random.default_rng(0)
+    >>> outcomes = (rng.random((200, 12)) < np.linspace(0.2, 0.8, 12)).astype(float)
+    >>> items_needed(outcomes, 0.2), items_needed(outcomes, 0.05)
+    (96, 1022)
+    """
+    array, _ = check_outcomes("items_needed", values)
+    if not 0 < difference <= 1 or not is_binary(array):
+        raise MetricError(
+            f"items_needed: got a difference of {difference:g}; pass 0 < difference <= 1, outcomes 0 or 1"
+        )
+    right = array.T @ array
+    only = (right.diagonal()[:, None] - right)[~np.eye(len(right), dtype=bool)].reshape(len(right), -1)
+    both = np.array([min(only[a, b - 1], only[b, a]) for a, b in combinations(range(len(right)), 2)])
+    discordance = min(1.0, difference + 2 * float(np.median(both)) / len(array))
+    enough = 1
+    while power_of_difference(difference, enough, discordance, alpha=alpha) < power:
+        enough *= 2
+        if enough > 10_000_000:
+            return None
+    few = enough // 2
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        if power_of_difference(difference, middle, discordance, alpha=alpha) < power:
+            few = middle
+        else:
+            enough = middle
+    return enough
+
+
+def shared_residuals(values: Any, families: Clusters | None = None, *, alpha: float = 0.05) -> list[list[int]]:
+    """Return groups of items that systems get together beyond the items' difficulty and the systems' scores.
+
+    Each outcome is compared with its probability by the item's difficulty and the system's ability (the Rasch model);
+    the remainders correlate among items of one group. Groups are joined by average linkage, as long as their mean
+    correlation would be significant for a single pair of items, corrected for the number of pairs (Bonferroni). An
+    item that fewer than five systems get, or miss, is in none.
+
+    Args:
+        values: float `(item, system)`.
+        families: one name or number a system: a family counts as one draw. None if systems are independent.
+        alpha: the error for all pairs.
+
+    Returns:
+        Positions of items, the largest group first; groups of one item are left out, as are all if there are more than
+        3,000 items to pair.
+
+    Raises:
+        MetricError: as `item_statistics`.
+
+    Source: Yen (1984), Applied Psychological Measurement 8, 125-145 (correlated residuals, Q3).
+
+    >>> rng = np.random.default_rng(0)
+    >>> single, twin = rng.random((30, 40)) < np.linspace(0.1, 0.9, 40), rng.random(40) < 0.5
+    >>> shared_residuals(np.vstack([single, twin, twin]).astype(float))
+    [[30, 31]]
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+    from scipy.special import stdtrit
+
+    array, family = check_outcomes("shared_residuals", values, families)
+    minority = np.minimum(array.sum(axis=1), (1 - array).sum(axis=1))
+    chosen = np.flatnonzero(minority >= _LEAST_MINORITY)
+    freedom = int(family.max()) + 1 - 3
+    if not 2 <= len(chosen) <= _MOST_PAIRED or freedom < 1:
+        return []
+    left = array[chosen] - expected_outcomes(array)[chosen]
+    left -= left.mean(axis=1, keepdims=True)
+    length = np.sqrt((left**2).sum(axis=1))
+    varying = length > 1e-9
+    chosen, left = chosen[varying], left[varying] / length[varying, None]
+    if len(chosen) < 2:
+        return []
+    quantile = stdtrit(freedom, 1 - alpha / (len(chosen) * (len(chosen) - 1) / 2))
+    critical = quantile / np.sqrt(freedom + quantile**2)
+    distance = 1 - np.clip(left @ left.T, -1, 1)
+    np.fill_diagonal(distance, 0)
+    labels = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - critical, "distance")
+    groups = [sorted(chosen[labels == label].tolist()) for label in np.unique(labels)]
+    return sorted((group for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
+
+
+def _item_rest(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each item's correlation with the sum of the others under weights `(draw, system)`: `(draw, item)`."""
+    share = weights / weights.sum(axis=1, keepdims=True)
+    total = values.sum(axis=0)
+    # Centred first, so that no variance is the difference of two large numbers.
+    items, total = values - values.mean(axis=1, keepdims=True), total - total.mean()
+    means, mean_total = share @ items.T, (share @ total)[:, None]
+    variance = share @ (items**2).T - means**2
+    with_total = share @ (items * total).T - means * mean_total
+    rest = (share @ total**2)[:, None] - mean_total**2 - 2 * with_total + variance
+    known = (variance > 1e-12) & (rest > 1e-12)
+    correlation = np.full(variance.shape, np.nan)
+    np.divide(with_total - variance, np.sqrt(np.where(known, variance * rest, 1)), out=correlation, where=known)
+    return correlation.clip(-_NEARLY_ONE, _NEARLY_ONE)
+
+
+def _alphas(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Cronbach's alpha under weights `(draw, system)`: `(draw,)`; NaN if all scores are equal."""
+    share = weights / weights.sum(axis=1, keepdims=True)
+    items = values - values.mean(axis=1, keepdims=True)
+    total = items.sum(axis=0)
+    of_items = (share @ (items**2).T - (share @ items.T) ** 2).sum(axis=1)
+    of_total = share @ total**2 - (share @ total) ** 2
+    known = of_total > 1e-12
+    ratio = np.divide(of_items, of_total, out=np.full(len(share), np.nan), where=known)
+    number = len(values)
+    alpha: NDArray[np.float64] = number / (number - 1) * (1 - ratio)
+    return alpha
+
+
+def _jackknife(
+    value: NDArray[np.float64], left_out: NDArray[np.float64], to_scale: Any, from_scale: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return 95% bounds of `value (item,)` from its values without each family, `(family, item)`, on another scale."""
+    from scipy.special import stdtrit
+
+    count = len(left_out)
+    centre, draws = to_scale(value), to_scale(left_out)
+    error = np.sqrt((count - 1) / count * ((draws - draws.mean(axis=0)) ** 2).sum(axis=0))
+    half = stdtrit(count - 1, 0.975) * error
+    return from_scale(centre - half), from_scale(centre + half)
+
+
+def _permutation_p(
+    values: NDArray[np.float64], correlation: NDArray[np.float64], family: NDArray[np.int64], seed: int
+) -> NDArray[np.float64]:
+    """Return the one-sided p that better systems get each item less often; 1 if they get it as often or more."""
+    sizes = np.bincount(family)
+    belongs = (family[:, None] == np.arange(len(sizes))) / sizes
+    items, total = values @ belongs, values.sum(axis=0) @ belongs
+    p = np.where(np.isnan(correlation), np.nan, 1.0)
+    draws = min(_MOST_DRAWS, enough_flips(len(values)))
+    rng = np.random.default_rng(seed)
+    orders = [rng.permuted(np.tile(np.arange(len(sizes)), (_FIRST_DRAWS, 1)), axis=1)]
+    for item in np.flatnonzero(correlation < -1e-9):  # of which rounding is not the reason
+        rest = total - items[item]
+        observed = items[item] @ rest + 1e-9 * max(1.0, float(np.abs(rest).max()))
+        hits = done = part = 0
+        while done < draws and hits < _PLAIN_HITS:
+            if part == len(orders):  # further draws, shared by all items that need them
+                orders.append(rng.permuted(np.tile(np.arange(len(sizes)), (_FIRST_DRAWS, 1)), axis=1))
+            hits += int((items[item][orders[part]] @ rest <= observed).sum())
+            done += _FIRST_DRAWS
+            part += 1
+        p[item] = (1 + hits) / (1 + done)
+    return p

@@ -1,0 +1,132 @@
+"""Items through many systems: from runs, score files and predictions; the analysis, and refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tellapart as ta
+from facts import raises
+from tellapart.errors import RunError
+
+WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def systems(made_set: Make, tmp_path: Path) -> tuple[str, Path]:
+    """A set of 20 items and the score files of eight systems, each better than the one before."""
+    folder, scores = made_set(n=20), tmp_path / "scores"
+    scores.mkdir()
+    rng = np.random.default_rng(0)
+    noise, hard = rng.standard_normal((20, 2, 2)), rng.uniform(0, 2, (20, 1, 1))
+    for k in range(8):
+        own = noise + 0.5 * rng.standard_normal((20, 2, 2))
+        np.save(scores / f"{'ab'[k % 2]}_{k}.npy", own + k * hard * np.eye(2) / 2)
+    return f"folder:{folder}", scores
+
+
+def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(
+    systems: tuple[str, Path], tmp_path: Path
+) -> None:
+    name, scores = systems
+    files = sorted(scores.iterdir())
+    runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in files]
+    of_files, of_runs = ta.items(scores=scores, benchmark=name), ta.items(*runs)
+    assert of_files.record.items == of_runs.record.items and of_files.record.tags == of_runs.record.tags
+    assert of_files.record.systems == of_runs.record.systems == tuple(path.stem for path in files)
+    mixed = ta.items(*runs[:4], scores=files[4:], benchmark=name)
+    assert mixed.record.items == of_runs.record.items
+    values = [ta.open_run(run).value(of_runs.record.metric) for run in runs]
+    assert of_runs.record.scores == pytest.approx(values)
+    assert {(row.tag, row.value, row.n) for row in of_runs.record.tags} >= {("type", "swap", 7), ("side", "left", 10)}
+    assert sum(row.share for row in of_runs.record.tags if row.tag == "type") == pytest.approx(1)
+
+
+ASKED = """
+name = "cups"
+title = "Which cup?"
+source = "drawn here"
+files = ["asked.csv"]
+
+[[question]]
+id = "{id}"
+images = "{id}.png"
+question = "Which cup is it?"
+options = ["a red cup", "a green cup"]
+answer = "{answer}"
+"""
+
+
+def test_answers_to_questions_are_a_third_kind_of_input(tmp_path: Path) -> None:
+    (tmp_path / "cups.toml").write_text(ASKED)
+    (tmp_path / "asked.csv").write_text("id,answer\n" + "".join(f"{k},a red cup\n" for k in range(12)))
+    for system in range(6):
+        rows = [{"id": str(k), "prediction": "AB"[k > 2 * system]} for k in range(12)]
+        (tmp_path / f"s{system}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = [tmp_path / f"s{k}.jsonl" for k in range(6)]
+    found = ta.items(scores=files, benchmark=str(tmp_path / "cups.toml")).record
+    assert (found.metric, found.nobody, found.everybody) == ("a_acc", 1, 1)
+    assert [row.solved for row in found.items] == [6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0]
+
+
+def test_families_are_those_of_a_file_a_mapping_or_the_names(systems: tuple[str, Path], tmp_path: Path) -> None:
+    name, scores = systems
+    names = [path.stem for path in sorted(scores.iterdir())]
+    table = tmp_path / "families.csv"
+    table.write_text("system,family\n" + "".join(f"{each},{each[0]}\n" for each in names))
+    one, two, three = (
+        ta.items(scores=scores, benchmark=name, family=each).record
+        for each in ("name", table, {each: each[0] for each in names})
+    )
+    assert one == two == three and set(one.families) == {"a", "b"} and one.low is None
+    table.write_text("system,family\na_0,a\n")
+    with raises(RunError, "a_2", path=table):
+        ta.items(scores=scores, benchmark=name, family=table)
+    with raises(RunError, "family=", "a_0"):
+        ta.items(scores=scores, benchmark=name, family={"b_1": "b"})
+
+
+def test_refusals_name_what_is_there(systems: tuple[str, Path]) -> None:
+    name, scores = systems
+    files = sorted(scores.iterdir())
+    with raises(RunError, "4", "5"):
+        ta.items(scores=files[:4], benchmark=name)
+    with raises(RunError, "without=", "c_9", "a_0"):
+        ta.items(scores=scores, benchmark=name, without="c_9")
+    with raises(RunError, "metric=", "group_scor", "group_score"):
+        ta.items(scores=scores, benchmark=name, metric="group_scor")
+    with raises(RunError, "benchmark="):
+        ta.items(scores=scores)
+    with raises(RunError, "scores=", scores / "none"):
+        ta.items(scores=scores / "none", benchmark=name)
+    assert ta.items(scores=scores, benchmark=name, without=["a_0", "b_1"]).record.systems[0] == "a_2"
+
+
+def test_the_command_prints_tables_json_and_csv(systems: tuple[str, Path], command: Callable[..., object]) -> None:
+    name, scores = systems
+    typed = ("items", "--scores", str(scores), "-b", name)
+    found = ta.items(scores=scores, benchmark=name)
+    shown = command(*typed)
+    assert shown.code == 0 and "20 items, 8 systems" in shown.out and "type = swap" in shown.out
+    assert command(*typed, "--json").json == json.loads(found.record.model_dump_json())
+    rows = list(csv.DictReader(io.StringIO(command(*typed, "--csv").out)))
+    assert [row["id"] for row in rows] == found["id"] and float(rows[0]["right"]) == found["right"][0]
+    refused = command(*typed, "--csv", "--json")
+    assert refused.code == 2 and "--csv" in refused.err and "--json" in refused.err
+
+
+def test_winogrounds_55_systems() -> None:
+    if not WINOGROUND.is_dir():
+        pytest.skip("the Winoground score files are not beside this checkout")
+    found = ta.items(scores=WINOGROUND, benchmark="winoground", without="human", family="name").record
+    assert (len(found.items), len(found.systems), len(set(found.families)), found.pairs) == (400, 55, 14, 1485)
+    assert found.scores[found.systems.index("clip")] == 0.08
+    right = {row.id: row.solved for row in found.items}
+    assert found.nobody == sum(solved == 0 for solved in right.values()) == 110

@@ -1,0 +1,215 @@
+"""Item analysis: against other formulas, laws, suspects that were planted, and refusals."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import pointbiserialr, t
+
+from facts import raises
+from tellapart.errors import MetricError
+from tellapart.stats.item_analysis import (
+    item_statistics,
+    items_needed,
+    pair_p_values,
+    reliability,
+    shared_residuals,
+)
+from tellapart.stats.paired import mcnemar, paired_permutation
+from tellapart.stats.power import power_of_difference
+from tellapart.stats.rasch import LEAST_SYSTEMS, expected_outcomes, fit_rasch
+
+
+def draw(items=40, systems=30, seed=0, slope=1.0):
+    rng = np.random.default_rng(seed)
+    able, hard = rng.standard_normal(systems), rng.standard_normal(items)
+    return (rng.random((items, systems)) < expit(slope * (able - hard[:, None]))).astype(float)
+
+
+OUTCOMES = st.tuples(st.integers(3, 9), st.integers(6, 12), st.integers(0, 10_000)).map(lambda size: draw(*size))
+
+
+def test_discrimination_is_scipys_point_biserial_with_the_mean_of_the_others():
+    values = draw()
+    found = item_statistics(values).discrimination
+    for item, row in enumerate(values):
+        if 0 < row.mean() < 1:
+            others = np.delete(values, item, axis=0).mean(axis=0)
+            assert found[item] == pytest.approx(pointbiserialr(row, others).statistic, abs=1e-12)
+        else:
+            assert np.isnan(found[item])
+
+
+def test_alpha_is_kuder_and_richardsons_formula_20_and_that_of_a_covariance_matrix():
+    values = draw()
+    found, count, share = reliability(values), len(values), values.mean(axis=1)
+    total = values.sum(axis=0)
+    assert found.alpha == pytest.approx(count / (count - 1) * (1 - (share * (1 - share)).sum() / total.var()))
+    covariance = np.cov(values)
+    off = covariance.sum() - np.trace(covariance)
+    assert found.alpha == pytest.approx(count / (count - 1) * off / covariance.sum())
+    assert found.measurement_error == pytest.approx(found.spread * np.sqrt(1 - found.alpha))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_intervals_are_those_of_leaving_out_one_family_after_the_other(size):
+    values = draw(systems=30)
+    families = np.arange(30) // size
+    found, whole, count = item_statistics(values, families), reliability(values, families), 30 // size
+    quantile = t.ppf(0.975, count - 1)
+
+    def left_out(statistic):
+        return np.array([statistic(values[:, families != each]) for each in range(count)])
+
+    def discriminate(item, kept):
+        return item_statistics(kept).discrimination[item]
+
+    for item in (0, 7, 20):
+        draws = np.arctanh(left_out(partial(discriminate, item)))
+        half = quantile * np.sqrt((count - 1) * draws.var())
+        centre = np.arctanh(found.discrimination[item])
+        assert np.tanh([centre - half, centre + half]) == pytest.approx([found.low[item], found.high[item]])
+    draws = np.log(1 - left_out(lambda kept: reliability(kept).alpha))
+    half = quantile * np.sqrt((count - 1) * draws.var())
+    centre = np.log(1 - whole.alpha)
+    assert [1 - np.exp(centre + half), 1 - np.exp(centre - half)] == pytest.approx([whole.low, whole.high])
+
+
+@given(OUTCOMES, st.integers(0, 1000))
+@settings(max_examples=25)
+def test_no_order_of_items_changes_an_item(values, seed):
+    order = np.random.default_rng(seed).permutation(len(values))
+    found, moved = item_statistics(values), item_statistics(values[order])
+    for name in ("right", "discrimination", "low", "high", "p", "p_holm", "p_fdr"):
+        np.testing.assert_allclose(getattr(moved, name), getattr(found, name)[order], atol=1e-9)
+    assert reliability(values[order]).alpha == pytest.approx(reliability(values).alpha)
+
+
+@given(OUTCOMES)
+@settings(max_examples=25)
+def test_every_system_twice_is_no_more_evidence_if_copies_are_of_one_family(values):
+    systems = np.arange(values.shape[1])
+    once, twice = item_statistics(values), item_statistics(np.hstack([values, values]), np.tile(systems, 2))
+    for name in ("right", "discrimination", "low", "high", "p"):
+        np.testing.assert_allclose(getattr(twice, name), getattr(once, name), atol=1e-9)
+    one, two = reliability(values), reliability(np.hstack([values, values]), np.tile(systems, 2))
+    if one.alpha is not None and one.low is not None:
+        assert [two.alpha, two.low, two.high] == pytest.approx([one.alpha, one.low, one.high])
+
+
+@given(OUTCOMES)
+@settings(max_examples=25)
+def test_wrong_for_right_turns_difficulty_round_and_leaves_discrimination(values):
+    found, turned = item_statistics(values), item_statistics(1 - values)
+    np.testing.assert_allclose(turned.right, 1 - found.right)
+    np.testing.assert_allclose(turned.discrimination, found.discrimination, atol=1e-9)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_systems_that_all_answer_alike_show_nothing(value):
+    values = np.full((6, 8), value)
+    found, whole = item_statistics(values), reliability(values)
+    assert np.isnan(found.discrimination).all() and np.isnan(found.p).all() and found.right.tolist() == [value] * 6
+    assert (whole.alpha, whole.low, whole.spread, whole.sampling_error) == (None, None, 0, 0)
+    assert pair_p_values(values).tolist() == [1.0] * 28 and shared_residuals(values) == []
+
+
+def test_an_item_with_its_label_turned_round_is_the_suspect():
+    values = draw(items=100, systems=55, slope=2)
+    best = int(np.nanargmax(item_statistics(values).discrimination))
+    values[best] = 1 - values[best]
+    found = item_statistics(values)
+    assert np.flatnonzero(found.p_fdr <= 0.05).tolist() == np.flatnonzero(found.p_holm <= 0.05).tolist() == [best]
+
+
+def test_items_that_do_not_discriminate_are_suspects_no_more_often_than_the_level():
+    rng = np.random.default_rng(1)
+    values = np.vstack([draw(items=60, systems=40), rng.random((1000, 40)) < rng.uniform(0.1, 0.9, (1000, 1))])
+    p = item_statistics(values).p[60:]
+    assert 0.02 < (p <= 0.05).mean() < 0.075
+    assert np.nanmin(item_statistics(values).p_holm) > 0.05
+
+
+def test_fewer_than_five_families_give_no_interval():
+    values = draw(systems=12)
+    found = item_statistics(values, np.arange(12) % 4)
+    assert np.isnan(found.low).all() and reliability(values, np.arange(12) % 4).low is None
+
+
+def test_pairs_are_tested_as_two_runs_are():
+    values = draw(systems=5)
+    assert pair_p_values(values).tolist() == [
+        mcnemar(values[:, a], values[:, b]).p for a, b in combinations(range(5), 2)
+    ]
+    clusters = [str(k // 2) for k in range(len(values))]
+    alone = [paired_permutation(values[:, a], values[:, b], clusters) for a, b in combinations(range(5), 2)]
+    assert pair_p_values(values, clusters) == pytest.approx(alone, abs=0.02)
+
+
+def test_items_needed_are_the_fewest_with_that_power():
+    values = draw(items=200)
+    right = values.T @ values
+    only = right.diagonal()[:, None] - right
+    both = np.median([min(only[a, b], only[b, a]) for a, b in combinations(range(values.shape[1]), 2)]) / 200
+    needed = items_needed(values, 0.1)
+    assert (
+        power_of_difference(0.1, needed, 0.1 + 2 * both) >= 0.8 > power_of_difference(0.1, needed - 1, 0.1 + 2 * both)
+    )
+
+
+def test_items_that_share_an_answer_are_a_group_and_difficulty_alone_makes_none():
+    values = draw(items=60, systems=80)
+    assert shared_residuals(values) == []
+    shared = np.random.default_rng(5).random(80) < 0.5
+    assert shared_residuals(np.vstack([values, shared, shared, 1 - shared])) == [[60, 61]]
+
+
+@pytest.mark.parametrize(
+    ("values", "families", "facts"),
+    [
+        ([[1, 0, 1]], None, ("(1, 3)",)),
+        ([[1, 0], [0, 1]], None, ("(2, 2)",)),
+        ([[1, 0, np.nan], [0, 1, 1]], None, ("0",)),
+        ([[1, 0, 1], [0, 1, 1]], ["a", "b"], ("3", "2")),
+    ],
+)
+def test_other_shapes_are_refused(values, families, facts):
+    with raises(MetricError, *facts):
+        item_statistics(values, families)
+
+
+def test_a_rasch_model_is_the_maximum_of_its_likelihood():
+    values = draw(items=12, systems=30, seed=3)
+    values = values[:, (values.mean(axis=0) > 0) & (values.mean(axis=0) < 1)]
+    items, systems = values.shape
+
+    def loss(parameters):
+        logit = parameters[items:] - parameters[:items, None]
+        return np.logaddexp(0, logit).sum() - (values * logit).sum() + parameters[:items].sum() ** 2
+
+    best = minimize(loss, np.zeros(items + systems), method="BFGS", options={"gtol": 1e-6}).x
+    found = fit_rasch(values, least=2)
+    np.testing.assert_allclose(found.difficulty * items / (items - 1), best[:items], atol=1e-4)
+    np.testing.assert_allclose(found.ability * items / (items - 1), best[items:], atol=1e-4)
+    expected = expected_outcomes(values)
+    np.testing.assert_allclose(expected.sum(axis=0), values.sum(axis=0), atol=1e-6)
+    np.testing.assert_allclose(expected.sum(axis=1), values.sum(axis=1), atol=1e-6)
+
+
+def test_a_rasch_model_says_how_many_systems_it_needs_and_leaves_out_what_has_no_estimate():
+    with raises(MetricError, 29, LEAST_SYSTEMS):
+        fit_rasch(draw(systems=29))
+    with raises(MetricError, "0 items"):
+        fit_rasch(np.ones((4, 30)))
+    values = draw(systems=40)
+    values[3], values[:, 5] = 1, 0
+    values[3, 5] = 0
+    found = fit_rasch(values)
+    assert np.isnan(found.difficulty[3]) and np.isnan(found.ability[5]) and np.isfinite(found.difficulty).sum() >= 35
