@@ -27,6 +27,7 @@ ALONE = {
     "audit": {"strict", "open_card"},  # the exit status; a browser
     "build": {"open_card"},
     "compare": {"markdown"},
+    "items": {"as_csv"},
     "table": {"latex", "markdown", "as_csv"},  # form=
 }
 

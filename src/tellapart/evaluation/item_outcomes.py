@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import match_benchmarks
 from tellapart.evaluation.evaluate import Prepared, prepare_listed
 from tellapart.evaluation.shared_benchmarks import check_items, check_same, is_testable
-from tellapart.records.result import Sample
+from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.records.run_folder import read_samples
 from tellapart.records.systems import System, label_runs
 from tellapart.tasks.registry import headline, main_metric
@@ -107,7 +106,7 @@ def read_outcomes(
     values = np.array(
         [[system.samples[key].outcomes.get(chosen, np.nan) for system in systems] for key in keys], np.float64
     )
-    measured = ~np.isnan(values).any(axis=1)
+    measured: NDArray[np.bool_] = np.asarray(~np.isnan(values).any(axis=1))
     return ItemOutcomes(
         benchmark=name,
         metric=chosen,
@@ -200,11 +199,11 @@ def _read_runs(runs: Sequence[System], name: str) -> list[_System]:
     if lacking := [run.label for number, run in enumerate(runs) if number not in matched]:
         raise RunError(f"{join_names(lacking)} did not measure {name}; leave them out with without=, or name another")
     systems = []
-    first: tuple[Path, Any] | None = None
+    first: tuple[Path, BenchmarkResult] | None = None
     for number, run in enumerate(runs):
         folder, record = run.folders[matched[number]], run.record(matched[number])
         first = first or (folder, record)
-        check_same(name, *first, folder, record)
+        check_same(name, first[0], first[1], folder, record)
         samples = read_samples(folder, matched[number], record)
         systems.append(_System(run.label, folder, {(sample.unit, sample.id): sample for sample in samples}))
     return systems
