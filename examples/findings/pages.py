@@ -10,6 +10,7 @@ from examples.findings.checkpoints import checkpoints
 from examples.findings.frame import FOLDER, Page, write_pages_text
 from examples.findings.gains import gains
 from examples.findings.order_and_ties import order_and_ties
+from examples.findings.without_looking import without_looking
 from tellapart.report.plots.style import write_picture
 
 __all__ = ["PAGES", "index_page", "index_text", "write_page"]
@@ -18,6 +19,7 @@ __all__ = ["PAGES", "index_page", "index_text", "write_page"]
 PAGES: dict[str, Callable[[Path], Page]] = {
     "checkpoints": checkpoints,
     "order-and-ties": order_and_ties,
+    "without-looking": without_looking,
     "gains": gains,
 }
 

@@ -1,0 +1,315 @@
+"""What can be got without looking: words alone, and other faults that an audit of the captions finds."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from examples.clip_zoo_board.build import names_of
+from examples.clip_zoo_board.columns import COLUMNS
+from examples.findings.checkpoints import RESULTS
+from examples.findings.frame import Page, Source, bounds, make_table, percent
+from tellapart.auditing.captions import bag_of_words, length_gaps
+from tellapart.auditing.detectable import word_counts
+from tellapart.auditing.duplicates import caption_duplicates
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.stats.clusters import is_binary
+from tellapart.stats.held_out import held_out, in_order
+from tellapart.stats.intervals import Interval, interval_for
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["without_looking"]
+
+_BASELINES = Path(__file__).resolve().parents[2] / "docs" / "baselines.json"
+_LANGUAGE_MODEL = "tinystories-15M"
+#: Set -> its folder below the data, and the tag that separates its parts.
+_CATALOGUE = {
+    "sugarcrepe": ("sugarcrepe/data", "subset"),
+    "valse": ("valse", "instrument"),
+    "sugarcrepe-pp": ("sugarcrepe_pp", "subset"),
+}
+_SQUARES = {"bivlc": "bivlc", "coco-counterfactuals": "coco_counterfactuals", "cola": "cola"}
+_SOURCES = (
+    Source("sugarcrepe/data/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe"),
+    Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE"),
+    Source("sugarcrepe_pp/*.json", "CC BY 4.0", "github.com/Sri-Harsha/scpp"),
+    Source("vitatecs/data/*.jsonl", "CC BY 4.0", "github.com/lscpku/VITATECS"),
+    Source("vilma/data/*.json", "MIT", "github.com/ilkerkesen/ViLMA"),
+    Source("bivlc/BiVLC_ViT-B-32.csv", "MIT", "github.com/IMirandaM/BiVLC"),
+    Source("coco_counterfactuals/metadata.jsonl", "CC BY 4.0", "COCO-Counterfactuals' release"),
+    Source("cola/*.json", "MIT", "github.com/arijitray1993/COLA"),
+    Source("vlue/vqa_vlue_test.json", "not stated; counts alone", "github.com/MichaelZhouwang/VLUE"),
+    RESULTS,
+)
+_CLIP, _NEGCLIP = ("ViT-B-32", "openai"), ("NegCLIP", "coco-ft")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A set, or a part of one: right without the picture, by words that were learnt from its other items."""
+
+    name: str
+    part: str
+    items: int
+    words: float
+    interval: Interval
+    language: float | None = None
+    clip: float | None = None
+    negclip: float | None = None
+    below: int | None = None
+
+
+def without_looking(data: Path) -> Page:
+    """Make the page."""
+    sets = {name: _read_set(name, folder, data) for name, (folder, _) in _CATALOGUE.items()}
+    sets |= {"vitatecs": _read_vitatecs(data), "vilma (five files)": _read_vilma(data)}
+    zoo = _read_zoo(data)
+    baselines = json.loads(_BASELINES.read_text(encoding="utf-8"))["benchmarks"]
+    parts = {name: _measure_words(name, pairs, zoo, baselines) for name, pairs in sets.items()}
+    wholes = [found[0] for found in parts.values()]
+    sugarcrepe = parts["sugarcrepe"][0]
+    assert sugarcrepe.below is not None
+    assert sugarcrepe.clip is not None
+    assert sugarcrepe.language is not None
+    explained = _explain_gain(parts["sugarcrepe"][1:])
+    answer = f"""Words alone, learnt from SugarCrepe's other items, choose its true caption on
+        {percent(sugarcrepe.words)} percent ({bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)}) without a picture, more than
+        {sugarcrepe.below} of {len(zoo)} published checkpoints of CLIP and its kin reach with one; on the
+        {len(wholes)} sets with one picture and two captions they reach {percent(min(one.words for one in wholes))} to
+        {percent(max(one.words for one in wholes))}."""
+    zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
+    beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
+    numbers = (
+        """Each set asks which of two captions is true of one picture, so that chance is 50 percent. *Words* is a linear
+        head on counts of the 256 commonest words and marks, capitals and length; each item is judged by a head that saw
+        no item of its cluster, usually its picture. *Language model* is one of 15 million weights that read children's
+        stories, and chooses the likelier caption. Neither sees a picture.""",
+        make_table(
+            ["set", "items", "words (95 %)", "language model", "CLIP ViT-B/32", "checkpoints below words"],
+            "l|r|r|r|r|r",
+            [_row(one, len(zoo), name=one.name) for one in wholes],
+        ),
+        f"""Words alone are better than CLIP ViT-B/32 on {len(beaten)} of {len(zooed)} parts of SugarCrepe and VALSE,
+        their interval above CLIP's published number:""",
+        make_table(
+            ["part", "items", "words (95 %)", "language model", "CLIP ViT-B/32", "checkpoints below words"],
+            "l|r|r|r|r|r",
+            [_row(one, len(zoo), name=f"{one.name}: {one.part}") for one in zooed if one in beaten or one.words > 0.6],
+        ),
+        f"""**Gains.** NegCLIP's published gain over CLIP on SugarCrepe lies, by parts,
+        {percent(explained, 0)} percent below the level of words alone: a bound on the part of it that could be got
+        without looking, not a claim that NegCLIP got it so.""",
+        "**Other findings of the audit**, of captions alone (shares in percent of items):",
+        make_table(
+            ["set", "items", "same caption twice", "captions of another cluster", "same words, other order", "longer"],
+            "l|r|r|r|r|r",
+            [_audit_row(name, pairs) for name, pairs in (sets | _read_squares(data)).items()],
+        ),
+        """*Longer*: words of the true (in sets of two pairs: the first) caption less those of the other. """
+        + _vqa_sentence(data),
+    )
+    return Page(
+        name="without-looking",
+        title="How much can be got without looking?",
+        question="How often does a method that sees no picture choose the true caption, and what else do the captions "
+        "of published sets give away?",
+        answer=answer,
+        picture=partial(_draw_parts, [*wholes, *zooed]),
+        alt="Right without a picture, by words alone, and CLIP's published accuracy, on sets and their parts",
+        numbers=numbers,
+        method=f"""Words: `word_counts` and `held_out` of the audit (five folds), with intervals over clusters. The
+        language model's numbers are of `docs/baselines.json` ({_LANGUAGE_MODEL}). Published numbers are vl_compo's. Of
+        SugarCrepe++ the first true caption is used, of ViLMA the first foil. The rest: `caption_duplicates`,
+        `bag_of_words`, `length_gaps`; `tellapart audit` prints them for any set.""",
+        sources=_SOURCES,
+        limits=(
+            """Words are learnt from labels of the set itself; no published checkpoint was. The number shows how much
+            the captions give away, not what a zero-shot model uses.""",
+            """A set whose captions give something away can still compare models that saw none of it; a model tuned on
+            captions made by the same process may have.""",
+            """Sets of two pictures and two captions (BiVLC, COCO-Counterfactuals, COLA, Winoground) give a method
+            without eyes nothing: both captions are true once.""",
+            """Captions repeat in other clusters (the table has how often), so the head meets some of them before. The
+            interval covers the draw of clusters, not of the heads.""",
+            "ViLMA's items are not restricted to those that people confirmed, and only five of its files are read.",
+        ),
+        data=data,
+    )
+
+
+def _read_set(name: str, folder: str, data: Path) -> PairSet:
+    pairs: PairSet = find_benchmark(name, Locations(data / folder)).records()
+    if pairs.shape == (1, 2):
+        return pairs
+    items = [
+        Item(id=one.id, images=one.images, texts=(one.texts[0], one.texts[-1]), tags=one.tags, cluster=one.cluster)
+        for one in pairs.items
+    ]
+    return PairSet(name, tuple(items), Path())
+
+
+def _read_squares(data: Path) -> dict[str, PairSet]:
+    return {name: find_benchmark(name, Locations(data / folder)).records() for name, folder in _SQUARES.items()}
+
+
+def _read_vitatecs(data: Path) -> PairSet:
+    rows = [
+        json.loads(line)
+        for path in sorted((data / "vitatecs" / "data").glob("*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    return _make_pairs(
+        "vitatecs", ((row["video_name"], row["caption"], row["counterfactual"], row["aspect"]) for row in rows)
+    )
+
+
+def _read_vilma(data: Path) -> PairSet:
+    found = []
+    for path in sorted((data / "vilma" / "data").glob("*.json")):
+        for row in json.loads(path.read_text(encoding="utf-8")).values():
+            video = f"{row.get('youtube_id')}/{row.get('video_file')}"
+            found.append((video, row["caption"], row["foils"][0], path.stem))
+    return _make_pairs("vilma", found)
+
+
+def _make_pairs(name: str, rows: Any) -> PairSet:
+    items = tuple(
+        Item(id=f"{k}", images=(video,), texts=(true, false), tags={"part": part}, cluster=video)
+        for k, (video, true, false, part) in enumerate(rows)
+    )
+    return PairSet(name, items, Path())
+
+
+def _measure_words(name: str, pairs: PairSet, zoo: list[dict[str, str]], baselines: dict[str, Any]) -> list[_Part]:
+    """Measure the set first, then its parts."""
+    clusters = [item.cluster for item in pairs.items]
+    right = in_order(held_out(word_counts([item.texts for item in pairs.items]).features, clusters))
+    tag = _CATALOGUE[name][1] if name in _CATALOGUE else "part"
+    values = np.array([item.tags[tag] for item in pairs.items])
+    models = baselines[name]["models"] if name in _CATALOGUE else {}
+    spoken = models.get(_LANGUAGE_MODEL, {})
+    language = spoken["choice_score"]["value"] if "choice_score" in spoken else None
+    found = [_describe(name, "", right, clusters, language, _zoo_values(name, "", zoo))]
+    for value in np.unique(values):
+        own = values == value
+        spoken_part = spoken.get("by", {}).get(tag, {}).get(value, {}).get("value") if language is not None else None
+        kept = [cluster for cluster, inside in zip(clusters, own, strict=True) if inside]
+        found.append(_describe(name, str(value), right[own], kept, spoken_part, _zoo_values(name, str(value), zoo)))
+    return found
+
+
+def _describe(
+    name: str,
+    part: str,
+    right: NDArray[np.float64],
+    clusters: Sequence[str],
+    language: float | None,
+    published: dict[str, float] | None,
+) -> _Part:
+    words = float(right.mean())
+    interval = interval_for(right, clusters, binary=is_binary(right))
+    if published is None:
+        return _Part(name, part, len(right), words, interval, language)
+    values = np.array([*published.values()])
+    clip, negclip = published[" ".join(_CLIP)], published[" ".join(_NEGCLIP)]
+    return _Part(name, part, len(right), words, interval, language, clip, negclip, int((values < words).sum()))
+
+
+def _read_zoo(data: Path) -> list[dict[str, str]]:
+    with RESULTS.files(data)[0].open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _zoo_values(name: str, part: str, zoo: list[dict[str, str]]) -> dict[str, float] | None:
+    """Return each checkpoint's share of right choices on a set (over items) or a part of it; None if it has none."""
+    columns = [one for one in COLUMNS if one.benchmark == name and (not part or one.part == part)]
+    if not columns:
+        return None
+    sizes = np.array([one.n or 0 for one in columns], float)
+    return {
+        checkpoint: float(np.array([float(row[one.name]) for one in columns]) @ sizes / sizes.sum() / 100)
+        for checkpoint, row in zip(names_of(zoo), zoo, strict=True)
+    }
+
+
+def _explain_gain(parts: list[_Part]) -> float:
+    """Return the share of NegCLIP's gain over CLIP that lies below the level of words alone."""
+    inside = total = 0.0
+    for one in parts:
+        assert one.clip is not None
+        assert one.negclip is not None
+        gain = max(one.negclip - one.clip, 0)
+        total += one.items * gain
+        inside += one.items * min(gain, max(one.words - one.clip, 0))
+    return inside / total
+
+
+def _row(one: _Part, checkpoints: int, *, name: str) -> list[str]:
+    return [
+        name,
+        f"{one.items:,}",
+        f"{percent(one.words)} ({bounds(one.interval.low, one.interval.high)})",
+        "" if one.language is None else percent(one.language),
+        "" if one.clip is None else percent(one.clip),
+        "" if one.below is None else f"{one.below} of {checkpoints}",
+    ]
+
+
+def _audit_row(name: str, pairs: PairSet) -> list[str]:
+    twice, shared = caption_duplicates(pairs)
+    words = length_gaps(pairs)[0]
+    shares = [f"{100 * finding.value:.2g}" for finding in (twice, shared, bag_of_words(pairs))]
+    return [name, f"{len(pairs):,}", *shares, f"{_signed(words.value)} ({bounds(words.low, words.high, _signed)})"]
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}" if abs(value) >= 0.005 else "0.00"
+
+
+def _vqa_sentence(data: Path) -> str:
+    rows = json.loads((data / "vlue" / "vqa_vlue_test.json").read_text(encoding="utf-8"))
+    answers: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        answers.setdefault((row["image"], row["question"]), []).append(row["answer"])
+    repeated = len(rows) - len(answers)
+    contradicted = sum(len(set(found)) > 1 for found in answers.values())
+    return f"""**Items without one right answer.** Of the {len(rows):,} rows of VLUE's questions, {repeated} repeat a
+        picture and a question, and {contradicted} of the questions so repeated have several answers, each the only
+        right one in its row."""
+
+
+def _draw_parts(parts: list[_Part]) -> Figure:
+    from tellapart.report.plots.style import GREY, axes_of, look
+
+    figure, axes = axes_of(4.6, 5.0)
+    names = [f"{one.name}: {one.part}" if one.part else one.name for one in parts]
+    words, clip = look(0), look(1)
+    for row, one in enumerate(parts):
+        assert one.interval.low is not None
+        assert one.interval.high is not None
+        axes.plot([100 * one.interval.low, 100 * one.interval.high], [row, row], color=words.colour, linewidth=1)
+    axes.scatter([100 * one.words for one in parts], range(len(parts)), color=words.colour, s=18, label="words alone")
+    known = [(100 * one.clip, row) for row, one in enumerate(parts) if one.clip is not None]
+    axes.scatter(
+        *zip(*known, strict=True), color=clip.colour, marker=clip.marker, s=18, label="CLIP ViT-B/32, published"
+    )
+    axes.axvline(50, color=GREY, linewidth=0.7)
+    axes.set_yticks(range(len(parts)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel("right, percent; chance is 50")
+    axes.grid(axis="x")
+    figure.legend(loc="outside upper left", ncols=2)
+    return figure
