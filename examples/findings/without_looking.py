@@ -86,10 +86,10 @@ def without_looking(data: Path) -> Page:
     assert sugarcrepe.language is not None
     explained = _explain_gain(parts["sugarcrepe"][1:])
     answer = f"""Words alone, learnt from SugarCrepe's other items, choose its true caption on
-        {percent(sugarcrepe.words)} percent ({bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)}) without a picture, more than
-        {sugarcrepe.below} of {len(zoo)} published checkpoints of CLIP and its kin reach with one; on the
-        {len(wholes)} sets with one picture and two captions they reach {percent(min(one.words for one in wholes))} to
-        {percent(max(one.words for one in wholes))}."""
+        {percent(sugarcrepe.words)} percent ({bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)}) without a
+        picture, more than {sugarcrepe.below} of {len(zoo)} published checkpoints of CLIP and its kin reach with one; on
+        the {len(wholes)} sets with one picture and two captions they reach
+        {percent(min(one.words for one in wholes))} to {percent(max(one.words for one in wholes))}."""
     zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
     beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
     numbers = (
