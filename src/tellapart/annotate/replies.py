@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.annotate.survey import AnnotatorTask, Ask, Study, Survey, SurveyAnswer, SurveyUnit, letters
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_json
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, quote
 from tellapart.tasks.predictions import box
 
@@ -53,13 +55,10 @@ def read_allowed(path: Path) -> frozenset[str]:
     Raises:
         DataError: the file cannot be read, is empty, or is not a list of texts.
     """
-    if path.suffix == ".json":
+    if plain_suffix(path) == ".json":
         allowed = read_json(path)
     else:
-        try:
-            allowed = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: cannot be read ({error})") from error
+        allowed = [line.strip() for line in decode_text(read_whole(path), path).splitlines() if line.strip()]
     if not isinstance(allowed, list) or not allowed or not all(isinstance(answer, str) for answer in allowed):
         raise DataError(f"{path}: expected a list of answers, as texts")
     return frozenset(allowed)

@@ -10,6 +10,7 @@ from tellapart.annotate.page import read_page_answers
 from tellapart.annotate.replies import Reply, field_names
 from tellapart.annotate.sheets import read_sheet
 from tellapart.annotate.survey import Study, Survey
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_json
 from tellapart.errors import DataError
 
@@ -22,9 +23,9 @@ def read_replies(path: Path, survey: Survey, study: Study) -> Iterator[Reply]:
     Raises:
         DataError: the file is of another kind, cannot be read, or is malformed.
     """
-    if path.suffix == ".csv":
+    if plain_suffix(path) == ".csv":
         yield from read_sheet(path, survey, study)
-    elif path.suffix == ".json":
+    elif plain_suffix(path) == ".json":
         content = read_json(path)
         if isinstance(content, Mapping) and "tellapart_answers" in content:
             yield from read_page_answers(content, str(path))

@@ -10,6 +10,7 @@ from typing import Any
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.data.annotations import read_list, read_mapping
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.errors import DataError, quote
 
@@ -59,7 +60,7 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
     Raises:
         DataError: the file cannot be read, or a row is neither an object nor a list.
     """
-    for number, (where, key, fields) in enumerate(_read_file(path, suffix or path.suffix.removeprefix("."))):
+    for number, (where, key, fields) in enumerate(_read_file(path, suffix or plain_suffix(path).removeprefix("."))):
         own: dict[str, Any] = {"file": path.stem, "row": number, "key": key, "folder": path.parent.name}
         own[TABLE_ROW] = before + number
         if isinstance(fields, list):

@@ -11,12 +11,22 @@ from typing import Any, TypeVar
 
 from tellapart.builders.builder import Made
 from tellapart.catalog import nearest
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
-from tellapart.data.rows import read_csv, read_jsonl, read_object
+from tellapart.data.rows import read_csv, read_json, read_jsonl
+from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, quote
 
-__all__ = ["CaptionPair", "ImageFolder", "SourceCaption", "file_digest", "read_caption_pairs", "read_captions"]
+__all__ = [
+    "CaptionPair",
+    "ImageFolder",
+    "SourceCaption",
+    "file_digest",
+    "read_caption_pairs",
+    "read_captions",
+    "read_json_captions",
+]
 
 _CAPTION_COLUMNS = ("caption", "id", "image", "cluster")
 _PAIR_COLUMNS = ("id", "caption_0", "caption_1")
@@ -71,8 +81,8 @@ Entry = TypeVar("Entry", SourceCaption, CaptionPair)
 def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaption]:
     """Read a file of captions.
 
-    - `.jsonl`, `.csv`: `caption`; if there are any, `id` (else the row's number), `image` and `cluster`.
-    - `.json`: COCO's format (`captions_train2014.json`), images by their file's name.
+    - `.jsonl`, `.csv`, `.tsv`: `caption`; if there are any, `id` (else the row's number), `image` and `cluster`.
+    - `.json`: as `read_json_captions`.
     - `.txt`: an id, a tab and a caption in each line; the id of the image up to the last `_`, then a number.
 
     Args:
@@ -153,17 +163,14 @@ def file_digest(path: Path) -> dict[str, str]:
 
 def _read_rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield rows with file and line; those of a text file have these columns between tabs."""
-    if path.suffix == ".json":
-        yield from _coco_rows(path)
+    if plain_suffix(path) == ".json":
+        yield from read_json_captions(path)
         return
-    if path.suffix != ".txt":
-        for number, row in read_csv(path) if path.suffix == ".csv" else read_jsonl(path):
+    if plain_suffix(path) != ".txt":
+        for number, row in read_csv(path) if plain_suffix(path) in {".csv", ".tsv"} else read_jsonl(path):
             yield f"{path}:{number}", row
         return
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
+    lines = decode_text(read_whole(path), path).split("\n")
     single = "caption" in columns  # the last field, which may hold tabs
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -174,18 +181,61 @@ def _read_rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[
             yield f"{path}:{number}", dict(zip(columns, fields, strict=True)) | cluster
 
 
-def _coco_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the captions of COCO's format: `images` with `id` and `file_name`, `annotations` with `image_id`."""
-    held = read_object(path)
-    images, captions = (held.get(key) for key in ("images", "annotations"))
+def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the captions of a JSON file, with `caption`, `image` and often `id`, each with its place in the file.
+
+    - COCO's format (`captions_train2014.json`): `images` with `id` and `file_name`, `annotations` with `image_id` and
+      `caption`.
+    - Karpathy's splits (`dataset_coco.json`, `dataset_flickr30k.json`): `images` with `filename`, `split` and
+      `sentences`. The splits `train` and `restval` are read, which models are trained on.
+    - A list of objects with `image` and `caption`, a text or several: `coco_karpathy_train.json` of ALBEF and BLIP.
+
+    Raises:
+        DataError: the file is of another kind, or a row lacks its image.
+    """
+    content = read_json(path)
+    if isinstance(content, list):
+        yield from _listed_captions(path, content)
+        return
+    images, captions = (content.get(key) if isinstance(content, dict) else None for key in ("images", "annotations"))
+    if isinstance(images, list) and any(isinstance(image, dict) and "sentences" in image for image in images):
+        yield from _karpathy_captions(path, images)
+        return
     if not isinstance(images, list) or not isinstance(captions, list):
-        raise DataError(f"{path}: captions in COCO's format have the lists 'images' and 'annotations'")
+        raise DataError(
+            f"{path}: captions in JSON are COCO's (the lists 'images' and 'annotations'), Karpathy's ('images' with "
+            "'sentences'), or a list of objects with 'image' and 'caption'",
+            path=path,
+        )
     names = {image.get("id"): image.get("file_name") for image in images if isinstance(image, dict)}
     for number, row in enumerate(captions):
         where = f"{path}: annotations[{number}]"
         if not isinstance(row, dict) or row.get("image_id") not in names:
             raise DataError(f"{where}: field 'image_id' must be the id of one of 'images', got {quote(row)}")
         yield where, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[row["image_id"]]}
+
+
+def _karpathy_captions(path: Path, images: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, image in enumerate(images):
+        where = f"{path}: images[{number}]"
+        sentences = image.get("sentences") if isinstance(image, dict) else None
+        if not isinstance(sentences, list) or not all(isinstance(each, dict) for each in sentences):
+            raise DataError(f"{where}: field 'sentences' must be a list of objects, got {quote(image)}")
+        if image.get("split") not in {"train", "restval"}:
+            continue
+        name = "/".join(str(image[key]) for key in ("filepath", "filename") if image.get(key))
+        for each in sentences:
+            caption = {"caption": each.get("raw"), "image": name}
+            yield where, caption | ({"id": each["sentid"]} if "sentid" in each else {})
+
+
+def _listed_captions(path: Path, rows: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, row in enumerate(rows):
+        where = f"{path}: [{number}]"
+        if not isinstance(row, dict) or "image" not in row or "caption" not in row:
+            raise DataError(f"{where}: expected an object with 'image' and 'caption', got {quote(row)}")
+        captions = row["caption"] if isinstance(row["caption"], list) else [row["caption"]]
+        yield from ((where, {"caption": caption, "image": row["image"]}) for caption in captions)
 
 
 def _by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "caption") -> dict[str, Entry]:

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Never, TypeVar
 
+from tellapart.data.compressed import is_gzip, unpack_gzip
 from tellapart.errors import DataError, TellapartError, quote
 
 __all__ = ["check_tree", "decode_text", "first_repeated", "load_json", "parse_json", "read_whole"]
@@ -28,7 +29,7 @@ _MOST_DIGITS = 300
 
 
 def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int = _MOST_BYTES) -> bytes:
-    """Return a file's bytes; of a pipe or a device without end no more are read than `most`.
+    """Return a file's bytes, unpacked if its name ends in `.gz`; of a pipe without end no more are read than `most`.
 
     Raises:
         TellapartError: `error`: it cannot be read, or holds more than `most` bytes.
@@ -50,7 +51,7 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
             f"{path}: holds more than {most:,} bytes, which is more than such a file has; is it the right one?",
             path=path,
         )
-    return data
+    return unpack_gzip(data, path, most, error=error)
 
 
 def decode_text(data: bytes, where: object, *, error: type[TellapartError] = DataError) -> str:
@@ -68,6 +69,8 @@ def decode_text(data: bytes, where: object, *, error: type[TellapartError] = Dat
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
+        if is_gzip(data):
+            raise error(f"{where}: is gzip; end its name in .gz, or unpack it", path=where) from failure
         # A mark at the start is cut off before decoding, and positions count from behind it.
         start = failure.start + len(data) - len(failure.object)
         line = data.count(b"\n", 0, start) + 1

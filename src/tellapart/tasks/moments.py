@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.item import Item
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.data.rows import read_jsonl
@@ -120,7 +121,7 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     >>> read_frame_scores(path, MomentSet("m", (one,)))[0].times.tolist()
     [0.0, 0.2, 0.4]
     """
-    if path.suffix != ".jsonl":
+    if plain_suffix(path) != ".jsonl":
         raise ScoreError(f"{path}: similarities of frames are read from .jsonl files; got {path.suffix!r}")
     length = {moment.id: len(frame_times(records.duration(moment.video), _RATE)) for moment in records.moments}
     by_moment: dict[str, FrameScores] = {}

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_arrays
 from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.scores import join_names
@@ -123,10 +124,10 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
         ".csv": partial(_rows_of_lines, reader=_read_table),
         ".json": _rows_of_list,
     }
-    if path.suffix not in readers:
-        raise ScoreError(f"{path}: predictions are read from .jsonl, .csv or .json files; got {path.suffix!r}")
+    if (suffix := plain_suffix(path)) not in readers:
+        raise ScoreError(f"{path}: predictions are read from .jsonl, .csv or .json files; got {suffix!r}")
     by_id: dict[str, Any] = {}
-    for where, row in readers[path.suffix](path):
+    for where, row in readers[suffix](path):
         if row.get("unit", noun) != noun:
             continue
         id_ = _read_id(row, where)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.choices import Ranking, RankingSet
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.item import Item
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import ScoreError, quote
@@ -80,7 +81,7 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
     >>> read_candidate_scores(path, RankingSet("h", (Ranking("0", "a", "", ("x", "y"), (1.0, 2.0)),)))[0].scores
     (0.2, 0.9)
     """
-    if path.suffix != ".jsonl":
+    if plain_suffix(path) != ".jsonl":
         raise ScoreError(f"{path}: scores of candidates are read from .jsonl files; got {path.suffix!r}")
     of = {ranking.id: ranking for ranking in records.rankings}
     by_query: dict[str, CandidateScores] = {}

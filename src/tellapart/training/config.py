@@ -47,6 +47,7 @@ class DataConfig(_Table):
     train: list[str] = Field(min_length=1)
     folder: str | None = None
     images: str | None = None
+    columns: dict[Literal["image", "caption", "cluster"], str] = {}
     outside_images: bool = False
     validation: str | None = None
     together: bool = False
@@ -268,7 +269,7 @@ class TrainConfig(_Table):
             "name": True,
             "report": True,
             "log": True,
-            "data": {"outside_images", "folder"},
+            "data": {"outside_images", "folder", "columns"},  # the rows have their fingerprint
         }
         values = self.model_dump(mode="json", exclude=decides_nothing)
         if self.optimiser.decayed == "matrices":  # the key is younger than runs that may have been stopped

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -183,12 +184,100 @@ def test_a_plain_csv_is_rows_too_and_a_broken_one_is_named(tmp_path: Path) -> No
     picture(tmp_path / "a.png")
     (tmp_path / "rows.csv").write_text("image_path,caption\na.png,a cat\na.png,a pet\n", encoding="utf-8")
     assert [row.caption for row in read_rows(["rows.csv"], tmp_path).rows] == ["a cat", "a pet"]
-    (tmp_path / "rows.csv").write_text("image,caption\na.png,a cat\n", encoding="utf-8")
-    with raises(DataError, "rows.csv:2", "'image_path'"):
+    (tmp_path / "rows.csv").write_text("image,captoin\na.png,a cat\n", encoding="utf-8")
+    with raises(DataError, "rows.csv", "'captoin'", "data.columns", field="caption"):
         read_rows(["rows.csv"], tmp_path)
     counterfactuals(tmp_path, (ORIGINAL, "7_1", "a dog"), (ORIGINAL, "7_1", "a dog again"))
     with raises(DataError, "train-coco-cfs.csv:3", "'7_1_img_0.jpg'"):
         read_rows(["train-coco-cfs.csv"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns"),
+    [
+        ("rows.tsv", "filepath\ttitle\na.png\ta cat\na.png\ta pet, or two\n", {}),  # open_clip's names
+        ("rows.csv", 'n,photo,alt\n1,a.png,a cat\n2,a.png,"a pet, or two"\n', {"image": "photo", "caption": "alt"}),
+        ("rows.csv", "text;file_name\na cat;a.png\na pet, or two;a.png\n", {}),
+    ],
+)
+def test_a_table_with_named_columns_is_rows(
+    tmp_path: Path, name: str, text: str, columns: dict[str, str], packed: Callable[[Path], None]
+) -> None:
+    picture(tmp_path / "a.png")
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    rows = read_rows([name], tmp_path, columns=columns)
+    assert [(row.image.name, row.caption) for row in rows.rows] == [("a.png", "a cat"), ("a.png", "a pet, or two")]
+    packed(tmp_path / name)
+    assert read_rows([f"{name}.gz"], tmp_path, columns=columns).rows == rows.rows
+    with raises(DataError, name, "'photos'", "data.columns", field="image"):
+        read_rows([f"{name}.gz"], tmp_path, columns={"image": "photos"})
+
+
+@pytest.fixture
+def packed() -> Callable[[Path], None]:
+    def pack(path: Path) -> None:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+
+    return pack
+
+
+COCO = {
+    "images": [{"id": 9, "file_name": "COCO_9.jpg"}, {"id": 7, "file_name": "COCO_7.jpg"}],
+    "annotations": [
+        {"image_id": 7, "id": 1, "caption": "a cat"},
+        {"image_id": 9, "id": 2, "caption": "a bus"},
+        {"image_id": 7, "id": 3, "caption": "a pet"},
+    ],
+}
+
+
+def karpathy(number: int, split: str, *texts: str) -> dict[str, object]:
+    sentences = [{"raw": text, "sentid": 10 * number + k} for k, text in enumerate(texts)]
+    return {"filepath": "val2014", "filename": f"COCO_{number}.jpg", "split": split, "sentences": sentences}
+
+
+KARPATHY = {
+    "dataset": "coco",
+    "images": [karpathy(7, "restval", "a cat", "a pet"), karpathy(9, "train", "a bus"), karpathy(8, "test", "a van")],
+}
+LISTED = [
+    {"image": "val2014/COCO_7.jpg", "caption": ["a cat", "a pet"], "image_id": "coco_7"},
+    {"image": "val2014/COCO_9.jpg", "caption": "a bus"},
+]
+
+
+@pytest.mark.parametrize("content", [COCO, KARPATHY, LISTED], ids=["coco", "karpathy", "listed"])
+def test_captions_of_coco_are_rows(tmp_path: Path, content: object, packed: Callable[[Path], None]) -> None:
+    for name in ("COCO_7.jpg", "COCO_9.jpg"):
+        picture(tmp_path / "coco" / "val2014" / name)
+    (tmp_path / "captions.json").write_text(json.dumps(content), encoding="utf-8")
+    rows = read_rows(["captions.json"], tmp_path, "coco")
+    assert {(row.image.name, row.caption, row.positives) for row in rows.rows} == {
+        ("COCO_7.jpg", "a cat", ("a pet",)),
+        ("COCO_7.jpg", "a pet", ("a cat",)),
+        ("COCO_9.jpg", "a bus", ()),
+    }
+    assert len({row.cluster for row in rows.rows}) == 2  # a picture's captions lie on one side of a split
+    packed(tmp_path / "captions.json")
+    assert read_rows(["captions.json.gz"], tmp_path, "coco").rows == rows.rows
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"annotations": []}, ("'images'", "'annotations'", "'sentences'", "'caption'")),
+        ({**COCO, "annotations": [{"image_id": 8, "caption": "a"}]}, ("annotations[0]", "'image_id'", "8")),
+        ({**COCO, "annotations": [{"image_id": 7}]}, ("annotations[0]", "'caption'", "None")),
+        ({"images": [{"sentences": 3, "split": "train"}]}, ("images[0]", "'sentences'", "3")),
+        ([{"image": "a.png"}], ("[0]", "'caption'")),
+    ],
+)
+def test_broken_captions_of_coco_are_named(tmp_path: Path, content: object, said: tuple[str, ...]) -> None:
+    for name in ("COCO_7.jpg", "COCO_9.jpg"):
+        picture(tmp_path / name)
+    (tmp_path / "captions.json").write_text(json.dumps(content), encoding="utf-8")
+    with raises(DataError, "captions.json", said):
+        read_rows(["captions.json"], tmp_path)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from tellapart.builders.builder import Start
 from tellapart.builders.video.footage import FootageOptions, Still
 from tellapart.builders.video.frame_pairs import FramePair, VideoPairs, differing_words
 from tellapart.catalog import nearest
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.images import check_reference
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.errors import DataError, quote
@@ -145,7 +146,7 @@ class TimestampedCaptions(VideoPairs):
 def _read_captions(path: Path) -> Iterable[_Caption]:
     """Read the captions."""
     ids: set[str] = set()
-    for number, (line, row) in enumerate(read_csv(path) if path.suffix == ".csv" else read_jsonl(path), start=1):
+    for number, (line, row) in enumerate(read_csv(path) if plain_suffix(path) == ".csv" else read_jsonl(path), start=1):
         where = f"{path}:{line}"
         video, text = (_read_text(row, column, where) for column in ("video", "caption"))
         try:

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.atomic import atomic_file
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.scores import ScoreKind, Scores, join_names
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
@@ -115,13 +116,13 @@ def read_raw_scores(
     path = Path(path)
     if path.suffix == ".npy":
         return _read_npy(path, ids, shape, rows)
-    if path.suffix not in _SUFFIXES:
+    if (suffix := plain_suffix(path)) not in _SUFFIXES:
         raise ScoreError(f"{path}: scores are read from .npz, .csv, .jsonl or .npy files; got {path.suffix!r}")
-    if path.suffix == ".npz":
+    if suffix == ".npz":
         return _read_npz(path, ids, shape)
     text = decode_text(read_whole(path, error=ScoreError), path, error=ScoreError)
     table = _Table(path, ids, shape)
-    for row in (_csv_rows if path.suffix == ".csv" else _jsonl_rows)(path, text):
+    for row in (_csv_rows if suffix == ".csv" else _jsonl_rows)(path, text):
         table.add_row(*row)
     return RawScores(table.complete_values(), None)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.catalog import nearest
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv, read_object
 from tellapart.data.strict_json import load_json
 from tellapart.errors import DataError, RunError, quote
@@ -195,7 +196,7 @@ def read_foreign(path: Path, model: str | None = None) -> list[ForeignResult]:
     Raises:
         RunError: it cannot be read, is of neither tool, holds no number, or its model is not known.
     """
-    if path.suffix.lower() == ".csv":
+    if plain_suffix(path) == ".csv":
         return _read_table(path, model)
     content = load_json(path, error=RunError, nan=True)
     if isinstance(content, dict) and {"dataset", "model", "task", "metrics"} <= content.keys():

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tellapart.data.compressed import plain_suffix
 from tellapart.errors import DataError, RunError
 from tellapart.records.timing_record import Timing, read_timings
 
@@ -59,7 +60,7 @@ def read_costs(path: Path, which: str = "latency") -> Costs:
         RunError: no such cost, or a record that cannot be read or has none.
         DataError: the CSV file is not as described.
     """
-    if path.suffix.lower() == ".csv":
+    if plain_suffix(path) == ".csv":
         what, rows = _csv_rows(path, ("model",))
         return Costs(what, {name: cost for (name,), cost in rows.items()})
     if which not in COSTS:
@@ -104,7 +105,7 @@ def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
 
 
 def _batch_rows(path: Path) -> tuple[str, dict[tuple[str, float], float]]:
-    if path.suffix.lower() == ".csv":
+    if plain_suffix(path) == ".csv":
         what, rows = _csv_rows(path, ("series", "batch_size"))
         return what, {(series, _read_number(path, size)): cost for (series, size), cost in rows.items()}
     costs: dict[tuple[str, float], float] = {}

@@ -1,6 +1,6 @@
-"""Training rows as two papers released them: NegCLIP's TSV files, and COCO-Counterfactuals' CSV files.
+"""Training rows in the files that people have: COCO's captions, tables as open_clip reads them, and two papers' files.
 
-Both come as the fields of `rows`' JSONL, each with its place in the file, so that one function checks them all.
+All come as the fields of `rows`' JSONL, each with its place in the file, so that one function checks them all.
 """
 
 from __future__ import annotations
@@ -8,22 +8,86 @@ from __future__ import annotations
 import ast
 import csv
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tellapart.builders.caption_files import read_json_captions
+from tellapart.catalog import nearest
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, quote
 
-__all__ = ["csv_rows", "tsv_rows"]
+__all__ = ["json_rows", "table_rows"]
+
+#: Field -> the columns that hold it in open_clip's, Hugging Face's and others' tables; the first that is there counts.
+_USUAL = {
+    "image": ("image", "filepath", "image_path", "file_name", "filename", "path"),
+    "caption": ("caption", "title", "text", "sentence"),
+    "cluster": ("cluster",),
+}
 
 _COLUMNS = ("title", "filepath", "neg_caption", "neg_image")
 #: The authors' folder of an image -> which of a pair's two pictures the hub's release has it as.
 _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
 
 
-def tsv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the captions of a JSON file as `read_json_captions` does, each with the others of its image.
+
+    Raises:
+        DataError: as `read_json_captions`.
+    """
+    rows = list(read_json_captions(path))
+    captions: dict[object, list[object]] = {}
+    for _, row in rows:
+        captions.setdefault(row["image"], []).append(row["caption"])
+    for where, row in rows:
+        others = [text for text in captions[row["image"]] if text != row["caption"]]
+        yield where, row | ({"positive_captions": others} if others else {})
+
+
+def table_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of a CSV or TSV file: NegCLIP's, COCO-Counterfactuals', or any with an image and a caption.
+
+    Args:
+        path: the file.
+        columns: field (`image`, `caption`, `cluster`) -> its column; for the others the usual names are tried.
+
+    Raises:
+        DataError: the file cannot be read, or a column is missing.
+    """
+    header = decode_text(read_whole(path), path).partition("\n")[0].rstrip("\r")
+    if not columns and plain_suffix(path) == ".tsv" and "neg_caption" in header.split("\t"):
+        yield from _negclip_rows(path)
+    elif not columns and {"image_path", "caption"} <= set(re.split(r"[,;\t]", header)):
+        yield from _counterfactual_rows(path)
+    else:
+        for line, row in read_csv(path):
+            yield f"{path}:{line}", _pick_fields(path, row, columns)
+
+
+def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, Any]:
+    fields = {}
+    for field, usual in _USUAL.items():
+        name = columns.get(field) or next((each for each in usual if each in row), None)
+        if name in row:
+            fields[field] = row[name]
+        elif name is not None or field != "cluster":
+            wanted = usual if name is None else (name,)
+            near = next((f"; is it {each!r}?" for each in row if nearest(each, wanted)), "")
+            raise DataError(
+                f"{path}: no column {' or '.join(map(repr, wanted))} for {field!r} among {', '.join(row)}{near}; name "
+                f'it: data.columns = {{{field} = "..."}}',
+                path=path,
+                field=field,
+            )
+    return fields
+
+
+def _negclip_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of a NegCLIP file: `title`, `filepath`, and Python lists of `neg_caption` and `neg_image`.
 
     Raises:
@@ -52,7 +116,7 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
-def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of a CSV file of `image_path` and `caption`, counterfactual pairs put together again.
 
     An image of COCO-Counterfactuals is named by its side's folder and the pair (`.../187055_2.jpg`); it is read as the

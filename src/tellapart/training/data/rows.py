@@ -1,6 +1,7 @@
 """Training rows: images with their captions, false captions, and hard counterparts.
 
-A source is a JSONL file, a pair set folder, or a file that a paper released (`released_rows`). A JSONL row holds
+A source is a JSONL file, a pair set folder, COCO's captions, a table, or a file that a paper released
+(`released_rows`). A JSONL row holds
 `image` (a path), `caption`, and if it has them `negative_captions` (texts that are false of the image),
 `negative_images` (numbers of rows of the same file, from 0, whose images are hard to distinguish from this one),
 `units` (pairs of texts: a part of the caption, and a foil that is false of the image; a third entry "relation" marks a
@@ -14,10 +15,11 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,13 +28,14 @@ from PIL import Image
 
 from tellapart.benchmarks.image_sources import FolderImages, own_images
 from tellapart.benchmarks.locations import Locations
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, quote
 from tellapart.records.run_folder import write_text_file
-from tellapart.training.data.released_rows import csv_rows, tsv_rows
+from tellapart.training.data.released_rows import json_rows, table_rows
 
 __all__ = ["TrainingRow", "TrainingRows", "images_root", "read_rows", "write_rows"]
 
@@ -173,6 +176,7 @@ def read_rows(
     *,
     take: Sequence[float] = (),
     limit: int | None = None,
+    columns: Mapping[str, str] = MappingProxyType({}),
     outside: bool = False,
 ) -> TrainingRows:
     """Read all sources; every image must exist.
@@ -184,6 +188,7 @@ def read_rows(
             are looked for there first, then in the set's folder.
         take: for each source the share of its clusters that is used; everything if empty.
         limit: only the first so many items.
+        columns: field -> its column, in CSV and TSV files.
         outside: images may lie outside of these folders.
 
     Raises:
@@ -202,9 +207,8 @@ def read_rows(
     for source, share in zip(sources, take or [1.0] * len(sources), strict=True):
         path = home / Path(source.removeprefix("folder:")).expanduser()
         first = len(rows)
-        own = TrainingRows(
-            tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in _read_text(path, place))
-        )
+        read = _read_text(path, place, columns)
+        own = TrainingRows(tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in read))
         # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
         own = own if share == 1 else own.split(share, salt="take:")[0]
         rows += [
@@ -218,16 +222,19 @@ def read_rows(
     return every if limit is None else every.select([n for numbers in every.items[:limit] for n in numbers])
 
 
-_RELEASED = {".tsv": tsv_rows, ".csv": csv_rows}
-
-
-def _read_text(path: Path, place: Locations) -> Iterable[TrainingRow]:
+def _read_text(path: Path, place: Locations, columns: Mapping[str, str]) -> Iterable[TrainingRow]:
     if path.is_dir():
         find = own_images(path, place).find
         return _pair_set_rows(read_pair_set(path, find=find), find)
     # Several rows show one image: its path is resolved once.
-    find = cache(FolderImages(place.images or path.parent, deeper=False, outside=place.outside).find)
-    listed = list(_RELEASED.get(path.suffix, _jsonl_rows)(path))
+    suffix = plain_suffix(path)
+    # COCO's files name images without the folder, train2014 or val2014.
+    deeper = suffix == ".json"
+    find = cache(FolderImages(place.images or path.parent, deeper=deeper, outside=place.outside).find)
+    if suffix in {".csv", ".tsv"}:
+        listed = list(table_rows(path, columns))
+    else:
+        listed = list(json_rows(path) if suffix == ".json" else _jsonl_rows(path))
     return [_make_row(where, fields, find, number, len(listed)) for number, (where, fields) in enumerate(listed)]
 
 
