@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import gzip
 import json
 import pickle
 import struct
@@ -32,7 +33,7 @@ from tellapart.records.result import ModelRecord, Result, Sample
 from tellapart.records.run_folder import read_result, read_samples, write_result, write_samples
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.tasks.predictions import box, read_predictions, text
-from tellapart.training.data.released_rows import tsv_rows
+from tellapart.training.data.released_rows import json_rows, table_rows
 
 __all__ = ["Door", "door_of", "open_doors"]
 
@@ -164,7 +165,17 @@ def _tables(folder: Path) -> dict[str, Door]:
             ),
         ),
         "negclip.tsv": door_of(
-            folder / "negclip.tsv", lambda: list(tsv_rows(folder / "negclip.tsv")), lists, whole=False
+            folder / "negclip.tsv", lambda: list(table_rows(folder / "negclip.tsv", {})), lists, whole=False
+        ),
+        "captions.json": door_of(
+            folder / "captions.json",
+            lambda: list(json_rows(folder / "captions.json")),
+            json.dumps({"images": [{"id": 1, "file_name": "a.png"}], "annotations": [{"image_id": 1, "caption": "a"}]}),
+        ),
+        "packed.csv.gz": door_of(
+            folder / "packed.csv.gz",
+            lambda: list(read_csv(folder / "packed.csv.gz")),
+            gzip.compress(b"id,caption\na,a cat\n", mtime=0),
         ),
         "refs.p": door_of(folder / "refs.p", phrases, pickle.dumps(refs, protocol=2)),
         "instances.json": door_of(folder / "instances.json", phrases),

@@ -260,8 +260,14 @@ def _data_locations(data: DataConfig, home: Path) -> Locations:
 def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet | None]:
     """Read the training rows, and the validation set: the named one, or the clusters that `share` leaves."""
     data = config.data
-    options = {"take": data.take, "columns": data.columns, "outside": data.outside_images}
-    rows = read_rows(find_sources(data, home), home, data.images, **options)
+    rows = read_rows(
+        find_sources(data, home),
+        home,
+        data.images,
+        take=data.take,
+        columns={str(field): column for field, column in data.columns.items()},
+        outside=data.outside_images,
+    )
     if data.validation is not None:
         name = resolve_name(data.validation, home)
         pairs = validation_set(name, config.report.benchmarks, _data_locations(config.data, home))

@@ -308,7 +308,7 @@ def _pair(image: Path) -> str:
 
 def _named(path: Path) -> TrainingRows:
     """The rows of a released file whose pictures are not here."""
-    from tellapart.training.data.released_rows import csv_rows
+    from tellapart.training.data.released_rows import table_rows
     from tellapart.training.data.rows import TrainingRow
 
     return TrainingRows(
@@ -316,7 +316,7 @@ def _named(path: Path) -> TrainingRows:
             TrainingRow(
                 Path(settings["image"]), settings["caption"], item=settings["item"], cluster=settings["cluster"]
             )
-            for _, settings in csv_rows(path)
+            for _, settings in table_rows(path, {})
         )
     )
 

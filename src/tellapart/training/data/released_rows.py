@@ -72,11 +72,11 @@ def table_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, di
 def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, Any]:
     fields = {}
     for field, usual in _USUAL.items():
-        name = columns.get(field) or next((each for each in usual if each in row), None)
-        if name in row:
+        wanted = (columns[field],) if field in columns else usual
+        name = next((each for each in wanted if each in row), None)
+        if name is not None:
             fields[field] = row[name]
-        elif name is not None or field != "cluster":
-            wanted = usual if name is None else (name,)
+        elif field in columns or field != "cluster":
             near = next((f"; is it {each!r}?" for each in row if nearest(each, wanted)), "")
             raise DataError(
                 f"{path}: no column {' or '.join(map(repr, wanted))} for {field!r} among {', '.join(row)}{near}; name "
