@@ -11,7 +11,7 @@ from examples.findings.pages import PAGES, index_text
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 #: Pages that take more than some seconds.
-SLOW = {"checkpoints", "gains", "without-looking"}
+SLOW = {"leaderboard", "checkpoints", "gains", "without-looking"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PAGES])

@@ -9,6 +9,7 @@ from pathlib import Path
 from examples.findings.checkpoints import checkpoints
 from examples.findings.frame import FOLDER, Page, write_pages_text
 from examples.findings.gains import gains
+from examples.findings.leaderboard import leaderboard
 from examples.findings.order_and_ties import order_and_ties
 from examples.findings.without_looking import without_looking
 from tellapart.report.plots.style import write_picture
@@ -17,6 +18,7 @@ __all__ = ["PAGES", "index_page", "index_text", "write_page"]
 
 #: Name -> maker, in the order of the index.
 PAGES: dict[str, Callable[[Path], Page]] = {
+    "leaderboard": leaderboard,
     "checkpoints": checkpoints,
     "order-and-ties": order_and_ties,
     "without-looking": without_looking,

@@ -1,0 +1,256 @@
+"""Winoground's 55 published systems, read item by item."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+import tellapart as ta
+from examples.findings.frame import Page, Source, bounds, join_words, make_table, percent, points
+from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
+from tellapart.evaluation.item_analysis import ItemAnalysis
+from tellapart.metrics.registry import METRICS
+from tellapart.stats.intervals import Interval, wilson
+from tellapart.stats.multiple import holm
+from tellapart.stats.paired import Difference, mcnemar, paired_difference, write_p
+from tellapart.stats.tiers import Tier, tiers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["leaderboard"]
+
+_TAGS = Source(
+    "winoground_subsets_diwan.json", "numbers alone", "github.com/ajd12342/why-winoground-hard (Diwan et al. 2022)"
+)
+_METRICS = ("text_score", "image_score", "group_score")
+#: Systems with two heads of the same weights: the matching head, the contrastive one.
+_HEADS = (
+    ("flava_itm", "flava_itc"),
+    *((f"blip_itm_{name}", f"blip_itc_{name}") for name in ("b16_14m", "b16", "b16_capfilt", "b16_coco")),
+    *((f"blip_itm_{name}", f"blip_itc_{name}") for name in ("b16_flickr30k", "l16", "l16_coco", "l16_flickr30k")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    """One metric of all systems."""
+
+    name: str
+    outcomes: dict[str, NDArray[np.float64]]
+    people: NDArray[np.float64]
+    chance: float
+    intervals: dict[str, Interval]
+    items: ItemAnalysis
+    tiers: list[Tier]
+
+    def count_above(self) -> tuple[int, int, int]:
+        """Return how many systems are above chance by value, by their interval, and below it by their interval."""
+        values = [float(right.mean()) for right in self.outcomes.values()]
+        found = self.intervals.values()
+        return (
+            sum(value > self.chance for value in values),
+            sum((one.low or 0) > self.chance for one in found),
+            sum((one.high or 1) < self.chance for one in found),
+        )
+
+
+def leaderboard(data: Path) -> Page:
+    """Make the page."""
+    scores = read_systems(data)
+    metrics = {name: _analyse(name, scores, data) for name in _METRICS}
+    group = metrics["group_score"]
+    subsets = {name: set(found) for name, found in json.loads(_TAGS.files(data)[0].read_text())["subsets"].items()}
+    best = max(group.outcomes, key=lambda name: group.outcomes[name].mean())
+    above, tested, _ = group.count_above()
+    items = group.items
+    nobody = np.array([row.solved == 0 for row in items.items])
+    people_on = group.people[nobody].mean()
+    heads = {name: _compare_heads(metrics[name]) for name in _METRICS}
+    won = [found for found in heads["group_score"] if found[3] <= 0.05]
+    answer = f"""Of {len(group.outcomes)} systems {above} have a group score above chance, {tested} of them by their
+        intervals; a paired test tells {items.differing} of {items.pairs:,} pairs of systems apart at 5 percent, and
+        {items.differing_holm} after Holm's correction; the reliability of the {len(items.items)} items over these
+        systems is {items.alpha:.2f} ({items.low:.2f} to {items.high:.2f}), and no system gets {int(nobody.sum())} of
+        them."""
+    first = group.tiers[0]
+    lead = paired_difference(group.people, group.outcomes[best], None, binary=True)
+    numbers = (
+        make_table(
+            ["", "text", "image", "group"],
+            "l|r|r|r",
+            _summary_rows(metrics),
+        ),
+        f"""The best system by group score is `{best}` ({percent(group.outcomes[best].mean())}); no test tells it from
+        {len(first.names) - 1} others ({join_words([f"`{name}`" for name in first.names[1:]])}).
+        People lead it by {percent(lead.value)} points ({bounds(lead.low, lead.high)}). People get
+        {percent(people_on)} percent of the items that no system gets, and {percent(group.people.mean())} of all.""",
+        f"""**Matching heads and contrastive heads** of the same weights, paired over items: the matching head has the
+        higher group score in {sum(found[2].value > 0 for found in heads["group_score"])} of {len(_HEADS)} models, and
+        {len(won)} of the differences remain after Holm's correction. The models are of two makers.""",
+        make_table(
+            ["matching head", "contrastive head", "text, points", "image, points", "group, points (95 %)", "p (Holm)"],
+            "l|l|r|r|r|r",
+            [_head_row(k, heads) for k in range(len(_HEADS))],
+        ),
+        f"""**Items and experts' tags.** {_count_suspects(items)} items are suspects: got more often by worse systems,
+        after correction for a false-discovery rate. Diwan and others tagged the items; their *harder* ones
+        ({len(subsets["harder"])} of {len(items.items)}) against the others: the area under the curve by the share of
+        systems that fail is {_auc_text(_failed(group), subsets["harder"])}, and by low discrimination
+        {_auc_text(_blunt(items), subsets["harder"])}; 0.5 is luck. By tag (an item can have several):""",
+        make_table(
+            ["tag", "items", "systems' mean, group", "people, group", "got by no system", "mean discrimination"],
+            "l|r|r|r|r|r",
+            [_tag_row(name, members, group, nobody) for name, members in subsets.items()],
+        ),
+        f"""To see 2 points between two systems of this kind with a probability of 80 percent would take
+        {items.needed["0.02"]:,} such items, and 5 points {items.needed["0.05"]:,}."""
+        if items.needed.get("0.02") and items.needed.get("0.05")
+        else "",
+    )
+    twins = _find_twins(scores)
+    return Page(
+        name="leaderboard",
+        title="What do 55 systems show on Winoground?",
+        question=f"""The scores of {len(group.outcomes)} systems and of people on Winoground's {len(items.items)} items
+            were published. How much of that leaderboard is more than chance, and what do the items show?""",
+        answer=answer,
+        picture=partial(_draw_systems, group),
+        alt="Group score of each system with its interval, and chance",
+        numbers=tuple(block for block in numbers if block),
+        method="""`tellapart items` (`ta.items`) with families by name (14; items without a
+        discrimination count as 0) for the reliability and its interval, which
+        draws families; `wilson`, `tiers`, `mcnemar`, `paired_difference` and `holm`. A tie is wrong, as Winoground's
+        authors count. The area under the curve has DeLong's interval, over items.""",
+        sources=(SCORES, _TAGS),
+        limits=(
+            f"""The systems are those of one repository, several of one architecture or one set of weights;
+            {join_words([f"`{a}` and `{b}`" for a, b in twins])} have the same outcome on every item. Counts of systems
+            and of pairs describe this list, not models at large.""",
+            """Chance is that of independent guesses: 1/4 for text and image, 1/6 for all four scores in order by
+            group. A system below it is not worse than guessing at seeing: scores that depend on the picture alone, or
+            the text alone, give 0.""",
+            """An item that no system gets is hard or faulty; the numbers do not say which. People's outcomes are of
+            their mean ratings, which tie more often.""",
+            "Systems not told apart are not equal: 400 items do not show their difference.",
+        ),
+        data=data,
+    )
+
+
+def _analyse(name: str, scores: dict[str, NDArray[np.float64]], data: Path) -> _Metric:
+    per_item = {system: METRICS[name].per_item(found) for system, found in scores.items()}
+    people = per_item.pop(PEOPLE)
+    chance = METRICS[name].chance((2, 2))
+    assert chance is not None
+    found = ta.items(
+        scores=data / "winoground_scores", benchmark="winoground", without=PEOPLE, metric=name, family="name"
+    )
+    intervals = {system: wilson(int(right.sum()), len(right)) for system, right in per_item.items()}
+    return _Metric(name, per_item, people, chance, intervals, found.record, tiers(per_item, None))
+
+
+def _summary_rows(metrics: dict[str, _Metric]) -> list[list[str]]:
+    every = list(metrics.values())
+    counts = [one.count_above() for one in every]
+    means = [[float(right.mean()) for right in one.outcomes.values()] for one in every]
+    return [
+        ["chance", *(percent(one.chance) for one in every)],
+        [
+            "systems: lowest, median, highest",
+            *(" / ".join(percent(f(m)) for f in (min, np.median, max)) for m in means),
+        ],
+        ["people", *(percent(float(one.people.mean())) for one in every)],
+        ["above chance by value", *(f"{above}" for above, _, _ in counts)],
+        ["above chance by interval (95 %)", *(f"{tested}" for _, tested, _ in counts)],
+        ["below chance by interval", *(f"{below}" for _, _, below in counts)],
+        ["pairs that differ at 5 %", *(f"{one.items.differing} of {one.items.pairs:,}" for one in every)],
+        ["the same after Holm", *(f"{one.items.differing_holm}" for one in every)],
+        ["tiers; systems in the first", *(f"{len(one.tiers)}; {len(one.tiers[0].names)}" for one in every)],
+        ["reliability (95 %)", *(f"{o.items.alpha:.2f} ({o.items.low:.2f} to {o.items.high:.2f})" for o in every)],
+        ["items that no system gets", *(f"{one.items.nobody}" for one in every)],
+        ["items that every system gets", *(f"{one.items.everybody}" for one in every)],
+        ["suspects", *(f"{_count_suspects(one.items)}" for one in every)],
+    ]
+
+
+def _compare_heads(one: _Metric) -> list[tuple[str, str, Difference, float]]:
+    pairs = [(one.outcomes[a], one.outcomes[b]) for a, b in _HEADS]
+    adjusted = holm([mcnemar(a, b).p for a, b in pairs])
+    differences = [paired_difference(a, b, None, binary=True) for a, b in pairs]
+    return [(*names, difference, float(p)) for names, difference, p in zip(_HEADS, differences, adjusted, strict=True)]
+
+
+def _head_row(k: int, heads: dict[str, list[tuple[str, str, Difference, float]]]) -> list[str]:
+    text, image, group = (heads[name][k] for name in _METRICS)
+    shown = f"{points(group[2].value)} ({bounds(group[2].low, group[2].high, points)})"
+    return [f"`{text[0]}`", f"`{text[1]}`", points(text[2].value), points(image[2].value), shown, write_p(group[3])]
+
+
+def _count_suspects(items: ItemAnalysis) -> int:
+    return sum(row.suspect for row in items.items)
+
+
+def _failed(one: _Metric) -> NDArray[np.float64]:
+    return 1 - np.mean([*one.outcomes.values()], axis=0)
+
+
+def _blunt(items: ItemAnalysis) -> NDArray[np.float64]:
+    """Return the negative discrimination of each item; one without any (nobody, everybody) counts as 0."""
+    return np.array([-(row.discrimination or 0.0) for row in items.items])
+
+
+def _auc_text(values: NDArray[np.float64], members: set[int]) -> str:
+    """Return the area under the curve that separates members, with DeLong's interval."""
+    inside = np.isin(np.arange(len(values)), [*members])
+    x, y = values[inside], values[~inside]
+    both = rankdata(np.concatenate([x, y]))
+    of_x = (both[: len(x)] - rankdata(x)) / len(y)
+    of_y = 1 - (both[len(x) :] - rankdata(y)) / len(x)
+    area = of_x.mean()
+    half = float(ndtri(0.975)) * np.sqrt(of_x.var(ddof=1) / len(x) + of_y.var(ddof=1) / len(y))
+    return f"{area:.2f} ({area - half:.2f} to {area + half:.2f})"
+
+
+def _tag_row(name: str, members: set[int], one: _Metric, nobody: NDArray[np.bool_]) -> list[str]:
+    at = sorted(members)
+    known = [row.discrimination for k in at if (row := one.items.items[k]).discrimination is not None]
+    shares = [1 - _failed(one)[at].mean(), one.people[at].mean(), nobody[at].mean()]
+    return [name.replace("_", " "), f"{len(at)}", *(percent(float(share)) for share in shares), f"{np.mean(known):.2f}"]
+
+
+def _find_twins(scores: dict[str, NDArray[np.float64]]) -> list[tuple[str, str]]:
+    outcomes = {name: np.stack([METRICS[one].per_item(found) for one in _METRICS]) for name, found in scores.items()}
+    return [(a, b) for a, b in itertools.combinations(outcomes, 2) if np.array_equal(outcomes[a], outcomes[b])]
+
+
+def _draw_systems(one: _Metric) -> Figure:
+    from tellapart.report.plots.style import GREY, axes_of, look
+
+    figure, axes = axes_of(4.6, 7.2)
+    order = sorted(one.outcomes, key=lambda name: (-one.outcomes[name].mean(), name))
+    style = look(0)
+    for row, name in enumerate(order):
+        found = one.intervals[name]
+        assert found.low is not None
+        assert found.high is not None
+        clear = found.low > one.chance
+        axes.plot([100 * found.low, 100 * found.high], [row, row], color=style.colour, linewidth=1)
+        face = style.colour if clear else "white"
+        axes.scatter([100 * one.outcomes[name].mean()], [row], color=style.colour, facecolor=face, s=14, zorder=2)
+    axes.axvline(100 * one.chance, color=GREY, linestyle="--", linewidth=0.8)
+    axes.text(100 * one.chance + 0.3, len(order) - 0.6, "chance", color=GREY)
+    axes.set_yticks(range(len(order)), order, fontsize=6.5)
+    axes.set_ylim(len(order) - 0.3, -0.8)
+    axes.set_xlabel("group score, percent; filled: interval above chance")
+    axes.grid(axis="x")
+    return figure
