@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tellapart.api.interchange import table as table
     from tellapart.api.items import items as items
     from tellapart.api.listing import ls as ls
+    from tellapart.api.memory import model as model
     from tellapart.api.negatives import detect as detect
     from tellapart.api.negatives import mine as mine
     from tellapart.api.plugins import load_plugin as load_plugin
@@ -128,6 +129,7 @@ _WHERE = {
     "load_plugin": "api.plugins",
     "ls": "api.listing",
     "mine": "api.negatives",
+    "model": "api.memory",
     "open_run": "api.run",
     "paper_table": "api.interchange",
     "plot": "api.interchange",

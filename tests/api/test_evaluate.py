@@ -106,7 +106,7 @@ def test_with_a_fingerprint_the_store_keeps_what_a_function_computed(made_set: A
 
 
 def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none() -> None:
-    from tellapart.models.memory.function import as_model
+    from tellapart.models.memory.given import as_model
 
     with pytest.warns(TellapartWarning):
         one, same, other = (as_model(f) for f in (lambda i, t: 1.0, lambda i, t: 1.0, lambda i, t: len(t)))
@@ -126,7 +126,7 @@ def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none() -> Non
 def test_an_object_with_the_methods_alone_is_a_model(made_set: Any) -> None:
     class Colours:
         def encode_images(self, images: Any) -> Any:
-            return np.array([image.reshape(-1, 3).mean(axis=0) for image in images], np.float32)
+            return np.array([np.asarray(image).reshape(-1, 3).mean(axis=0) for image in images], np.float32)
 
         def encode_texts(self, texts: Any) -> Any:
             return np.array([[len(text), text.count("e"), 1] for text in texts], np.float32)

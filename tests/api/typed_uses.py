@@ -39,6 +39,10 @@ def measure() -> None:
     ta.evaluate("oracle", "demo", limit=[20])  # wrong
     ta.evaluate("oracle", "demo", limit=Path("20"))  # wrong
     ta.evaluate(7, "demo")  # wrong
+    ta.evaluate(ta.model(object(), preprocess=len, tokenizer=len), "demo")
+    ta.evaluate([ta.model(images=len, texts=len), ta.model(score=lambda images, texts: [], kind="logit")], "demo")
+    ta.model(score=lambda images, texts: [], kind="cosine")  # wrong
+    ta.model(images=7, texts=len)  # wrong
     ta.evaluate("oracle", 7)  # wrong
     ta.evaluate("oracle", "demo", batch_size="8")  # wrong
     ta.evaluate("oracle", "demo", as_json=True)  # wrong

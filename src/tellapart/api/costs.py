@@ -13,7 +13,7 @@ from tellapart.evaluation.check import Gate, check_model, check_references
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.timing import TimingSettings, time_models
 from tellapart.models.find import find_model
-from tellapart.models.memory.function import as_model
+from tellapart.models.memory.given import as_model
 from tellapart.models.options import ModelOptions
 from tellapart.records.timing_record import Timings, write_timings
 

@@ -38,7 +38,10 @@ from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.run import Settings
 from tellapart.evaluation.score_files import run_scores
 from tellapart.models.memory.external import write_scores
-from tellapart.models.memory.function import ModelGiven, as_model
+from tellapart.models.memory.given import ModelGiven, as_model
+from tellapart.models.memory.held import HeldModel
+from tellapart.models.memory.mistakes import explain_argument
+from tellapart.models.memory.rest import keep_random_state
 from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs, read_result
@@ -90,9 +93,11 @@ def evaluate(
 ) -> Run:
     """Measure models on benchmarks.
 
-    A model is a name (`tellapart ls models`), a file's object (`my_model.py:MyModel`), any object of a protocol in
-    `tellapart.models.protocols`, or a function: `(image, text) -> number`, or `(images, texts) -> matrix` of an item's
-    images and texts. Images are PIL's, RGB. A function without an attribute `fingerprint` is computed again each time.
+    A model is a name (`tellapart ls models`), a file's object (`my_model.py:MyModel`), one in memory (`tellapart.model`
+    makes it of open_clip's and transformers' objects), an object with `encode_images` and `encode_texts` or of another
+    protocol in `tellapart.models.protocols`, or a function: `(image, text) -> number`, or `(images, texts) -> matrix`
+    of an item's images and texts. Objects and functions are given PIL images, RGB, always. A function without an
+    attribute `fingerprint` is computed again each time.
 
     Args:
         models: one or several; the default model and the reference models if not given.
@@ -130,6 +135,14 @@ def evaluate(
     >>> run.value("group_score"), run.record("group_score").n
     (1.0, 20)
     """
+    for parameter, given in (("models", models), ("benchmarks", benchmarks)):
+        if (mistake := explain_argument(given, parameter)) is not None:
+            raise RunError(f"evaluate: {mistake}")
+    if tokenizer is not None and callable(tokenizer):
+        raise RunError(
+            "evaluate: tokenizer= names the folder of a tokenizer, for models in their authors' files: write "
+            "evaluate(ta.model(model, preprocess=preprocess, tokenizer=tokenizer), ...)"
+        )
     settings = Settings(
         names=as_names(names),
         benchmarks=tuple(
@@ -152,8 +165,12 @@ def evaluate(
         place=locations(data, images, outside_images),
     )
     if models is not None:
-        settings = replace(settings, models=tuple(_find_model(each, batched) for each in as_tuple(models, "models")))
-    with ExitStack() as held:
+        found = tuple(_find_model(each, batched) for each in as_tuple(models, "models"))
+        for each in found:
+            if isinstance(each, HeldModel):
+                each.expect_settings(device=device, dtype=dtype, reading=reading)
+        settings = replace(settings, models=found)
+    with ExitStack() as held, keep_random_state():
         folder = held.enter_context(_run_folder(out))
         store = held.enter_context(use_store(cache))
         report = held.enter_context(reporting(progress))

@@ -23,7 +23,7 @@ from tellapart.benchmarks.given import as_benchmark
 from tellapart.catalog import add, nearest
 from tellapart.data.pairset import PairSet
 from tellapart.errors import PluginError, TellapartError, UnknownNameError, first_line
-from tellapart.models.memory.function import as_model
+from tellapart.models.memory.given import as_model
 
 __all__ = ["blame", "load_again", "load_plugin", "loaded", "open_benchmark", "open_model"]
 

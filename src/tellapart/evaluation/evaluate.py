@@ -210,6 +210,8 @@ def evaluate(
         notes += (f"each video is read as {session.frames} frames, evenly spread",)
     if isinstance(subject, NoteTaker):
         notes += subject.take_notes()
+    if unstored := getattr(subject, "unstored", ""):
+        notes += (unstored,)
     update = {"seconds": time.monotonic() - started, "notes": notes}
     return replace(evaluation, result=evaluation.result.model_copy(update=update))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,7 +25,9 @@ from tellapart.data.progress import Progress
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
 from tellapart.evaluation.resume import keep, take_up
-from tellapart.models.memory.function import as_model, is_stored
+from tellapart.models.memory.function import is_stored
+from tellapart.models.memory.given import as_model
+from tellapart.models.memory.held import HeldModel
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.deferred import Deferred, find_deferred
@@ -129,8 +131,9 @@ def run(
     folders = _name_folders(out, [record.name for record in records])
     with ExitStack() as held:
         results = []
-        for folder, record in zip(folders, records, strict=True):
-            now = run_record(folder, seed=settings.seed, command=command, settings=settings, place=settings.place)
+        for folder, record, model in zip(folders, records, models, strict=True):
+            placed = replace(settings, device=_held(model, "device", settings.device))
+            now = run_record(folder, seed=settings.seed, command=command, settings=placed, place=settings.place)
             results.append(held.enter_context(take_up(folder, record, now)))
         for benchmark in benchmarks:
             ready = prepare(
@@ -200,7 +203,7 @@ def _open_records(models: Sequence[Model], settings: Settings, out: Path) -> lis
             name=name,
             fingerprint=model.fingerprint,
             kind=model.kind,
-            dtype=None if settings.dtype == "float32" else settings.dtype,
+            dtype=None if (dtype := _held(model, "dtype", settings.dtype)) == "float32" else dtype,
             reading=settings.reading,
             prompt=getattr(getattr(model, "prompt", None), "label", None),
             texts=getattr(model, "texts", None) or None,
@@ -208,6 +211,11 @@ def _open_records(models: Sequence[Model], settings: Settings, out: Path) -> lis
         )
         for name, model, folder in zip(names, models, folders, strict=True)
     ]
+
+
+def _held(model: Model | Deferred, attribute: str, setting: str) -> str:
+    """Return the device or the dtype of a model in memory, which settings do not move; else the setting."""
+    return str(getattr(model, attribute)) if isinstance(model, HeldModel) else setting
 
 
 def _name_folders(out: Path, names: Sequence[str]) -> list[Path]:

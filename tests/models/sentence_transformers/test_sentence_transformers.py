@@ -19,6 +19,7 @@ import tiny_generative
 import tiny_models
 from tiny_models import pictures
 
+import tellapart
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.evaluation.check import check_model
@@ -249,3 +250,15 @@ def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Callable[[str
         _compare_scores(
             _make_scorer("SentenceTransformer", broken, None), broken, "SentenceTransformer", None, Runtime("cpu")
         )
+
+
+@pytest.mark.parametrize("kind", ["dual_with_default_prompt", "cross", "many_vectors"])
+def test_a_model_in_memory_gives_the_bytes_of_its_folder(
+    kind: str, saved: Callable[[str], Path], picture_set: Callable[..., PairSet]
+) -> None:
+    classes = {"cross": library.CrossEncoder, "many_vectors": library.MultiVectorEncoder}
+    folder, pairs = saved(kind), picture_set(2)
+    model = classes.get(kind, library.SentenceTransformer)(str(folder)).train()
+    held = tellapart.evaluate(model, pairs, cache=False).items().scores
+    assert held.tobytes() == score(loaded(folder), pairs, store=EmbeddingStore(None)).scores.values.tobytes()
+    assert model.training

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["Contrast", "FusionFamily", "Halves", "Loader", "Tensors", "from_transformers", "pad_tokens"]
+__all__ = [
+    "Contrast",
+    "FromTransformers",
+    "FusionFamily",
+    "Halves",
+    "Loader",
+    "Tensors",
+    "from_transformers",
+    "pad_tokens",
+]
 
 Tensors = tuple["Tensor", ...]
 
@@ -105,12 +114,28 @@ class FusionFamily:
     reads_regions: bool = False
 
 
-def from_transformers(halves: Callable[[Network], Halves], architecture: str, *unused: str) -> Loader:
-    """Return the loader of a class of transformers, wrapped as halves.
+@dataclass(frozen=True, slots=True)
+class FromTransformers:
+    """The loader of a class of transformers, wrapped as halves.
 
-    The matching head does not read the parts `unused`, which the checkpoint may hold or lack.
+    Attributes:
+        halves: wraps a module.
+        architecture: the class.
+        unused: parts that the matching head does not read, which the checkpoint may hold or lack.
     """
-    return lambda source, runtime: halves(load_weights(architecture, source, runtime, unused=unused))
+
+    halves: Callable[[Network], Halves]
+    architecture: str
+    unused: tuple[str, ...] = ()
+
+    def __call__(self, source: str, runtime: Runtime) -> Halves:
+        """Load the halves from a folder or the hub."""
+        return self.halves(load_weights(self.architecture, source, runtime, unused=self.unused))
+
+
+def from_transformers(halves: Callable[[Network], Halves], architecture: str, *unused: str) -> FromTransformers:
+    """Return the loader of a class of transformers, wrapped as halves."""
+    return FromTransformers(halves, architecture, unused)
 
 
 def pad_tokens(tensor: Tensor, length: int) -> Tensor:

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import FusionFamily, Halves
+from tellapart.models.fusion.family import FromTransformers, FusionFamily, Halves
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
+from tellapart.models.fusion.torch_encoder import READINGS, Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_processor, load_tokenizer, processor_facts, read_config
 from tellapart.models.huggingface.images import check_images, image_inputs
 from tellapart.models.huggingface.load import FUSION
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
-from tellapart.models.torch.backend import runtime
+from tellapart.models.torch.backend import Runtime, runtime
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
     from tellapart.models.options import ModelOptions
+    from tellapart.models.torch.network import Network
 
-__all__ = ["find_family", "load_itm", "prepare_pixels"]
+__all__ = ["find_family", "hold_itm", "load_itm", "prepare_pixels"]
 
 
 def load_itm(source: str, options: ModelOptions) -> FusionScorer:
@@ -53,6 +54,21 @@ def load_itm(source: str, options: ModelOptions) -> FusionScorer:
     else:
         preparation = _prepare_regions(source, halves, regions)
     return FusionScorer(TorchFusionEncoder(source, halves, preparation, where, reading=options.reading or "itm"))
+
+
+def hold_itm(name: str, model: Network, processor: ProcessorMixin, where: Runtime, reading: str) -> FusionScorer | None:
+    """Return a caller's model with its matching head as a pair scorer, without moving it; None if it cannot be held.
+
+    Raises:
+        ModelError: the processor does not fit it, or it has no such reading.
+    """
+    family = find_family(model.config.model_type)
+    loader = None if family is None else family.load
+    if family is None or not isinstance(loader, FromTransformers) or reading not in READINGS:
+        return None
+    halves = loader.halves(model)
+    preparation = prepare_pixels(name, family, halves, processor)
+    return FusionScorer(TorchFusionEncoder(name, halves, preparation, where, reading=reading, fingerprint="held"))
 
 
 def find_family(model_type: str) -> FusionFamily | None:

@@ -106,7 +106,14 @@ class TorchFusionEncoder:
     """
 
     def __init__(
-        self, name: str, halves: Halves, preparation: Preparation, runtime: Runtime, *, reading: str = "itm"
+        self,
+        name: str,
+        halves: Halves,
+        preparation: Preparation,
+        runtime: Runtime,
+        *,
+        reading: str = "itm",
+        fingerprint: str | None = None,
     ) -> None:
         if reading not in (*READINGS, *_OTHERS):
             raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
@@ -115,11 +122,13 @@ class TorchFusionEncoder:
         self.batch_size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.parameters = parameter_count(halves.module)
         self._halves, self._preparation, self._runtime, self.reading = halves, preparation, runtime, reading
-        length = f"{preparation.texts.length} tokens"
-        identity = weights_fingerprint(
-            halves.module, halves.architecture, runtime.dtype, length, halves.facts, preparation.facts
-        )
-        self.fingerprint = f"tellapart:huggingface:{reading}:1:{identity}"
+        if fingerprint is None:
+            length = f"{preparation.texts.length} tokens"
+            identity = weights_fingerprint(
+                halves.module, halves.architecture, runtime.dtype, length, halves.facts, preparation.facts
+            )
+            fingerprint = f"tellapart:huggingface:{reading}:1:{identity}"
+        self.fingerprint = fingerprint
 
     def prepare_image(self, pixels: Pixels) -> Prepared:
         """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; called from several threads."""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from tellapart.models.options import ModelOptions
 
-__all__ = ["HuggingFaceDual", "load_dual"]
+__all__ = ["HuggingFaceDual", "hold_dual", "load_dual"]
 
 #: How far a vector of length one may move by influences that must not move it, and by others.
 _NOISE = {"float32": 1e-5, "bfloat16": 0.05, "float16": 0.01}
@@ -86,9 +86,38 @@ def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
     model = load_weights(architecture, source, where, unused=towers.unused)
     if towers.tested:
         return HuggingFaceDual(source, model, processor, towers, where, texts=options.texts)
-    encoder = HuggingFaceDual(source, model, processor, fit_towers(towers, model, processor), where)
+    return _test_encoder(
+        HuggingFaceDual(source, model, processor, fit_towers(towers, model, processor), where), processor
+    )
+
+
+def _test_encoder(encoder: HuggingFaceDual, processor: ProcessorMixin) -> HuggingFaceDual:
     encoder.test_itself(pads_whole=(getattr(processor, "text_kwargs", None) or {}).get("padding") == "max_length")
     return encoder
+
+
+def hold_dual(
+    name: str, model: PreTrainedModel, architecture: str, processor: ProcessorMixin, where: Runtime
+) -> HuggingFaceDual:
+    """Return a caller's model as an encoder, without moving it; its identity is the caller's affair.
+
+    Args:
+        name: of the model.
+        model: of transformers.
+        architecture: its class in transformers.
+        processor: with a tokenizer that may be changed.
+        where: the model's device, and its dtype.
+
+    Raises:
+        ModelError: the processor does not fit it, or its vectors move with their neighbours.
+    """
+    towers = find_towers(architecture)
+    if towers is None:
+        raise ModelError(f"{name}: {architecture} has no contrastive heads")
+    if towers.tested:
+        return HuggingFaceDual(name, model, processor, towers, where, fingerprint="held")
+    fitted = fit_towers(towers, model, processor)
+    return _test_encoder(HuggingFaceDual(name, model, processor, fitted, where, fingerprint="held"), processor)
 
 
 def _plain_architecture(model_type: str) -> str:
@@ -126,6 +155,7 @@ class HuggingFaceDual:
         where: Runtime,
         *,
         texts: str = "raw",
+        fingerprint: str | None = None,
     ) -> None:
         self.name, self.device = name, where.device
         self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
@@ -138,7 +168,7 @@ class HuggingFaceDual:
         self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole, clean=clean)
         self._image_inputs = image_inputs(name, processor.image_processor)
         check_images(name, model.config, self._image_inputs)
-        self.fingerprint = "tellapart:huggingface:itc:1:" + weights_fingerprint(
+        self.fingerprint = fingerprint or "tellapart:huggingface:itc:1:" + weights_fingerprint(
             model,
             type(model).__name__,
             where.dtype,

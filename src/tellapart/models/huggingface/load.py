@@ -17,7 +17,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
 
-__all__ = ["DUAL", "FAMILIES", "FUSION", "GENERATIVE", "HF", "load", "readings_of"]
+__all__ = ["DUAL", "FAMILIES", "FUSION", "GENERATIVE", "HF", "default_reading", "load", "readings_of"]
 
 #: `model_type` -> declaration of a fusion encoder. Adding a family is its file and one line here.
 FUSION: Mapping[str, str] = MappingProxyType(
@@ -94,7 +94,7 @@ def load(name: str, options: ModelOptions) -> Model:
         return declaration.load(f"{prefix}{source}", options)
     options.refuse_native(name)
     readings = readings_of(config, source)
-    reading = options.reading or _default_reading(config, readings)
+    reading = options.reading or default_reading(config, readings)
     if reading not in readings:
         raise ModelError(
             f"{source}: a model of type {config['model_type']!r} has no reading {reading!r}; it has "
@@ -157,7 +157,8 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     )
 
 
-def _default_reading(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:
+def default_reading(config: Mapping[str, Any], readings: Mapping[str, str]) -> str:
+    """Return the reading of a model's architecture among its readings."""
     architecture = next(iter(config.get("architectures") or ()), "")
     if architecture in {"BlipForConditionalGeneration", "Florence2ForConditionalGeneration"}:
         return "likelihood"  # they write captions and were never taught to answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -13,12 +14,13 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
+from tellapart.models.caption_rules import caption_rule
 from tellapart.models.openclip.fitting import explain_weights
 from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import FOLDER, TAG, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
-from tellapart.models.openclip.weights import Parts, assemble
+from tellapart.models.openclip.weights import Parts, assemble, is_siglip
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Pixels, Vectors
@@ -38,7 +40,9 @@ from tellapart.models.vectors import dot_products, normalise
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["HF_HUB", "LOCAL_DIR", "OPEN_CLIP", "OpenClipEncoder", "load"]
+    from tellapart.models.torch.network import Network
+
+__all__ = ["HF_HUB", "LOCAL_DIR", "OPEN_CLIP", "OpenClipEncoder", "hold_encoder", "load"]
 
 #: Names the way from pixels and texts to vectors; part of the fingerprint, changed when that way changes.
 _VERSION = "open_clip-1"
@@ -63,6 +67,27 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
     source = resolve(name)
     config = import_open_clip().get_model_config(source.architecture)
     return OpenClipEncoder(name, assemble(source, texts=options.texts), where, config=config)
+
+
+def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, where: Runtime) -> OpenClipEncoder:
+    """Return a caller's model as an encoder, without moving it; its identity is the caller's affair.
+
+    Args:
+        name: of the model.
+        model: of open_clip.
+        transform: of torchvision; its last two steps make a tensor and subtract the mean.
+        tokenizer: of open_clip, which stays as it is.
+        where: the model's device, and the dtype that it reads images in.
+    """
+    tokenizer = copy.copy(tokenizer)
+    if hasattr(tokenizer, "tokenizer"):
+        tokenizer.tokenizer = copy.copy(tokenizer.tokenizer)
+    rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer)
+    parts = Parts(model, transform, tokenizer, "", rule)
+    tokens = move(Tokens(tokenizer).read(["a"])[0], where)
+    with compute(name, model):
+        width = int(model.encode_text(tokens).shape[-1])
+    return OpenClipEncoder(name, parts, where, config={"embed_dim": width}, fingerprint="held")
 
 
 def _name_preparation(config: Mapping[str, Any]) -> str:
@@ -124,7 +149,9 @@ class OpenClipEncoder:
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
     ranks_by_cosine = True
 
-    def __init__(self, name: str, parts: Parts, runtime: Runtime, *, config: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, parts: Parts, runtime: Runtime, *, config: dict[str, Any], fingerprint: str | None = None
+    ) -> None:
         self.truncated = 0
         self.activation, self.texts, self.device = parts.activation, parts.texts, runtime.device
         self.logit_scale = float(read_attribute(parts.model, "logit_scale").detach().exp())
@@ -139,11 +166,11 @@ class OpenClipEncoder:
         self.preparation = _name_preparation(preprocessing)
         # Of the architecture much (heads, activation) is in no weight.
         facts = (config, preprocessing, self._tokens.facts)
-        self.fingerprint = weights_fingerprint(
+        self.fingerprint = fingerprint or weights_fingerprint(
             parts.model, _VERSION, runtime.dtype, *(json.dumps(fact, sort_keys=True) for fact in facts)
         )
         self.parameters = parameter_count(parts.model)
-        self._model = parts.model.to(runtime.device, runtime.torch_dtype)
+        self._model = parts.model if fingerprint else parts.model.to(runtime.device, runtime.torch_dtype)
         self._tower = TextTower(self._model)
         # Not by torchvision's step, which copies these again and asks the device about zeros, a wait in every batch.
         self._mean, self._deviation = (

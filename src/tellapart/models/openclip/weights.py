@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tellapart.models.openclip.tokens import ClipTokenizer
     from tellapart.models.torch.network import Network
 
-__all__ = ["Parts", "assemble"]
+__all__ = ["Parts", "assemble", "is_siglip"]
 
 #: Entries of OpenAI's archives that are not weights.
 _OPENAI = ("input_resolution", "context_length", "vocab_size")
@@ -97,11 +97,11 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
     ):
         tokenizer = open_clip.get_tokenizer(source.tokenizer)
     _check_tokenizer(source, model, tokenizer)
-    rule, _ = caption_rule(_is_siglip(model, tokenizer), tokenizer, texts)
+    rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer, texts)
     return Parts(model, transform, tokenizer, activation, rule)
 
 
-def _is_siglip(model: Any, tokenizer: Any) -> bool:
+def is_siglip(model: Any, tokenizer: Any) -> bool:
     """Return whether a model was trained by SigLIP's loss, and open_clip strips its captions' punctuation."""
     clean = getattr(getattr(tokenizer, "clean_fn", None), "__name__", "")
     return getattr(model, "logit_bias", None) is not None and "canonicalize" in clean

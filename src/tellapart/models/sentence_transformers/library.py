@@ -46,18 +46,21 @@ class Library:
         source: as the user named it, for messages.
         model: a `SentenceTransformer`, `CrossEncoder` or `MultiVectorEncoder`.
         where: device and dtype.
+        identity: of the weights; computed if not given.
 
     Attributes:
         size: samples in one forward pass.
         truncated: texts so far that were longer than the model's limit and lost their end.
     """
 
-    def __init__(self, source: str, model: SentenceTransformer | CrossEncoder, where: Runtime) -> None:
+    def __init__(
+        self, source: str, model: SentenceTransformer | CrossEncoder, where: Runtime, identity: str | None = None
+    ) -> None:
         self.source, self.model, self.where = source, model, where
         self.size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
         self.truncated = 0
         self._lock = Lock()  # a tokenizer's settings are changed by a call
-        self._identity: str | None = None
+        self._identity = identity
 
     def prepare(self, sample: object, **options: Any) -> Features:
         """Preprocess one sample, a batch of one; may be called from many threads.

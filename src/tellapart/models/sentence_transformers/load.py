@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sentence_transformers import CrossEncoder, SentenceTransformer
 
-__all__ = ["ST", "load"]
+__all__ = ["ST", "hold_library", "load"]
 
 _CONFIG, _MODULES = "config_sentence_transformers.json", "modules.json"
 
@@ -73,16 +73,37 @@ def load(name: str, options: ModelOptions) -> Model:
             model_kwargs={"dtype": where.torch_dtype},
         )
     model.eval().requires_grad_(False)
+    return _open_library(Library(source, model, where), kind, options.reading)
+
+
+def hold_library(
+    name: str, model: SentenceTransformer | CrossEncoder, where: Runtime, reading: str | None, *, tested: bool = False
+) -> Model:
+    """Return a caller's model, without moving it; its identity is the caller's affair.
+
+    Raises:
+        ModelError: as `load`.
+    """
+    kind = "SentenceTransformer"
+    if hasattr(model, "predict"):
+        kind = "CrossEncoder"
+    elif model.similarity_fn_name in ("maxsim", "meanmaxsim"):
+        kind = "MultiVectorEncoder"
+    return _open_library(Library(name, model, where, identity="held"), kind, reading, tested=tested)
+
+
+def _open_library(library: Library, kind: str, reading: str | None, *, tested: bool = False) -> Model:
+    model, source = library.model, library.source
     missing = [modality for modality in ("image", "text") if modality not in model.modalities]
     if missing:
         raise ModelError(
             f"{source}: this {kind} takes {join_names(model.modalities, 5)} and no {' and no '.join(missing)}; name "
             "one that takes images and texts, such as st:sentence-transformers/clip-ViT-B-32"
         )
-    library = Library(source, model, where)
-    _compare_scores(_make_scorer(kind, library, options.reading), library, kind, options.reading, where)
-    library.truncated = 0
-    return _make_scorer(kind, library, options.reading)  # one that has seen nothing yet
+    if not tested:
+        _compare_scores(_make_scorer(kind, library, reading), library, kind, reading, library.where)
+        library.truncated = 0
+    return _make_scorer(kind, library, reading)  # one that has seen nothing yet
 
 
 def _make_scorer(

@@ -1,0 +1,225 @@
+"""Dual encoders of a caller's parts: two functions to vectors, or a module with `encode_image` and `encode_text`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError
+from tellapart.models.memory.mistakes import explain_call, explain_prepared, read_output, refuse_steps, to_array
+from tellapart.models.memory.rest import at_rest, modules_of
+from tellapart.models.protocols import Pixels, Vectors
+from tellapart.models.torch.backend import (
+    Runtime,
+    fixed_batches,
+    forward,
+    import_torch,
+    move,
+    parameter_count,
+    positions_by_key,
+)
+from tellapart.models.vectors import dot_products, normalise
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from torch import Tensor
+
+    from tellapart.models.torch.network import Network
+
+__all__ = ["ModuleEncoder", "Ready", "VectorFunctions", "to_picture"]
+
+#: Samples in one forward pass, as of the families here.
+_ON_CPU, _ELSEWHERE = 16, 64
+
+
+def to_picture(pixels: Pixels) -> Image:
+    """Return pixels, uint8 `(height, width, 3)`, as a PIL image, RGB."""
+    from PIL import Image
+
+    return Image.fromarray(pixels)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An image as a caller's object prepared it: told from plain pixels, whatever it is."""
+
+    value: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of its array, in bytes."""
+        return int(getattr(self.value, "nbytes", 0))
+
+
+class _Cosine:
+    """Scores of unit vectors."""
+
+    kind: ScoreKind = "similarity"
+
+    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
+    ranks_by_cosine = True
+
+    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
+        """Score vectors of length one: the cosines, float32 `(images, texts)`."""
+        return dot_products(images, texts)
+
+    similarities = similarity
+
+
+class VectorFunctions(_Cosine):
+    """A dual encoder of two functions: a list of PIL images, or of texts, to vectors `(n, dimensions)`."""
+
+    def __init__(self, name: str, images: Callable[[list[Any]], Any], texts: Callable[[list[str]], Any]) -> None:
+        self.name, self.fingerprint, self.stored = name, "", True
+        self._images, self._texts = images, texts
+
+    def encode_images(self, images: Sequence[Pixels]) -> Vectors:
+        """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one.
+
+        Raises:
+            ModelError: the function returned something else than a vector for each.
+        """
+        return self.encode_pictures([to_picture(image) for image in images])
+
+    def encode_pictures(self, pictures: list[Any]) -> Vectors:
+        """Encode PIL images, as `encode_images` does."""
+        return self._call_function(self._images, pictures, "images", "an image")
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts to float32 `(n, dimensions)` of length one.
+
+        Raises:
+            ModelError: the function returned something else than a vector for each.
+        """
+        return self._call_function(self._texts, list(texts), "texts", "a text")
+
+    def _call_function(self, function: Callable[[Any], Any], given: list[Any], kind: str, row: str) -> Vectors:
+        try:
+            with at_rest(modules_of(function)):
+                value = function(given)
+        except (RuntimeError, TypeError, AttributeError, ValueError) as error:
+            if (known := explain_call(f"{self.name}, given {len(given)} {kind}", error)) is not None:
+                raise known from error
+            raise
+        vectors = read_output(f"{self.name}, given {len(given)} {kind},", value, (len(given), None), f"a row {row}")
+        return normalise(vectors, self.name)
+
+
+class ModuleEncoder(_Cosine):
+    """A dual encoder of a module with `encode_image` and `encode_text`, a preprocessing and a tokenizer.
+
+    Every forward pass has a fixed number of samples of one shape, so that no vector depends on its neighbours. Texts
+    are tokenised one by one; those of one length meet.
+
+    Attributes:
+        truncated: how many of the texts encoded so far the tokenizer cut, if it counts them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: Network,
+        preprocess: Callable[[Any], Any],
+        tokenizer: Callable[..., Any],
+        where: Runtime,
+    ) -> None:
+        refuse_steps(name, getattr(preprocess, "transforms", ()))
+        self.name, self.fingerprint, self.truncated = name, "", 0
+        self.parameters = parameter_count(module)
+        self._module, self._preprocess, self._tokenizer, self._where = module, preprocess, tokenizer, where
+        self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
+        self.batch_size = 4 * self._size
+
+    def prepare_image(self, pixels: Pixels) -> Ready:
+        """Prepare one RGB image, uint8 `(height, width, 3)`: a tensor `(channels, height, width)`.
+
+        Raises:
+            ModelError: the preprocessing fails by a known mistake, or returns something else.
+        """
+        try:
+            value = self._preprocess(to_picture(pixels))
+        except (RuntimeError, TypeError, AttributeError, ValueError) as error:
+            if (known := explain_call(f"{self.name}: preprocess fails", error)) is not None:
+                raise known from error
+            raise
+        torch = import_torch()
+        if not torch.is_tensor(value):
+            array = to_array(value) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else None
+            if array is None or array.ndim != 3:
+                raise ModelError(f"{self.name}: {explain_prepared(value)}")
+            value = torch.from_numpy(array)
+        if value.ndim == 4 and len(value) == 1:
+            value = value[0]
+        if value.ndim != 3 or not value.is_floating_point():
+            raise ModelError(f"{self.name}: {explain_prepared(value)}")
+        return Ready(value)
+
+    def encode_images(self, images: Sequence[Pixels | Ready]) -> Vectors:
+        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)` of length one.
+
+        Raises:
+            ModelError: the module fails, or a vector has no direction.
+        """
+        ready = [image if isinstance(image, Ready) else self.prepare_image(image) for image in images]
+        return self._encode_shapes(self._module.encode_image, [each.value for each in ready])
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts to float32 `(n, dimensions)` of length one.
+
+        Raises:
+            ModelError: the tokenizer or the module fails, or a vector has no direction.
+        """
+        tokens = [self._tokenize_text(text) for text in texts]
+        return self._encode_shapes(self._module.encode_text, tokens)
+
+    def _tokenize_text(self, text: str) -> Tensor:
+        """Return the tokens of one text, `(length,)`."""
+        torch = import_torch()
+        try:
+            tokens = self._tokenizer([text])
+        except RuntimeError as error:  # clip.tokenize, of a text that is too long
+            if "too long" not in str(error):
+                raise
+            self.truncated += 1
+            tokens = self._tokenizer([text], truncate=True)
+        if hasattr(tokens, "keys"):
+            raise ModelError(
+                f"{self.name}: tokenizer returned a {type(tokens).__name__}, and encode_text takes a tensor: write "
+                "tokenizer=lambda texts: tokenizer(texts, padding='max_length', truncation=True, "
+                "return_tensors='pt')['input_ids']"
+            )
+        try:
+            ids: Tensor = torch.as_tensor(tokens)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ModelError(
+                f"{self.name}: tokenizer must take a list of texts to a tensor (n, length); it returned a "
+                f"{type(tokens).__name__}"
+            ) from error
+        if ids.ndim < 2 or len(ids) != 1:
+            raise ModelError(
+                f"{self.name}: tokenizer, given 1 text, must return a tensor (1, length); it returned "
+                f"{tuple(ids.shape)}"
+            )
+        return ids[0]
+
+    def _encode_shapes(self, encode: Callable[[Tensor], Tensor], samples: Sequence[Tensor]) -> Vectors:
+        """Encode samples, those of one shape together."""
+        torch = import_torch()
+        rows: dict[int, NDArray[np.float32]] = {}
+        for positions in positions_by_key(tuple(sample.shape) for sample in samples).values():
+            for batch, real in fixed_batches(positions, self._size):
+                with forward(self.name, self._module):
+                    inputs = move(torch.stack([samples[position] for position in batch]), self._where)
+                    output = getattr(output := encode(inputs), "pooler_output", output)
+                vectors = read_output(
+                    f"{self.name}, given {len(batch)} samples,", output, (len(batch), None), "a row each"
+                )
+                rows |= zip(batch[:real], vectors, strict=False)
+        if not rows:
+            return np.zeros((0, 0), np.float32)
+        return normalise(np.stack([rows[position] for position in range(len(samples))]), self.name)

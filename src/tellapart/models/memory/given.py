@@ -1,0 +1,182 @@
+"""Models as callers give them: an object or a function is recognised by what it has."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, get_args
+
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError, quote
+from tellapart.models.memory.encoders import VectorFunctions
+from tellapart.models.memory.function import FunctionScorer, MatrixFunction, identify_model, name_of
+from tellapart.models.memory.held import HeldModel, Parts, hold_module
+from tellapart.models.memory.identity import describe_attributes, describe_module, digest_facts, hash_tensors
+from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, explain_argument, is_module, refuse_async
+from tellapart.models.memory.objects import METHODS, ObjectModel, reads_arrays
+from tellapart.models.memory.rest import modules_of
+from tellapart.models.protocols import Model
+
+__all__ = ["ModelGiven", "as_model", "join_functions"]
+
+
+class _EncodesBoth(Protocol):
+    def encode_images(self, images: Any, /) -> object: ...
+    def encode_texts(self, texts: Any, /) -> object: ...
+
+
+class _ScoresPairs(Protocol):
+    def score_pairs(self, images: Any, texts: Any, /) -> object: ...
+
+
+class _ScoresTexts(Protocol):
+    def score_texts(self, texts: Any, /) -> object: ...
+
+
+class _ScoresMatrices(Protocol):
+    def score_matrix(self, images: Any, texts: Any, /) -> object: ...
+
+
+class _Writes(Protocol):
+    def log_likelihoods(self, images: Any, texts: Any, /) -> object: ...
+
+
+#: A model as callers give it, but for names: an object of a protocol, one that has the methods of one alone, its class,
+#: a function of an image and a text, or of an item's images and texts, or a model that needs nothing more.
+ModelGiven: TypeAlias = (
+    Model | Callable[..., Any] | type[Any] | _EncodesBoth | _ScoresPairs | _ScoresTexts | _ScoresMatrices | _Writes
+)
+
+
+def as_model(thing: object, *, name: str = "", file: Path | None = None, batched: bool | None = None) -> Model:
+    """Return an object or a function as a model.
+
+    An object of a protocol in `models/protocols.py`, or one that has the methods alone, is given PIL images, RGB; what
+    it lacks is filled in: a name, the kind `similarity`, cosines of `encode_images` and `encode_texts`. A function is
+    `(image, text) -> number`, or `(images, texts) -> matrix` if it is `batched`. A model of sentence-transformers needs
+    nothing more; those of open_clip and transformers need what `tellapart.model` takes.
+
+    Args:
+        thing: the object, its class (called without arguments), or the function.
+        name: its name in results; that of the object if not given.
+        file: the file that defines it, whose content becomes a part of its fingerprint.
+        batched: whether a function takes all images and all texts of an item at once, and returns their matrix;
+            by default the function's attribute `batched`.
+
+    Raises:
+        ModelError: it is neither; the message has the line to write.
+
+    >>> def length(image, text):
+    ...     return len(text)
+    >>> length.fingerprint = "length-1"
+    >>> model = as_model(length)
+    >>> model.name, model.kind
+    ('length', 'similarity')
+    """
+    if inspect.isclass(thing):
+        if missing := _required_arguments(thing):
+            raise ModelError(f"{thing.__name__} is a class that needs {', '.join(missing)}; give an object of it")
+        thing = thing()
+    if isinstance(thing, HeldModel):
+        return thing.open_again()
+    if isinstance(thing, Model) and file is None and not batched and reads_arrays(thing):
+        return thing
+    encodes = callable(getattr(thing, "encode_images", None)) and callable(getattr(thing, "encode_texts", None))
+    if is_module(thing) and not encodes and (held := hold_module(Parts(thing, name=name))) is not None:
+        return held
+    if any(callable(getattr(thing, method, None)) for method in METHODS):
+        return _hold_object(thing, name, file)
+    refuse_async(thing, "model")
+    if not callable(thing) or is_module(thing):
+        raise ModelError(explain_argument(thing) or _explain_refusal(thing))
+    identity = identify_model(thing, name, file)
+    if batched if batched is not None else getattr(thing, "batched", False):
+        return MatrixFunction(thing, *identity)
+    return FunctionScorer(thing, *identity)
+
+
+def join_functions(
+    *,
+    images: Callable[[list[Any]], Any] | None,
+    texts: Callable[[list[str]], Any] | None,
+    score: Callable[[list[Any], list[str]], Any] | None,
+    name: str,
+    fingerprint: str | None,
+    kind: ScoreKind,
+) -> Model:
+    """Return two functions to vectors, or one to a matrix, as a model.
+
+    Raises:
+        ModelError: one is missing, or is not a function.
+    """
+    if kind not in get_args(ScoreKind):
+        raise ModelError(f"kind={quote(kind)}: use one of {', '.join(get_args(ScoreKind))}")
+    given = {"images": images, "texts": texts, "score": score}
+    for parameter, function in given.items():
+        if function is not None and not callable(function):
+            said = explain_argument(function, parameter) or f"{parameter}={quote(function)} is not a function"
+            raise ModelError(f"ta.model: {said}")
+        refuse_async(function, parameter)
+    if score is not None and images is None and texts is None:
+        return MatrixFunction(score, *_identify_functions([score], name, fingerprint, kind))
+    if score is None and images is not None and texts is not None:
+        encoder = VectorFunctions(name or "vectors", images, texts)
+        _, encoder.fingerprint, _, encoder.stored, _ = _identify_functions(
+            [images, texts], encoder.name, fingerprint, kind
+        )
+        return encoder
+    raise ModelError("ta.model: give images= and texts=, two functions to vectors, or score=, one to a matrix")
+
+
+def _identify_functions(functions: list[Any], name: str, fingerprint: str | None, kind: ScoreKind) -> tuple[Any, ...]:
+    if fingerprint is not None:
+        return name or name_of(functions[0]), fingerprint, kind, True, None
+    identities = [identify_model(function, name, None) for function in functions]
+    together = digest_facts([each[1] for each in identities])
+    return identities[0][0], f"functions-{together}", kind, all(each[3] for each in identities), None
+
+
+def _hold_object(thing: Any, name: str, file: Path | None) -> Model:
+    """Return an object with the methods of a protocol; the fingerprint of its modules stands for one that it lacks."""
+    modules = modules_of(thing)
+    if getattr(thing, "fingerprint", None) is not None or not modules or file is not None:
+        return ObjectModel(thing, *identify_model(thing, name, file))
+    facts = [describe_module(module) for module in modules]
+    if modules != [thing]:
+        facts.append(describe_attributes(thing, name_of(thing)))
+    known = [fact for each in facts for fact in each.known]
+    unknown = [why for each in facts for why in each.unknown]
+    digest = digest_facts([*(hash_tensors(module) for module in modules), *known])
+    kind = getattr(thing, "kind", "similarity")
+    model = ObjectModel(thing, name or name_of(thing), f"tellapart:memory:1:{digest}", kind, not unknown, None)
+    if unknown:
+        model.unstored = (
+            f"no number of {model.name} was stored: nothing describes {', '.join(unknown[:3])}; an attribute "
+            "`fingerprint` names it"
+        )
+    return model
+
+
+def _required_arguments(kind: type) -> list[str]:
+    """List the arguments without which an object of a class cannot be made."""
+    try:
+        parameters = inspect.signature(kind).parameters.values()
+    except (TypeError, ValueError):  # of C
+        return []
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind not in optional]
+
+
+def _explain_refusal(thing: object) -> str:
+    kind = type(thing).__name__
+    if is_module(thing):
+        return (
+            f"a {kind} has neither encode_image and encode_text nor get_image_features and get_text_features, and how "
+            "images and texts become its tensors is unknown: write ta.model(images=f, texts=g) with two functions to "
+            f"vectors, {OPEN_CLIP_LINE}, or name its folder or its id (hf:...)"
+        )
+    return (
+        f"{quote(thing)} ({kind}) is no model: give a name (`tellapart ls models`), an object of a protocol in "
+        "tellapart.models.protocols, or a function (image, text) -> number"
+    )

@@ -1,0 +1,334 @@
+"""A model as its caller holds it, measured where it is: the file's family around the caller's own module.
+
+Nothing is copied or moved. Each measurement takes the fingerprint of the parameters again, for they may have changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from tellapart.errors import ModelError, TellapartWarning
+from tellapart.models.memory.encoders import ModuleEncoder
+from tellapart.models.memory.identity import Facts, describe_callable, describe_module, digest_facts, hash_tensors
+from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, explain_error, refuse_async
+from tellapart.models.memory.objects import ATTRIBUTES, METHODS
+from tellapart.models.memory.rest import at_rest
+from tellapart.models.torch.backend import Runtime, import_torch
+
+if TYPE_CHECKING:
+    from tellapart.models.torch.network import Network
+
+__all__ = ["HeldModel", "Parts", "hold_module", "unwrap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a caller gives of a model.
+
+    Attributes:
+        module: the torch module.
+        processor: of transformers.
+        preprocess: takes a PIL image to a tensor.
+        tokenizer: takes texts to a tensor.
+        name: in results.
+        fingerprint: of the caller; None to take it from the parameters.
+        reading: which of the model's readings is scored.
+    """
+
+    module: Any
+    processor: Any = None
+    preprocess: Any = None
+    tokenizer: Any = None
+    name: str = ""
+    fingerprint: str | None = None
+    reading: str | None = None
+
+
+class HeldModel:
+    """A caller's module as a model; `open_again` gives it a new fingerprint.
+
+    Attributes:
+        unstored: why the store keeps none of its numbers; empty if it does.
+    """
+
+    def __init__(self, parts: Parts, build: Callable[[Parts, Runtime, bool], Any], *, again: bool = False) -> None:
+        self.name = parts.name or type(unwrap(parts.module)).__name__
+        self.parts, self._build = replace(parts, name=self.name), build
+        self.where = _where_of(parts.module)
+        with at_rest([parts.module]):
+            self._inner = build(self.parts, self.where, again)
+        self.kind = self._inner.kind
+        self.device, self.dtype = self.where.device, self.where.dtype
+        self._identity: tuple[str, str] | None = None
+        # Set here, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
+        for name in METHODS:
+            if callable(method := getattr(self._inner, name, None)):
+                self.__dict__[name] = method if name == "prepare_image" else self._guard_method(method)
+        self.__dict__ |= {name: getattr(self._inner, name) for name in ATTRIBUTES if hasattr(self._inner, name)}
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # while it is being copied
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    @property
+    def fingerprint(self) -> str:
+        """The caller's, or the hash of parameters, architecture and preparation as they are when it is first asked."""
+        return self._identify()[0]
+
+    @property
+    def unstored(self) -> str:
+        """The reason why the store keeps none of its numbers; empty if it does."""
+        return self._identify()[1]
+
+    @property
+    def stored(self) -> bool:
+        """Whether all that its numbers depend on is in the fingerprint."""
+        return not self.unstored
+
+    def open_again(self) -> HeldModel:
+        """Return the same model, to be measured as it is now."""
+        return HeldModel(self.parts, self._build, again=True)
+
+    def expect_settings(self, *, device: str, dtype: str, reading: str | None) -> None:
+        """Refuse settings of models that are named, which do not move this one.
+
+        Raises:
+            ModelError: one asks for something else than the model is.
+        """
+        if device != "cpu" and device != self.device.partition(":")[0]:
+            raise ModelError(
+                f"{self.name} lies on {self.device}, and device={device!r} moves only models that are named: write "
+                f"model.to({device!r})"
+            )
+        if dtype not in {"float32", self.dtype}:
+            raise ModelError(
+                f"{self.name} computes in {self.dtype}, and dtype={dtype!r} is of models that are named: write "
+                f"model.to(torch.{dtype})"
+            )
+        if reading is not None and reading != self.parts.reading:
+            raise ModelError(
+                f"{self.name}: reading={reading!r} is of models that are named: write "
+                f"ta.model(..., reading={reading!r})"
+            )
+
+    def _identify(self) -> tuple[str, str]:
+        if self._identity is None:
+            parts = self.parts
+            if parts.fingerprint is not None:
+                self._identity = parts.fingerprint, ""
+                return self._identity
+            module = describe_module(parts.module)
+            prepared = [
+                describe_callable(thing, role)
+                for role, thing in (
+                    ("processor", parts.processor), ("preprocess", parts.preprocess), ("tokenizer", parts.tokenizer),
+                )
+            ]  # fmt: skip
+            facts = Facts(
+                [*module.known, *(fact for each in prepared for fact in each.known)],
+                [*module.unknown, *(why for each in prepared for why in each.unknown)],
+            )
+            digest = digest_facts([hash_tensors(parts.module), self.dtype, str(parts.reading), *facts.known])
+            why = ""
+            if facts.unknown:
+                why = (
+                    f"no number of {self.name} was stored: nothing describes {', '.join(facts.unknown[:3])}; "
+                    'ta.model(..., fingerprint="...") names it'
+                )
+            self._identity = f"tellapart:memory:1:{digest}", why
+        return self._identity
+
+    def _guard_method(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **options: Any) -> Any:
+            with at_rest([self.parts.module]):
+                try:
+                    return method(*given, **options)
+                except ModelError as error:
+                    line = explain_error(error.__cause__) if error.__cause__ else None
+                    raise ModelError(f"{error}; {line}") from error.__cause__ if line else error
+
+        return call
+
+
+def unwrap(module: Any) -> Any:
+    """Return the module inside of what compiles it or spreads it over processes, and of peft's adapters."""
+    while True:
+        if "_orig_mod" in getattr(module, "_modules", {}):
+            module = module._orig_mod
+        elif set(getattr(module, "_modules", {})) == {"module"} and not hasattr(type(module), "encode_image"):
+            module = module.module
+        elif callable(getattr(module, "get_base_model", None)):
+            module = module.get_base_model()
+        else:
+            return module
+
+
+def hold_module(parts: Parts) -> HeldModel | None:
+    """Return the model of a module with its preparation, recognised by what it has; None if it has nothing known.
+
+    Raises:
+        ModelError: a part is missing, or does not belong to it; the message has the line to write.
+    """
+    inner = unwrap(parts.module)
+    for parameter, thing in (("preprocess", parts.preprocess), ("tokenizer", parts.tokenizer)):
+        refuse_async(thing, parameter)
+    if hasattr(inner, "similarity_fn_name") or (hasattr(inner, "predict") and hasattr(inner, "num_labels")):
+        return HeldModel(parts, _build_sentence_transformer)
+    if hasattr(inner, "config") and hasattr(inner.config, "model_type") and _is_transformers(inner):
+        return HeldModel(_join_processor(parts), _build_transformers)
+    if callable(getattr(inner, "encode_image", None)) and callable(getattr(inner, "encode_text", None)):
+        return HeldModel(_check_preparation(parts), _build_towers)
+    return None
+
+
+def _where_of(module: Network) -> Runtime:
+    """Return the device of a module's first parameter, and the dtype that its image tower reads."""
+    torch = import_torch()
+    tower = getattr(unwrap(module), "visual", module)
+    first = next(iter(module.parameters()), None)
+    matrix = next((each for each in tower.parameters() if each.ndim > 1 and each.is_floating_point()), None)
+    if first is None:
+        return Runtime("cpu", "float32")
+    if first.device.type == "meta":
+        raise ModelError(
+            f"the {type(module).__name__} lies on the device 'meta' and has no numbers: load its weights first, as in "
+            "model.load_state_dict(weights, assign=True)"
+        )
+    device = first.device.type if first.device.index in {None, 0} else str(first.device)
+    dtype = torch.float32 if matrix is None else matrix.dtype
+    if device == "cpu" and dtype == torch.float16:
+        warnings.warn(
+            f"the {type(module).__name__} is in float16 on a CPU, which is slow, and rounds more than float32: write "
+            "model.float()",
+            TellapartWarning,
+            stacklevel=2,
+        )
+    return Runtime(device, str(dtype).removeprefix("torch."))
+
+
+def _is_transformers(module: Any) -> bool:
+    from tellapart.models.huggingface.load import FUSION
+
+    features = hasattr(module, "get_image_features") and hasattr(module, "get_text_features")
+    return features or module.config.model_type in FUSION
+
+
+def _join_processor(parts: Parts) -> Parts:
+    """Return the parts with a processor of Pillow's images, as a folder is read with."""
+    given = parts.processor
+    if given is None and hasattr(parts.tokenizer, "special_tokens_map") and hasattr(parts.preprocess, "to_dict"):
+        given = SimpleNamespace(image_processor=parts.preprocess, tokenizer=parts.tokenizer)
+    if not (hasattr(given, "image_processor") and hasattr(given, "tokenizer")):
+        got = "" if given is None else f", not a {type(given).__name__}"
+        raise ModelError(
+            f"a {type(unwrap(parts.module)).__name__} of transformers needs its processor of images and texts{got}: "
+            "write ta.model(model, AutoProcessor.from_pretrained(...))"
+        )
+    # SigLIP's tokenizer is told how to read captions: the caller's stays as it is.
+    joined = SimpleNamespace(
+        image_processor=_with_pillow(given.image_processor),
+        tokenizer=copy.copy(given.tokenizer),
+        text_kwargs=getattr(given, "text_kwargs", None),
+    )
+    return replace(parts, processor=joined, preprocess=None, tokenizer=None)
+
+
+def _with_pillow(images: Any) -> Any:
+    """Return an image processor that computes in Pillow, as of a model's folder; the same if there is none."""
+    from tellapart.models.huggingface.files import import_transformers
+
+    name = type(images).__name__.removesuffix("Fast")
+    kind = getattr(import_transformers(), f"{name}Pil", None)
+    return images if kind is None or name.endswith("Pil") else kind.from_dict(images.to_dict())
+
+
+def _check_preparation(parts: Parts) -> Parts:
+    """Check the preprocessing and the tokenizer of a model with `encode_image` and `encode_text`.
+
+    Raises:
+        ModelError: one is missing, or is something else.
+    """
+    for thing in (parts.processor, parts.preprocess, parts.tokenizer):
+        if hasattr(thing, "image_processor"):
+            raise ModelError(
+                f"a {type(thing).__name__} prepares images and texts of transformers' models, and this model has "
+                "encode_image and encode_text: write ta.model(model, preprocess=preprocess, "
+                "tokenizer=processor.tokenizer) with functions from a PIL image, and from texts, to a tensor"
+            )
+    if parts.processor is not None or not callable(parts.preprocess) or not callable(parts.tokenizer):
+        given = [name for name in ("processor", "preprocess", "tokenizer") if getattr(parts, name) is not None]
+        raise ModelError(
+            f"a {type(unwrap(parts.module)).__name__} with encode_image and encode_text needs preprocess= and "
+            f"tokenizer=, functions; got {' and '.join(given) or 'neither'}: write {OPEN_CLIP_LINE}"
+        )
+    return parts
+
+
+def _build_towers(parts: Parts, where: Runtime, _again: bool) -> Any:
+    if _reads_like_open_clip(parts):
+        from tellapart.models.openclip.dual_encoder import hold_encoder
+
+        return hold_encoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, where)
+    return ModuleEncoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, where)
+
+
+def _reads_like_open_clip(parts: Parts) -> bool:
+    """Return whether open_clip's shorter way through texts is the same as the model's `encode_text`.
+
+    It is not if the caller changed that method, or hooks the text tower.
+    """
+    module, steps = unwrap(parts.module), list(getattr(parts.preprocess, "transforms", ()))
+    own = getattr(module.encode_text, "__func__", None)
+    tower = getattr(module, "text", module)
+    return (
+        getattr(own, "__module__", "").startswith("open_clip.")
+        and not (tower._forward_hooks or tower._forward_pre_hooks)
+        and len(steps) > 1
+        and hasattr(steps[-1], "mean")
+        and hasattr(steps[-1], "std")
+        and "ToTensor" in type(steps[-2]).__name__
+        and hasattr(parts.tokenizer, "context_length")
+        and (hasattr(parts.tokenizer, "encoder") or hasattr(parts.tokenizer, "tokenizer"))
+    )
+
+
+def _build_transformers(parts: Parts, where: Runtime, _again: bool) -> Any:
+    from tellapart.models.huggingface.load import default_reading, readings_of
+
+    module = unwrap(parts.module)
+    architecture = next(kind.__name__ for kind in type(module).__mro__ if kind.__module__.startswith("transformers."))
+    config = module.config.to_dict() | {"architectures": [architecture]}
+    name = parts.name
+    readings = readings_of(config, name)
+    reading = parts.reading or default_reading(config, readings)
+    if reading == "itc":
+        from tellapart.models.huggingface.dual_encoder import hold_dual
+
+        return hold_dual(name, module, architecture, parts.processor, where)
+    from tellapart.models.fusion.load import hold_itm
+
+    held = hold_itm(name, module, parts.processor, where, reading)
+    if held is None:
+        raise ModelError(
+            f"a {architecture} in memory has no reading {reading!r} here: save it, model.save_pretrained(FOLDER) and "
+            'processor.save_pretrained(FOLDER), and write evaluate("hf:FOLDER", ...)'
+        )
+    return held
+
+
+def _build_sentence_transformer(parts: Parts, where: Runtime, again: bool) -> Any:
+    module = unwrap(parts.module)
+    if not hasattr(module, "modalities") or not hasattr(module, "preprocess"):
+        raise ModelError(
+            f"this {type(module).__name__} takes no images through `preprocess`: write "
+            "ta.model(images=model.encode, texts=model.encode)"
+        )
+    from tellapart.models.sentence_transformers.load import hold_library
+
+    return hold_library(parts.name, cast("Any", module), where, parts.reading, tested=again)

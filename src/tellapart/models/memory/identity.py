@@ -1,0 +1,231 @@
+"""The identity of a model in memory: its parameters' bytes, its architecture, and the preparation of its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tellapart.errors import ModelError
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "Facts",
+    "describe_attributes",
+    "describe_callable",
+    "describe_module",
+    "digest_facts",
+    "hash_tensors",
+    "source_of",
+]
+
+#: Bytes that one thread hashes at a time.
+_PIECE = 8 * 2**20
+
+#: Pieces that are cut before the first of them must be hashed.
+_AHEAD = 32
+
+#: Settings that a module may keep as plain values.
+_PLAIN = (int, float, str, bool, type(None))
+
+#: A part of a `repr` that changes from run to run.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+#: Packages whose classes their version of the file's model has, too.
+_LIBRARIES = ("torch", "torchvision", "transformers", "open_clip", "timm", "sentence_transformers", "peft", "clip")
+
+
+@dataclass
+class Facts:
+    """All that a model's numbers depend on, but its parameters.
+
+    Attributes:
+        known: descriptions, for the fingerprint.
+        unknown: what cannot be described, in words; if there is something, the store is off.
+    """
+
+    known: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def hash_tensors(module: Network) -> str:
+    """Return the SHA-256 of a module's parameters and buffers: names, types, shapes and bytes.
+
+    Pieces of 8 MiB are hashed in threads, a tensor on a device comes to the CPU alone.
+
+    Raises:
+        ModelError: a tensor has no numbers (it lies on `meta`).
+
+    >>> torch = import_torch()
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> before = hash_tensors(layer)
+    >>> with torch.no_grad():
+    ...     _ = layer.weight.add_(1)
+    >>> before == hash_tensors(layer)
+    False
+    """
+    digest, waiting = hashlib.sha256(), deque[Future[bytes]]()
+    with ThreadPoolExecutor() as pool:
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            header = f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+            for piece in _cut_bytes(name, tensor):
+                waiting.append(pool.submit(_hash_piece, header, piece))
+                if len(waiting) > _AHEAD:  # a copy from a device is gone once its pieces are hashed
+                    digest.update(waiting.popleft().result())
+        for rest in waiting:
+            digest.update(rest.result())
+    return digest.hexdigest()
+
+
+def _hash_piece(header: bytes, piece: memoryview) -> bytes:
+    digest = hashlib.sha256(header)
+    digest.update(piece)
+    return digest.digest()
+
+
+def _cut_bytes(name: str, tensor: Tensor) -> Iterator[memoryview]:
+    torch = import_torch()
+    if tensor.device.type == "meta":
+        raise ModelError(
+            f"the model's {name} lies on the device 'meta' and has no numbers: load its weights first, as in "
+            "model.load_state_dict(weights, assign=True)"
+        )
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    view = flat.view(torch.uint8).numpy().data  # as bytes, for numpy knows no bfloat16
+    return (view[start : start + _PIECE] for start in range(0, max(len(view), 1), _PIECE))
+
+
+def describe_module(module: Network) -> Facts:
+    """Describe a module's architecture: classes, plain settings, configurations, and the source of foreign classes.
+
+    A hook changes numbers in a way that nothing describes.
+    """
+    facts = Facts()
+    for name, part in module.named_modules():
+        kind = type(part)
+        described = describe_attributes(part, name or kind.__name__)
+        facts.known.append(f"{name} {kind.__module__}.{kind.__qualname__}")
+        facts.known += described.known
+        facts.unknown += described.unknown
+        if part._forward_hooks or part._forward_pre_hooks:
+            facts.unknown.append(f"a hook on its {name or kind.__name__}")
+    return facts
+
+
+def describe_attributes(thing: object, name: str) -> Facts:
+    """Describe the attributes of an object: plain settings, configurations, functions; torch's modules are left out.
+
+    Of a library's class the others are left out, too; of another one they are unknown.
+    """
+    torch, facts = import_torch(), Facts()
+    foreign = _library_of(type(thing)) not in _LIBRARIES
+    for key, value in sorted(vars(thing).items()):
+        if key.startswith("_") or key == "training" or isinstance(value, torch.nn.Module):
+            continue
+        if _is_plain(value):
+            facts.known.append(f"{key}={value!r}")
+        elif hasattr(value, "to_dict") and key == "config":
+            facts.known.append(json.dumps(value.to_dict(), sort_keys=True, default=str))
+        elif isinstance(value, np.ndarray):
+            facts.known.append(f"{key}={value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
+        elif foreign or inspect.isroutine(value) or isinstance(value, partial):
+            described = describe_callable(value, f"{name}.{key}")
+            facts.known += described.known
+            facts.unknown += described.unknown
+    if foreign:
+        facts.known.append(source_of(thing))
+    return facts
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    return isinstance(value, _PLAIN) or (isinstance(value, list | tuple) and all(map(_is_plain, value)))
+
+
+def _library_of(kind: object) -> str:
+    return str(getattr(kind, "__module__", "")).partition(".")[0]
+
+
+def describe_callable(thing: Any, role: str = "function") -> Facts:
+    """Describe the preparation of images or texts: a library's transform, tokenizer or processor, or a function.
+
+    Args:
+        thing: called with an image or with texts; None for none.
+        role: its name in words, for what is unknown.
+
+    >>> describe_callable(lambda image: image, "preprocess").unknown
+    ['preprocess (<lambda>), a function without an attribute `fingerprint`']
+    """
+    given = getattr(thing, "fingerprint", None)
+    if thing is None or isinstance(given, str):
+        return Facts([f"{role} {given}"])
+    if hasattr(thing, "transforms"):
+        steps = [describe_callable(step, role) for step in thing.transforms]
+        return Facts([fact for step in steps for fact in step.known], [why for step in steps for why in step.unknown])
+    described = _describe_library(thing)
+    if described:
+        return Facts([f"{role} {described}"])
+    if isinstance(thing, partial):
+        inner = describe_callable(thing.func, role)
+        return Facts([*inner.known, f"{thing.args} {sorted(thing.keywords.items())}"], inner.unknown)
+    name = getattr(thing, "__qualname__", type(thing).__name__).rpartition(".")[2]
+    return Facts(unknown=[f"{role} ({name}), a function without an attribute `fingerprint`"])
+
+
+def _describe_library(thing: Any) -> str:
+    """Describe an object of an installed library; empty if it is none, or is not described by its `repr`."""
+    if hasattr(thing, "special_tokens_map") or hasattr(thing, "image_processor"):
+        from tellapart.models.huggingface.files import processor_facts, tokenizer_facts
+
+        return processor_facts(thing) if hasattr(thing, "image_processor") else tokenizer_facts(thing)
+    if hasattr(thing, "context_length") and (hasattr(thing, "encoder") or hasattr(thing, "tokenizer")):
+        from tellapart.models.openclip.tokens import Tokens
+
+        return json.dumps(Tokens(thing).facts, sort_keys=True)
+    if inspect.isroutine(thing):
+        file = getattr(getattr(thing, "__code__", None), "co_filename", "site-packages")  # of C: a library's
+        installed = "-packages" in file and not getattr(thing, "__closure__", None)
+        return f"{thing.__module__}.{thing.__qualname__} {source_of(thing)}" if installed else ""
+    text = repr(thing)
+    return "" if _ADDRESS.search(text) or _library_of(type(thing)) not in _LIBRARIES else text
+
+
+def source_of(thing: object) -> str:
+    """Return the source of a function or of an object's class; of one without a source, its code."""
+    inner = thing.func if isinstance(thing, partial) else thing
+    if not (inspect.isroutine(inner) or inspect.isclass(inner)):
+        inner = type(inner)
+    try:
+        return inspect.getsource(inner)
+    except (OSError, TypeError):  # typed at a prompt, or built in
+        methods = [inner, *vars(inner).values()] if inspect.isclass(inner) else [inner]
+        codes = [code for each in methods if (code := getattr(each, "__code__", None)) is not None]
+        parts = [(code.co_code, code.co_names, code.co_consts) for code in codes]
+        return _ADDRESS.sub("", repr((inner.__qualname__, parts)))
+
+
+def digest_facts(facts: Sequence[str]) -> str:
+    """Return the SHA-256 of texts, each with its length.
+
+    >>> digest_facts(["ab"]) == digest_facts(["a", "b"])
+    False
+    """
+    digest = hashlib.sha256()
+    for fact in facts:
+        data = fact.encode("utf-8", "surrogatepass")
+        digest.update(f"{len(data)}:".encode() + data)
+    return digest.hexdigest()
