@@ -1,95 +1,224 @@
-"""Measure how often each interval covers the truth, on simulated clusters; the choices of `stats` rest on this.
+"""Measure how often each printed interval covers the truth, and how often each printed test raises a false alarm.
 
-Run as `OPENBLAS_NUM_THREADS=1 python bench/coverage.py`; the default 400 data sets take minutes.
+    OPENBLAS_NUM_THREADS=1 nice python bench/coverage.py --pieces runs/coverage --out bench/records/coverage.json
+
+Every cell of every kind is kept as a line of a file in `--pieces` when it is done: the command can be stopped, and goes
+on where it was. It takes about an hour of one core. `--only KIND` measures some kinds, by their first letters.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from itertools import product
+import json
+import zlib
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from coverage_data import BASE_SEED
+from coverage_intervals import LEVEL, Found
+from coverage_kinds import KINDS, Kind
+from coverage_tests import TESTS, Test
 
-from tellapart.stats.intervals import cluster_bootstrap, interval_for, wilson
-from tellapart.stats.paired import paired_difference
+#: Below this a cell is measured again on more data sets, the first ones included.
+NEAR = 0.935
+#: A cell that rarely prints an interval is measured on so many times the data sets at most.
+MOST = 50
+#: Cells that cover more than this at twice the best width are listed.
+WIDE = 0.99
 
-Floats = NDArray[np.float64]
+
+def seed_of(kind: str, setting: dict[str, Any]) -> int:
+    """Return the seed of a cell, by the base seed and its name: no cell's data depend on which others are measured.
+
+    >>> seed_of("share", {"items": 5}) == seed_of("share", {"items": 6})
+    False
+    """
+    return zlib.crc32(json.dumps([BASE_SEED, kind, setting]).encode())
 
 
-def outcomes(rng: np.random.Generator, clusters: int, shares: Floats, icc: float) -> tuple[NDArray[np.int64], Floats]:
-    """Draw one category an item, 1 to 8 items a cluster, categories' shares Dirichlet with this correlation.
+def summarise(found: Found) -> dict[str, Any]:
+    """Return a cell's numbers: data sets, the share that print an interval, its coverage and median width.
 
-    >>> outcomes(np.random.default_rng(0), 5, np.array([0.5, 0.5]), 0.2)[1].max() <= 4
+    `best` is the width of the interval of one width around each estimate that covers 95 %; only the truth tells it.
+
+    >>> one = Found(np.array([0.5, 0.4]), np.array([0.4, np.nan]), np.array([0.6, np.nan]), 0.5)
+    >>> summarise(one)["coverage"], summarise(one)["printed"]
+    (1.0, 0.5)
+    """
+    known = ~np.isnan(found.low)
+    apart = np.abs(found.estimate - found.truth)
+    best = 2 * float(np.quantile(apart[~np.isnan(apart)], LEVEL)) if (~np.isnan(apart)).any() else 0.0
+    numbers: dict[str, Any] = {"datasets": len(known), "printed": round(float(known.mean()), 4), "best": round(best, 5)}
+    if not known.any():
+        return numbers | {"coverage": None, "width": None}
+    low, high = found.low[known] - 1e-12, found.high[known] + 1e-12
+    covered = (low <= found.truth) & (found.truth <= high)
+    return numbers | {
+        "coverage": round(float(covered.mean()), 4),
+        "width": round(float(np.median(high - low)), 5),
+    }
+
+
+def measure_cell(kind: Kind, setting: dict[str, Any], datasets: int) -> dict[str, Any]:
+    """Simulate one cell; more data sets until enough of them print, and four times as many near the line.
+
+    >>> measure_cell(KINDS["share of independent items"], {"items": 20, "share": 0.5}, 500)["coverage"] > 0.9
     True
     """
-    sizes = rng.integers(1, 9, clusters)
-    inside = rng.dirichlet(shares * (1 - icc) / icc, clusters) if icc else np.tile(shares, (clusters, 1))
-    codes = np.repeat(np.arange(clusters), sizes)
-    drawn = (rng.random(len(codes))[:, None] > inside.cumsum(axis=1)[codes][:, :-1]).sum(axis=1)
-    return drawn, codes.astype(np.float64)
+    seed = seed_of(kind.name, setting)
+    parts = [kind.simulate(np.random.default_rng(seed), datasets, **setting)]
+    cell = summarise(parts[0])
+
+    def draw_more() -> dict[str, Any]:
+        parts.append(kind.simulate(np.random.default_rng([seed, len(parts)]), datasets, **setting))
+        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("estimate", "low", "high"))
+        return summarise(Found(*columns, parts[0].truth))
+
+    while cell["coverage"] is not None and not enough_printed(cell) and len(parts) < MOST:
+        cell = draw_more()
+    if cell["coverage"] is not None and cell["coverage"] < NEAR:
+        for _ in range(3 * len(parts)):
+            cell = draw_more()
+    return {"setting": setting, **cell}
 
 
-def of_proportions(datasets: int) -> Iterator[str]:
-    """Yield a line for each setting: coverage by `interval_for`, by the bootstrap alone, and ignoring clusters.
+def measure_kept(kind: Kind | Test, file: Path, datasets: int) -> list[dict[str, Any]]:
+    """Return a kind's cells in the order of its settings, measuring those that the file lacks."""
+    kept = {}
+    if file.is_file():
+        for line in file.read_text(encoding="utf-8").splitlines():
+            cell = json.loads(line)
+            kept[json.dumps(cell["setting"])] = cell
+    cells = []
+    for setting in kind.settings:
+        key = json.dumps(setting)
+        if key not in kept:
+            cell = kind.measure(setting, datasets) if isinstance(kind, Test) else measure_cell(kind, setting, datasets)
+            kept[key] = json.loads(json.dumps(cell))
+            with file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(cell) + "\n")
+        cells.append(kept[key])
+    return cells
 
-    >>> next(of_proportions(1)).split()[0]
-    '10'
+
+def enough_printed(cell: dict[str, Any]) -> bool:
+    """Return whether a cell prints so many intervals that their coverage is known to about a hundredth."""
+    return bool(cell["coverage"] is not None and cell["printed"] * cell["datasets"] >= 500)
+
+
+def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a kind's lowest and median coverage, and how many cells print at least half a thousand intervals.
+
+    `rare` are cells that print fewer: their coverage is too uncertain to be ranked with the others.
+
+    >>> summary([{"coverage": 0.95, "printed": 1.0, "datasets": 1000}])["lowest"]
+    0.95
     """
-    for clusters, share, icc in product((10, 20, 40, 150), (0.02, 0.1, 0.25, 0.5), (0.0, 0.2, 0.6)):
-        rng = np.random.default_rng(1)
-        hits = np.zeros(3)
-        for _ in range(datasets):
-            right, codes = outcomes(rng, clusters, np.array([1 - share, share]), icc)
-            names = codes.astype(np.int64)
-            for at, found in enumerate(
-                (
-                    interval_for(right, names, binary=True),
-                    cluster_bootstrap(right, names),
-                    wilson(int(right.sum()), len(right)),
-                )
-            ):
-                assert found.low is not None
-                assert found.high is not None
-                hits[at] += found.low <= share <= found.high
-        yield f"{clusters:8} {share:5} {icc:4}  " + "  ".join(f"{rate:8.3f}" for rate in hits / datasets)
+    rates = [cell["coverage"] for cell in cells if enough_printed(cell)]
+    return {
+        "cells": len(cells),
+        "printing": len(rates),
+        "lowest": min(rates, default=None),
+        "median": float(np.median(rates)) if rates else None,
+        "rare": sum(cell["coverage"] is not None for cell in cells) - len(rates),
+    }
 
 
-def of_differences(datasets: int) -> Iterator[str]:
-    """Yield a line for each setting: coverage by `paired_difference`; only A, only B are shares of items.
+def record(kinds: dict[str, list[dict[str, Any]]], tests: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Join all cells to the record."""
+    by_kind = {
+        name: {"method": KINDS[name].method, "fewest": KINDS[name].fewest, **summary(cells)}
+        for name, cells in kinds.items()
+    }
+    levels = {
+        name: {
+            "how": TESTS[name].how,
+            "cells": len(cells),
+            "highest": max(cell["alarms"] for cell in cells),
+            "median": float(np.median([cell["alarms"] for cell in cells])),
+            "least_power": min((cell["relative_power"] for cell in cells if "relative_power" in cell), default=None),
+        }
+        for name, cells in tests.items()
+    }
+    wide = [
+        {"kind": name, **cell}
+        for name, cells in kinds.items()
+        for cell in cells
+        if enough_printed(cell) and cell["coverage"] > WIDE and cell["width"] > 2 * cell["best"]
+    ]
+    return {
+        "command": "python bench/coverage.py --pieces runs/coverage --out bench/records/coverage.json",
+        "base_seed": BASE_SEED,
+        "nominal": LEVEL,
+        "lowest": min(one["lowest"] for one in by_kind.values() if one["lowest"] is not None),
+        "highest_alarms": max((one["highest"] for one in levels.values()), default=None),
+        "kinds": by_kind,
+        "tests": levels,
+        "wide": len(wide),
+        "rare": sum(one["rare"] for one in by_kind.values()),
+        "cells": {name: [{**cell, "wide": cell in _bare(wide)} for cell in cells] for name, cells in kinds.items()},
+        "test_cells": tests,
+    }
 
-    >>> next(of_differences(1)).split()[0]
-    '20'
+
+def _bare(wide: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in cell.items() if name != "kind"} for cell in wide]
+
+
+def written(found: dict[str, Any]) -> str:
+    """Return the record as JSON with one cell a line.
+
+    >>> print(written({"a": 1, "cells": {"k": [{"b": 2}]}, "test_cells": {}}))
+    {
+     "a": 1,
+     "cells": {
+      "k": [
+       {"b": 2}]},
+     "test_cells": {}}
     """
-    settings = ((0.02, 0.02), (0.05, 0.01), (0.001, 0.05), (0.2, 0.1), (0.3, 0.05))
-    for clusters, (only_a, only_b), icc in product((20, 60, 200), settings, (0.0, 0.4)):
-        rng = np.random.default_rng(2)
-        hits = 0
-        for _ in range(datasets):
-            kind, codes = outcomes(rng, clusters, np.array([only_a, only_b, 1 - only_a - only_b]), icc)
-            found = paired_difference(kind == 0, kind == 1, codes.astype(np.int64), binary=True)
-            assert found.low is not None
-            assert found.high is not None
-            hits += found.low <= only_a - only_b <= found.high
-        yield f"{clusters:8} {only_a:6} {only_b:6} {icc:4}  {hits / datasets:8.3f}"
+
+    def block(groups: dict[str, list[Any]]) -> str:
+        inner = (
+            f"\n  {json.dumps(name)}: [" + ",".join(f"\n   {json.dumps(cell)}" for cell in cells) + "]"
+            for name, cells in groups.items()
+        )
+        return "{" + ",".join(inner) + "}"
+
+    parts = [
+        f" {json.dumps(key)}: {block(value) if key.endswith('cells') else json.dumps(value)}"
+        for key, value in found.items()
+    ]
+    return "{\n" + ",\n".join(parts) + "}"
 
 
 def main() -> None:
-    """Print both tables.
-
-    >>> main.__name__
-    'main'
-    """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--datasets", type=int, default=400)
-    datasets = parser.parse_args().datasets
-    print("clusters share  icc  interval_for  bootstrap  ignoring clusters   (nominal 0.950)")
-    for line in of_proportions(datasets):
-        print(line, flush=True)
-    print("clusters only_a only_b  icc  paired_difference   (nominal 0.950)")
-    for line in of_differences(datasets):
-        print(line, flush=True)
+    """Measure what is not measured yet, and write the record where every kind is done."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--datasets", type=int, default=1000, help="of a cell; four times as many near the line")
+    parser.add_argument("--pieces", type=Path, default=Path("runs/coverage"), help="folder of finished cells")
+    parser.add_argument("--only", nargs="*", default=[""], help="first letters of kinds")
+    parser.add_argument("--out", type=Path, help="the record; needs every kind")
+    options = parser.parse_args()
+    options.pieces.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[dict[str, Any]]] = {}
+    everything: list[Kind | Test] = [*KINDS.values(), *TESTS.values()]
+    for kind in everything:
+        if not kind.name.startswith(tuple(options.only)):
+            continue
+        file = options.pieces / (kind.name.replace(" ", "-").replace(",", "") + ".jsonl")
+        cells = found[kind.name] = measure_kept(kind, file, options.datasets)
+        if isinstance(kind, Test):
+            worst = max(cells, key=lambda cell: cell["alarms"])
+            print(f"{kind.name}: alarms {worst['alarms']:.4f} at worst, {worst['setting']}", flush=True)
+        else:
+            print(f"{kind.name}: {summary(cells)}", flush=True)
+            for cell in sorted(filter(enough_printed, cells), key=lambda cell: cell["coverage"])[:4]:
+                print(f"  {cell}", flush=True)
+    if options.out:
+        kinds = {name: cells for name, cells in found.items() if name in KINDS}
+        text = written(record(kinds, {name: cells for name, cells in found.items() if name in TESTS}))
+        options.out.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

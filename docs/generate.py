@@ -25,7 +25,7 @@ import textwrap
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tellapart.benchmarks.benchmark import Benchmark
@@ -260,6 +260,50 @@ def large_table() -> str:
     )
 
 
+def coverage_record() -> dict[str, Any] | None:
+    """The recorded simulation of intervals and tests; None where none is kept."""
+    file = ROOT / "bench" / "records" / "coverage.json"
+    if not file.is_file():
+        return None
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+NOT_MEASURED = "Not measured yet: no record of `bench/coverage.py` is kept.\n"
+
+
+def intervals_table() -> str:
+    """Every kind of interval: its method, the smallest number it is printed for, and its simulated coverage."""
+    found = coverage_record()
+    if found is None:
+        return NOT_MEASURED
+    rows = ["| of | method | printed from | coverage, lowest | median |", "|---|---|---|--:|--:|"]
+    rows += [
+        f"| {name} | {one['method']} | {one['fewest']} | {one['lowest']:.3f} | {one['median']:.3f} |"
+        for name, one in found["kinds"].items()
+    ]
+    cells = sum(one["printing"] for one in found["kinds"].values())
+    return (
+        "\n".join(rows)
+        + f"\n\nThe lowest of {cells:,} cells is {found['lowest']:.3f}. {found['wide']:,} cells cover more than 99 % "
+        "at more than twice the width that one fixed width would need. "
+        f"{found['rare']:,} more print an interval so rarely that their coverage is not known to a hundredth. "
+        "[The record](../bench/records/coverage.json) has every cell.\n"
+    )
+
+
+def alarms_table() -> str:
+    """Every printed p-value: its simulated false alarms at 5 %, and its power beside the exact test's."""
+    found = coverage_record()
+    if found is None:
+        return NOT_MEASURED
+    rows = ["| test | how | false alarms, highest | median | power, of the exact one's |", "|---|---|--:|--:|--:|"]
+    for name, one in found["tests"].items():
+        power = "" if one["least_power"] is None else f"{one['least_power']:.2f} at least"
+        rows.append(f"| {name} | {one['how']} | {one['highest']:.3f} | {one['median']:.3f} | {power} |")
+    return "\n".join(rows) + "\n"
+
+
 def elsewhere(file: str, function: str) -> Callable[[], str]:
     """A table that another file of this folder makes."""
     return lambda: str(getattr(import_module(file), function)())
@@ -279,6 +323,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "families": families_table,
     "speed": speed_table,
     "large": large_table,
+    "intervals": intervals_table,
+    "alarms": alarms_table,
     "systems": elsewhere("systems", "systems_table"),
 }
 

@@ -14,7 +14,8 @@ from sklearn.metrics import balanced_accuracy_score, top_k_accuracy_score
 from facts import raises
 from tellapart.errors import ScoreError
 from tellapart.metrics import classification
-from tellapart.metrics.classification import class_recall_table, mean_over_classes, rank_labels
+from tellapart.metrics.classification import class_recall_table, rank_labels
+from tellapart.stats.combined import MeanOfGroups
 
 
 @st.composite
@@ -56,13 +57,15 @@ def test_without_ties_the_numbers_are_scikit_learns() -> None:
     for k in (1, 5):
         assert found.ranks.recall(k).mean() == pytest.approx(top_k_accuracy_score(labels, scores, k=k))
     recalls = class_recall_table(found.ranks.recall(1), labels, 8)
-    assert mean_over_classes(recalls.mean(axis=0)) == pytest.approx(balanced_accuracy_score(labels, found.first))
+    assert MeanOfGroups(recalls.shape[-1] // 2)(recalls.mean(axis=0)) == pytest.approx(
+        balanced_accuracy_score(labels, found.first)
+    )
 
 
 def test_a_class_without_a_picture_has_no_recall() -> None:
     table = class_recall_table(np.array([1.0, 0.0]), np.array([1, 1]), 3)
     assert table.shape == (2, 2)
-    assert mean_over_classes(table.mean(axis=0)) == 0.5
+    assert MeanOfGroups(table.shape[-1] // 2)(table.mean(axis=0)) == 0.5
 
 
 def test_a_result_depends_on_neither_the_block_nor_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,4 +118,4 @@ def test_one_label_too_high_among_others_is_refused() -> None:
 def test_means_over_classes_are_taken_of_each_resample() -> None:
     # Three resamples of two classes: sums of outcomes, then shares of pictures; the last drew none of the second class.
     means = np.array([[0.4, 0.2, 0.5, 0.5], [0.25, 0.0, 0.25, 0.75], [0.5, 0.0, 1.0, 0.0]])
-    assert mean_over_classes(means).tolist() == pytest.approx([(0.8 + 0.4) / 2, (1.0 + 0.0) / 2, 0.5])
+    assert MeanOfGroups(means.shape[-1] // 2)(means).tolist() == pytest.approx([(0.8 + 0.4) / 2, (1.0 + 0.0) / 2, 0.5])

@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 
 from facts import raises
 from tellapart.errors import MetricError
+from tellapart.stats.combined import SmallestMean
 from tellapart.stats.intervals import Column, cluster_bootstrap, interval_for, intervals_for, wilson
 
 
@@ -123,17 +124,21 @@ NESTED = np.arange(60) // 2
     [
         (np.arange(60) % 2, None, True, "wilson"),
         (np.arange(60) // 3 % 2, NESTED, True, "cluster bootstrap"),
-        (np.arange(60) < 8, NESTED, True, "wilson, design effect"),
-        (np.arange(60) >= 8, NESTED, True, "wilson, design effect"),
-        (np.arange(60) // 3 % 2, np.arange(60) // 6, True, "wilson, design effect, few clusters (10)"),
+        (np.arange(60) < 8, NESTED, True, "korn-graubard"),
+        (np.arange(60) >= 8, NESTED, True, "korn-graubard"),
+        (np.arange(60) // 3 % 2, np.arange(60) // 5, True, "korn-graubard, few clusters (12)"),
         (np.ones(60), NESTED, True, "wilson on clusters"),
         (np.zeros(60), np.zeros(60, int), True, "wilson on clusters, few clusters (1)"),
         (np.arange(60) % 2, NESTED, True, "wilson on clusters"),
         (np.arange(60) % 2, np.zeros(60, int), True, "none: 1 cluster"),
         (np.linspace(0, 1, 60), None, False, "bootstrap"),
-        (np.linspace(0, 1, 60), np.arange(60) // 4, False, "cluster bootstrap, few clusters (15)"),
-        (np.full(60, 0.3), None, False, "no spread"),
-        ([0.3], None, False, "none: 1 cluster"),
+        (np.linspace(0, 1, 60), np.arange(60) // 4, False, "hall, few clusters (15)"),
+        (np.full(60, 0.3), None, False, "none: 0 of 60 items differ from the others"),
+        ([0.3], None, False, "none: 1 item"),
+        (np.linspace(0, 1, 9), None, False, "none: 9 items"),
+        (np.arange(60) < 2, None, True, "wilson, rare"),
+        (np.exp(np.linspace(0, 9, 60)), None, False, "hall"),
+        (np.linspace(0, 1, 60), np.minimum(np.arange(60), 15), False, "none: a few of 16 clusters hold most items"),
     ],
 )
 def test_the_method_fits_the_data(values, clusters, binary, method):
@@ -146,26 +151,18 @@ def test_unanimous_clusters_count_as_one_trial_each():
     assert (found.low, found.high) == (alone.low, alone.high)
 
 
-def test_the_minimum_of_two_shares_of_which_one_is_zero_keeps_an_honest_interval():
+def test_the_smaller_of_two_shares_of_which_one_is_zero_keeps_an_honest_interval():
     values = np.column_stack([np.arange(40) % 2, np.zeros(40)])
-    found = interval_for(values, None, binary=True, reduce=lowest)
-    assert (found.low, found.high, found.method) == (0.0, wilson(0, 40).high, "wilson on clusters")
-
-
-def test_design_effect_intervals_of_lone_items_with_students_quantile_are_a_little_wider_than_wilson():
-    right = np.arange(18) < 4
-    clusters = np.r_[np.arange(16), 16, 16]
-    found, independent = interval_for(right, clusters, binary=True), wilson(4, 18)
-    assert found.method.startswith("wilson, design effect")
-    assert found.low < independent.low
-    assert found.high > independent.high
+    found = interval_for(values, None, binary=True, reduce=SmallestMean())
+    assert (found.low, found.high) == (0.0, interval_for(np.zeros(40), None, binary=True, level=0.975).high)
 
 
 def test_one_item_has_no_interval_unless_it_is_an_outcome():
     measured, outcome = interval_for([0.25], None, binary=False), interval_for([1], None, binary=True)
     assert measured.low is None
     assert measured.high is None
-    assert (outcome.low, outcome.high) == (wilson(1, 1).low, 1.0)
+    assert "1 item" in measured.reason
+    assert (round(outcome.low, 3), outcome.high, outcome.reason) == (0.025, 1.0, "")
 
 
 def test_no_columns_have_no_intervals():
@@ -188,7 +185,7 @@ def test_no_columns_have_no_intervals():
         (lambda: interval_for([0.5, 1], None, binary=True), ("0", "1", "0.5")),
         (
             lambda: interval_for([[0, 1]] * 3, None, binary=True, reduce=lambda means: means),
-            ("(10000, 2)", "(10000, 2)"),
+            ("(1, 2)", "interval_for"),
         ),
     ],
 )

@@ -84,7 +84,12 @@ def test_kappa_is_scikit_learns_and_lies_in_its_interval(pairs) -> None:
         assert found.interval.method == "none: one label"
         return
     assert found.value == pytest.approx(cohen_kappa_score(first, second))
-    assert found.interval.low <= found.interval.high <= 1 + 1e-9
+    if len(pairs) < 10:
+        assert found.interval.low is None
+        assert f"{len(pairs)} items" in found.interval.reason
+        return
+    assert found.interval.low <= found.value + 1e-9
+    assert found.value - 1e-9 <= found.interval.high <= 1 + 1e-9
 
 
 @pytest.mark.slow
@@ -103,7 +108,7 @@ def test_the_intervals_cover_what_they_promise() -> None:
             ("alpha", alpha_with_interval(list(zip(first, second, strict=True)))),
         ):
             hits[name] += found.interval.low <= wanted <= found.interval.high
-    assert all(0.89 <= count / 120 < 1 for count in hits.values()), hits
+    assert min(hits.values()) >= 0.92 * 120, hits
 
 
 def test_items_of_a_cluster_are_drawn_together_and_widen_the_interval() -> None:

@@ -22,17 +22,18 @@ class Record(BaseModel):
 
 
 class Estimate(Record):
-    """A number with its interval; None if it is not defined, or the data give no interval."""
+    """A number with its interval; None if it is not defined, or the data give no interval, for the reason given."""
 
     value: float | None
     low: float | None
     high: float | None
     method: str
+    reason: str = ""
 
     @classmethod
     def of(cls, value: float | None, interval: Interval) -> Estimate:
         """Join a value and its interval."""
-        return cls(value=value, low=interval.low, high=interval.high, method=interval.method)
+        return cls(value=value, low=interval.low, high=interval.high, method=interval.method, reason=interval.reason)
 
 
 class PairAgreement(Record):
@@ -78,7 +79,7 @@ def usable(answers: Sequence[SurveyAnswer]) -> list[SurveyAnswer]:
     return [answer for answer in answers if not answer.skipped and not answer.problems]
 
 
-def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, seed: int = 0) -> list[LabelAgreement]:
+def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer]) -> list[LabelAgreement]:
     """Compare annotators' choices, in each view of the survey; return nothing if no unit has two labels.
 
     A label is the option itself, whatever its letter was: two people who both chose `A` need not agree.
@@ -104,11 +105,11 @@ def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, 
         labels.setdefault(answer.unit, {})[answer.annotator] = answer.values[ask.name]
     if all(len(own) < 2 for own in labels.values()):
         return []
-    return [_view_agreement(study, ask.name, view, read, labels, seed) for view, read in survey.views.items()]
+    return [_view_agreement(study, ask.name, view, read, labels) for view, read in survey.views.items()]
 
 
 def _view_agreement(
-    study: Study, field: str, view: str, read: Callable[[str], str], labels: dict[str, dict[str, str]], seed: int
+    study: Study, field: str, view: str, read: Callable[[str], str], labels: dict[str, dict[str, str]]
 ) -> LabelAgreement:
     units = [unit for unit in study.units if unit.id in labels]
     table = [
@@ -116,14 +117,14 @@ def _view_agreement(
         for own in (labels[unit.id] for unit in units)
     ]
     clusters = [unit.cluster for unit in units]
-    alpha = alpha_with_interval(table, clusters, seed=seed)
+    alpha = alpha_with_interval(table, clusters)
     pairs = []
     for (i, a), (j, b) in combinations(enumerate(study.annotators), 2):
         rows = [(row[i], row[j], cluster) for row, cluster in zip(table, clusters, strict=True)]
         both = [(one, two, cluster) for one, two, cluster in rows if one is not None and two is not None]
         if both:
             first, second, own = map(list, zip(*both, strict=True))
-            kappa = kappa_with_interval(first, second, own, seed=seed)
+            kappa = kappa_with_interval(first, second, own)
             same = percent_agreement(first, second)
             pairs.append(
                 PairAgreement(a=a, b=b, units=len(both), same=same, kappa=Estimate.of(kappa.value, kappa.interval))

@@ -63,7 +63,7 @@ def findings(
                 skipped=sum(answer.skipped for answer in answers),
                 broken=sum(bool(answer.problems) for answer in answers),
                 labels=shares(survey, study, answers, seed=seed),
-                agreement=agreement(survey, study, answers, seed=seed),
+                agreement=agreement(survey, study, answers),
                 errors=errors_by(survey, study, answers, groups, seed=seed),
             )
         )
@@ -136,7 +136,7 @@ def _format_coefficient(number: Estimate) -> str:
 
 def _format_bounds(number: Estimate, scale: int, decimals: int) -> str:
     if number.low is None or number.high is None:
-        return ""
+        return f" ({number.reason})" if number.reason else ""
     return f" [{scale * number.low:.{decimals}f}, {scale * number.high:.{decimals}f}]"
 
 

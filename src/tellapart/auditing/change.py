@@ -111,7 +111,7 @@ def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
 def _mean_change(changes: Sequence[Change], pairs: PairSet) -> Finding:
     places = [k for k, change in enumerate(changes) if change.share is not None]
     shares = np.array([changes[k].share for k in places], np.float64)
-    mean = mean_with_interval(shares, pairs.select(places))
+    mean = mean_with_interval(shares, pairs.select(places), bounds=(0.0, 1.0))
     boxes = np.mean([changes[k].box_share for k in places])
     difference = np.mean([changes[k].mean_absolute or 0.0 for k in places])
     largest = sorted(places, key=lambda k: -(changes[k].share or 0))[:MOST_EXAMPLES]

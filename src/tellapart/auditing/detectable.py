@@ -130,7 +130,7 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: P
     """
     clusters = [item.cluster for item in pairs.items]
     right = in_order(held_out(evidence.features, clusters, seed=seed))
-    mean = mean_with_interval(right, pairs)
+    mean = mean_with_interval(right, pairs, bounds=(0.0, 1.0))
     warns, says = False, f"not more than {100 * MARGIN:g} points above chance (50 %)"
     if mean["value"] - 0.5 > MARGIN:
         p, swaps = _p_value(evidence, clusters, mean["value"], seed, progress)

@@ -91,6 +91,7 @@ class DetectorScore(BaseModel):
     low: float | None
     high: float | None
     method: str
+    reason: str = ""
 
 
 class Detection(BaseModel):
@@ -222,5 +223,7 @@ def _fit_on_other(ours: _Side, theirs: _Side, penalty: float) -> NDArray[np.floa
 
 
 def _detector_score(column: NDArray[np.float64], clusters: Sequence[str], seed: int) -> DetectorScore:
-    interval = interval_for(column, clusters, binary=is_binary(column), seed=seed)
-    return DetectorScore(value=float(column.mean()), low=interval.low, high=interval.high, method=interval.method)
+    interval = interval_for(column, clusters, binary=is_binary(column), bounds=(0.0, 1.0), seed=seed)
+    return DetectorScore(
+        value=float(column.mean()), low=interval.low, high=interval.high, method=interval.method, reason=interval.reason
+    )

@@ -42,6 +42,7 @@ class Finding(BaseModel):
         title: the measured quantity, in a few words.
         value: the number, in `unit`; a share lies in [0, 1].
         low, high, method: its interval over clusters, if the data give one.
+        reason: why there is no interval.
         n: how many items it was measured on.
         threshold: the bound of a pass.
         says: its meaning for this set.
@@ -57,6 +58,7 @@ class Finding(BaseModel):
     low: float | None = None
     high: float | None = None
     method: str = ""
+    reason: str = ""
     n: int
     threshold: str
     verdict: Literal["pass", "warn"]
@@ -73,12 +75,15 @@ class NotDone(BaseModel):
     reason: str
 
 
-def mean_with_interval(values: NDArray[np.float64], pairs: PairSet, *, seed: int = 0) -> dict[str, Any]:
+def mean_with_interval(
+    values: NDArray[np.float64], pairs: PairSet, *, bounds: tuple[float, float] | None = None, seed: int = 0
+) -> dict[str, Any]:
     """Return the fields of a finding that the mean over items gives: `value`, `low`, `high`, `method` and `n`.
 
     Args:
         values: float64 `(item,)`, one for each item of the set.
         pairs: whose clusters are resampled.
+        bounds: the least and greatest value of an item; None where they are not known.
         seed: of the bootstrap.
 
     >>> from pathlib import Path
@@ -89,8 +94,8 @@ def mean_with_interval(values: NDArray[np.float64], pairs: PairSet, *, seed: int
     (1.0, 0.912, 'wilson')
     """
     clusters = [item.cluster for item in pairs.items]
-    interval = interval_for(values, clusters, binary=is_binary(values), seed=seed)
-    bounds = {"low": interval.low, "high": interval.high, "method": interval.method}
+    interval = interval_for(values, clusters, binary=is_binary(values), bounds=bounds, seed=seed)
+    bounds = {"low": interval.low, "high": interval.high, "method": interval.method, "reason": interval.reason}
     return {"value": float(values.mean()), "n": len(values), **bounds}
 
 
@@ -140,14 +145,14 @@ def format_value(finding: Finding) -> str:
 
 
 def format_interval(finding: Finding) -> str:
-    """Write a finding's interval; an empty text if it has none.
+    """Write a finding's interval, or the reason why it has none.
 
     >>> fields = {"name": "a", "title": "b", "value": 0.5, "unit": "share", "n": 8, "threshold": "", "says": ""}
     >>> format_interval(Finding(**fields, verdict="pass", low=0.25, high=0.75))
     '[25.00, 75.00]'
     """
     if finding.low is None or finding.high is None:
-        return ""
+        return finding.reason
     return f"[{_format_number(finding, finding.low)}, {_format_number(finding, finding.high)}]"
 
 

@@ -44,6 +44,7 @@ class MetricComparison(BaseModel, frozen=True):
         subset: the value of the tag whose items these are; None if they are all.
         a, b: the values, strict rule.
         difference, low, high, method: a minus b, and its paired interval.
+        reason: why there is no interval.
         only_a, only_b: items that one run alone got right; both and neither make up the rest.
         p: of the test; two-sided.
         p_holm: p, adjusted for all rows of the comparison (Holm).
@@ -63,6 +64,7 @@ class MetricComparison(BaseModel, frozen=True):
     low: float | None
     high: float | None
     method: str
+    reason: str | None = None
     only_a: int
     only_b: int
     p: float
@@ -266,6 +268,7 @@ def _test_row(test: _Test, flips: int, seed: int) -> MetricComparison:
         low=difference.low,
         high=difference.high,
         method=difference.method,
+        reason=difference.reason or None,
         only_a=only_a,
         only_b=only_b,
         p=exact.p if exact else paired_permutation(a, b, clusters, resamples=flips, seed=seed),

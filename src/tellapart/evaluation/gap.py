@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from tellapart.benchmarks.benchmark import Benchmark
@@ -16,7 +17,7 @@ from tellapart.metrics.generalisation import generalisation_gap, pearson
 from tellapart.records.result import Result, Value
 from tellapart.records.run_folder import find_runs, read_result
 
-__all__ = ["Gap", "Gaps", "gaps"]
+__all__ = ["Gap", "Gaps", "difference_bounds", "gaps"]
 
 #: The metric in domain, and the one out of it; VLUE measures VQA by another rule in each.
 _PAIRED = (
@@ -38,6 +39,7 @@ class Gap(BaseModel, frozen=True):
         in_domain, out_of_domain: the values.
         gap: the first less the second; positive if the model loses.
         low, high: its interval, the two benchmarks being independent of each other; None if one has none.
+        reason: why it has none.
     """
 
     model: str
@@ -47,6 +49,7 @@ class Gap(BaseModel, frozen=True):
     gap: float
     low: float | None
     high: float | None
+    reason: str | None = None
 
 
 class Gaps(BaseModel, frozen=True):
@@ -119,12 +122,34 @@ def _make_rows(model: str, benchmarks: dict[str, dict[str, Value]]) -> list[Gap]
 def _measure_gap(model: str, task: str, inside: Value, outside: Value) -> Gap:
     value = generalisation_gap({task: inside.value}, {task: outside.value})[task]
     low = high = None
-    bounds = (inside.low, inside.high, outside.low, outside.high)
-    if None not in bounds:
-        # The interval of a difference from those of two independent values (Newcombe 1998; Zou and Donner 2008).
-        below = sqrt((inside.value - (inside.low or 0.0)) ** 2 + ((outside.high or 0.0) - outside.value) ** 2)
-        above = sqrt(((inside.high or 0.0) - inside.value) ** 2 + (outside.value - (outside.low or 0.0)) ** 2)
-        low, high = value - below, value + above
+    lacking = next((one for one in (inside, outside) if one.low is None or one.high is None), None)
+    if lacking is None:
+        ends = difference_bounds(*((np.array([one.value, one.low, one.high], np.float64)) for one in (inside, outside)))
+        low, high = (float(end) for end in ends)
     return Gap(
-        model=model, task=task, in_domain=inside.value, out_of_domain=outside.value, gap=value, low=low, high=high
+        model=model,
+        task=task,
+        in_domain=inside.value,
+        out_of_domain=outside.value,
+        gap=value,
+        low=low,
+        high=high,
+        reason=None if lacking is None else lacking.reason,
     )
+
+
+def difference_bounds(
+    inside: Sequence[NDArray[np.float64]] | NDArray[np.float64],
+    outside: Sequence[NDArray[np.float64]] | NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the bounds of a difference of two independent values, each given as value, low and high end.
+
+    Source: Newcombe (1998), Stat. Med. 17, 873-890; Zou and Donner (2008), Stat. Med. 27, 1693-1702.
+
+    >>> low, high = difference_bounds(np.array([0.9, 0.8, 0.95]), np.array([0.5, 0.4, 0.6]))
+    >>> round(float(low), 3), round(float(high), 3)
+    (0.259, 0.512)
+    """
+    value = inside[0] - outside[0]
+    below = np.sqrt((inside[0] - inside[1]) ** 2 + (outside[2] - outside[0]) ** 2)
+    return value - below, value + np.sqrt((inside[2] - inside[0]) ** 2 + (outside[0] - outside[1]) ** 2)

@@ -57,6 +57,7 @@ class GateRow(BaseModel, frozen=True):
         test: the name of the test.
         could_see: the smallest true fall that would be significant here in four cases out of five; None if none
             would.
+        no_interval: why the change has no interval.
     """
 
     benchmark: str
@@ -75,6 +76,7 @@ class GateRow(BaseModel, frozen=True):
     p_holm_text: str = ""
     test: str | None = None
     could_see: float | None = None
+    no_interval: str | None = None
 
     @property
     def says(self) -> str:
@@ -238,6 +240,7 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
         p_holm_text=row.p_holm_text,
         test=row.test,
         could_see=could_see,
+        no_interval=row.reason,
     )
 
 

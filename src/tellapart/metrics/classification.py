@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.errors import ScoreError
 from tellapart.metrics.retrieval import Ranks
 
-__all__ = ["LabelRanks", "class_recall_table", "mean_over_classes", "rank_labels"]
+__all__ = ["LabelRanks", "class_recall_table", "rank_labels"]
 
 _BLOCK = 1 << 22  # scores compared at once
 
@@ -71,7 +71,7 @@ def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
 
 
 def class_recall_table(right: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """Lay out outcomes so that `mean_over_classes` of their means is the mean of the classes' recalls.
+    """Lay out outcomes so that `MeanOfGroups` of their means is the mean of the classes' recalls.
 
     Args:
         right: float64 `(picture,)`, from 0 to 1.
@@ -82,22 +82,9 @@ def class_recall_table(right: NDArray[np.float64], labels: NDArray[np.int64], cl
         float64 `(picture, 2 * classes with a picture)`: outcomes in their class's column, then 1 there.
 
     >>> table = class_recall_table(np.array([1.0, 1.0, 0.0, 1.0]), np.array([0, 0, 2, 2]), 3)
-    >>> mean_over_classes(table.mean(axis=0)).item()
+    >>> from tellapart.stats.combined import MeanOfGroups
+    >>> MeanOfGroups(2)(table.mean(axis=0)).item()
     0.75
     """
     member = (labels[:, None] == np.flatnonzero(np.bincount(labels, minlength=classes))).astype(np.float64)
     return np.concatenate([right[:, None] * member, member], axis=1)
-
-
-def mean_over_classes(means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Take means of a `class_recall_table`, `(..., 2 * classes)`, to the mean of the classes' recalls `(...)`.
-
-    A class of which a resample drew no picture has no part in its mean.
-
-    >>> mean_over_classes(np.array([0.5, 0.0, 0.5, 0.0])).item()
-    1.0
-    """
-    classes = means.shape[-1] // 2
-    sums, shares = means[..., :classes], means[..., classes:]
-    recalls = np.divide(sums, shares, out=np.zeros_like(sums), where=shares > 0)
-    return np.asarray(recalls.sum(axis=-1) / (shares > 0).sum(axis=-1))

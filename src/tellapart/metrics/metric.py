@@ -137,6 +137,11 @@ class Metric:
     same_as: str = ""
     one_false: bool = False
 
+    @property
+    def finite_bounds(self) -> tuple[float, float] | None:
+        """The least and greatest per-item value; None where there are none."""
+        return self.bounds if np.isfinite(self.bounds).all() else None
+
     def true_texts(self, shape: Shape) -> int:
         """Return how many texts of an item of one image are true if this metric is defined.
 

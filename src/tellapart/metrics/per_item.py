@@ -76,6 +76,7 @@ class PerItem:
         chance: the value of a model without information; None if that is not defined.
         binary: every value is 0 or 1.
         reduce: takes means of components `(..., component)` to the metric `(...)`.
+        bounds: the least and greatest value of an item and of the metric; None where they are not known.
         deviation: 0 is best and the spread matters (equivariance); not a score that should be high.
         official: the values as the benchmark's authors count ties; None if they count them as wrong, too.
         groups: the group of each item, if the number is the unweighted mean over groups; None: over items.
@@ -91,6 +92,7 @@ class PerItem:
     chance: float | None = None
     binary: bool = False
     reduce: Reduce | None = None
+    bounds: tuple[float, float] | None = None
     deviation: bool = False
     official: NDArray[np.float64] | None = None
     groups: Sequence[str] | None = None

@@ -20,6 +20,7 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.tabulate import tabulate
 from tellapart.records.result import Value
+from tellapart.stats.combined import SmallestMean
 
 if TYPE_CHECKING:
     import torchmetrics
@@ -112,7 +113,8 @@ class StreamingMetric:
             neutral=None if chance is None else self.metric.tie_neutral(values),
             chance=chance,
             binary=self.metric.binary,
-            reduce=self.metric.summarise if self.metric.components else None,
+            reduce=SmallestMean() if self.metric.components else None,
+            bounds=self.metric.finite_bounds,
             deviation=chance is None,
         )
         return tabulate([one], self._clusters, [{}] * len(values), seed=self.seed).metrics[self.metric.name]

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.metrics.equivariance import summary
-from tellapart.metrics.per_item import PerItem, Reduce, by_tag, mean
+from tellapart.metrics.per_item import PerItem, by_tag, mean
 from tellapart.records.result import Curve, Metrics, Value
+from tellapart.stats.combined import MeanOfGroups
 from tellapart.stats.effective import effective_items
 from tellapart.stats.intervals import Column, Interval, intervals_for
 
@@ -87,7 +88,7 @@ def _over_items(
     metrics: Sequence[PerItem], clusters: NDArray[np.intp], mask: NDArray[np.bool_], *, seed: int
 ) -> dict[str, Value]:
     """Average each metric over the items of a mask (micro)."""
-    columns = [Column(one.strict[mask], one.binary, one.reduce) for one in metrics]
+    columns = [Column(one.strict[mask], one.binary, one.reduce, one.bounds) for one in metrics]
     intervals = zip(metrics, intervals_for(columns, clusters[mask], seed=seed), strict=True)
     return {one.name: _record_value(one, interval, clusters, [mask], "micro: items") for one, interval in intervals}
 
@@ -104,7 +105,7 @@ def _over_values(
     masks = list(groups.values())
     member = np.stack(masks, axis=1)  # (item, value of the tag)
     carried: NDArray[np.bool_] = np.logical_or.reduce(masks)
-    columns = [_macro_column(one, carried, member) for one in metrics]
+    columns = [_macro_column(one, carried, member, tuple(groups)) for one in metrics]
     intervals = zip(metrics, intervals_for(columns, clusters[carried], seed=seed), strict=True)
     average = f"macro: {len(groups)} values of {tag}"
     return {one.name: _record_value(one, interval, clusters, masks, average) for one, interval in intervals}
@@ -132,6 +133,7 @@ def _record_value(
         high=interval.high,
         level=interval.level,
         method=interval.method,
+        reason=interval.reason or None,
         n=n,
         clusters=drawn,
         effective=effective_items(one.strict[mask], clusters[mask]) if one_mean else None,
@@ -145,8 +147,10 @@ def _record_value(
     )
 
 
-def _macro_column(one: PerItem, carried: NDArray[np.bool_], member: NDArray[np.bool_]) -> Column:
-    """Lay out a metric so that one bootstrap draw gives every value's mean.
+def _macro_column(
+    one: PerItem, carried: NDArray[np.bool_], member: NDArray[np.bool_], names: tuple[str, ...]
+) -> Column:
+    """Lay out a metric for `MeanOfGroups`, so that one bootstrap draw gives every value's mean.
 
     Columns are the strict values masked by each value of the tag, then the masks: a resample's mean of the first over
     its mean of the second is the value's mean in that resample, however many of its items were drawn.
@@ -155,16 +159,4 @@ def _macro_column(one: PerItem, carried: NDArray[np.bool_], member: NDArray[np.b
     rows = strict[:, None, :] if strict.ndim == 2 else strict[:, None, None]  # (item, 1, component)
     masked = rows * member[:, :, None]  # (item, value, component)
     table = np.concatenate([masked.reshape(len(masked), -1), member.astype(np.float64)], axis=1)
-    # Still 0 or 1 if the metric is: without spread the interval is then Wilson's, not a single point.
-    return Column(table, one.binary, _macro_reduce(one.reduce, member.shape[1]))
-
-
-def _macro_reduce(inner: Reduce | None, values: int) -> Reduce:
-    def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
-        sums, shares = means[:, :-values].reshape(len(means), values, -1), means[:, -values:, None]
-        # A value of which a resample drew no item has no mean in it; the mean is then over the others.
-        per_value = np.divide(sums, shares, out=np.full_like(sums, np.nan), where=shares > 0)
-        folded = per_value[:, :, 0] if inner is None else inner(per_value)
-        return np.asarray(np.nanmean(folded, axis=1))
-
-    return reduce
+    return Column(table, one.binary, MeanOfGroups(member.shape[1], one.reduce, names), one.bounds)

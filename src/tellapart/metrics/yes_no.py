@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.stats.intervals import Reduce
+from tellapart.stats.combined import RatioOfCounts
 
 __all__ = [
     "OPTIONS",
@@ -96,17 +96,7 @@ def yes_table(answers: Sequence[str], gold: Sequence[str]) -> NDArray[np.float64
     return np.stack([said & is_yes, said, is_yes], axis=1).astype(np.float64)
 
 
-def _make_share(*columns: int) -> Reduce:
-    """Return yeses that are right as a share of the mean of these columns; 0 if there is none."""
-
-    def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
-        of = means[..., columns].mean(axis=-1)
-        return np.asarray(np.divide(means[..., 0], of, out=np.zeros_like(of), where=of > 0))
-
-    return reduce
-
-
 #: The metrics of means of `yes_table`, `(...)` of `(..., 3)`.
-YES_SHARES: Mapping[str, Reduce] = MappingProxyType(
-    {"precision": _make_share(1), "recall": _make_share(2), "f1": _make_share(1, 2)}
+YES_SHARES: Mapping[str, RatioOfCounts] = MappingProxyType(
+    {"precision": RatioOfCounts(1), "recall": RatioOfCounts(2), "f1": RatioOfCounts(1, 2)}
 )

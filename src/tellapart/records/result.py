@@ -51,6 +51,7 @@ class Value(Record):
     Attributes:
         value: the mean under the strict rule (a tie is never right).
         low, high, level, method: the interval; None if none is defined.
+        reason: why there is no interval; None if there is one, and in older records.
         n: items.
         clusters: the groups that are resampled together.
         effective: how many independent items would be as precise; None if each item is a separate cluster, where
@@ -71,6 +72,7 @@ class Value(Record):
     high: float | None = None
     level: float = 0.95
     method: str
+    reason: str | None = None
     n: int
     clusters: int
     effective: float | None = None

@@ -181,7 +181,7 @@ def _print_rows(
         numbers = (
             percent(row.a),
             percent(row.b),
-            points(row.difference, row.low, row.high),
+            points(row.difference, row.low, row.high, row.reason),
             thousands(row.only_a),
             thousands(row.only_b),
             row.p_text,

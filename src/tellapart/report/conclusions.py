@@ -18,7 +18,7 @@ from tellapart.records.result import Value
 from tellapart.report.numbers import percent, thousands
 from tellapart.report.rivals import ALPHA, MOST_TESTED, Rivals
 from tellapart.report.sections import ModelEntry, Section
-from tellapart.stats.intervals import Interval, interval_for, wilson_in_clusters
+from tellapart.stats.intervals import Interval, interval_for, share_in_clusters
 from tellapart.tasks.registry import METRICS
 
 __all__ = [
@@ -76,7 +76,7 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
 
     def interval(items: NDArray[np.bool_]) -> Interval:
         if binary:
-            return wilson_in_clusters(values[items], clusters[items], level=level)
+            return share_in_clusters(values[items], clusters[items], level=level)
         return interval_for(values[items], clusters[items], binary=False, level=level, seed=seed)
 
     # A tag that names each item would have as many masks as items.

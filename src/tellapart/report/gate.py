@@ -110,7 +110,12 @@ def gate_markdown(result: GateResult) -> str:
 def _write_numbers(row: GateRow) -> list[str]:
     if row.base is None or row.new is None or row.change is None:
         return ["-"] * len(_COLUMNS)
-    return [percent(row.base), percent(row.new), points(row.change, row.low, row.high), row.p_holm_text or "-"]
+    return [
+        percent(row.base),
+        percent(row.new),
+        points(row.change, row.low, row.high, row.no_interval),
+        row.p_holm_text or "-",
+    ]
 
 
 def _short_verdict(row: GateRow) -> str:

@@ -36,23 +36,27 @@ def percent(fraction: float, decimals: int = 2) -> str:
 
 
 def interval(value: Value) -> str:
-    """Write the interval of a fraction in percent; nothing if none is defined.
+    """Write the interval of a fraction in percent, or the reason why there is none; nothing where neither is known.
 
     >>> interval(Value(value=0.3, low=0.264, high=0.354, method="wilson", n=9, clusters=9, average="micro: items"))
     '[26.4, 35.4]'
+    >>> reason = "too few for an interval: 3 items"
+    >>> interval(Value(value=0.3, method="none: 3 items", reason=reason, n=3, clusters=3, average="micro: items"))
+    '(too few for an interval: 3 items)'
     """
     if value.low is None or value.high is None:
-        return ""
+        return f"({value.reason})" if value.reason else ""
     return f"[{percent(value.low, 1)}, {percent(value.high, 1)}]"
 
 
-def points(difference: float, low: float | None, high: float | None) -> str:
-    """Write a difference of fractions in percentage points, with its interval if one is defined.
+def points(difference: float, low: float | None, high: float | None, reason: str | None = None) -> str:
+    """Write a difference of fractions in percentage points, with its interval or the reason why there is none.
 
-    >>> points(0.125, 0.05, 0.2), points(-0.125, None, None)
-    ('+12.50 [+5.0, +20.0]', '-12.50')
+    >>> points(0.125, 0.05, 0.2), points(-0.125, None, None), points(-0.125, None, None, "1 cluster")
+    ('+12.50 [+5.0, +20.0]', '-12.50', '-12.50 (1 cluster)')
     """
-    bounds = "" if low is None or high is None else f" [{100 * low:+.1f}, {100 * high:+.1f}]"
+    missing = f" ({reason})" if reason else ""
+    bounds = missing if low is None or high is None else f" [{100 * low:+.1f}, {100 * high:+.1f}]"
     return f"{100 * difference:+.2f}{bounds}"
 
 

@@ -209,7 +209,7 @@ def print_gaps(gaps: Gaps) -> None:
     """
     lines = table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
     for row in gaps.rows:
-        gap = points(row.gap, row.low, row.high)
+        gap = points(row.gap, row.low, row.high, row.reason)
         lines.add_row(plain(row.model), row.task, percent(row.in_domain), percent(row.out_of_domain), gap)
     console().print(lines)
     print_lines("")

@@ -1,20 +1,24 @@
 """Agreement of annotators: the share of equal labels, Cohen's kappa and Krippendorff's alpha, with intervals.
 
-Kappa and alpha are functions of sums over items, so the cluster bootstrap draws items (with all their labels).
+Kappa and alpha are 1 - observed / expected disagreement. Their interval is that of the observed disagreement, a share,
+with the error that leaving out one cluster of items after the other shows for the coefficient, over the expected one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.clusters import Clusters, check_level
-from tellapart.stats.intervals import Interval, Reduce, cluster_bootstrap
+from tellapart.stats.bounds import share_bounds
+from tellapart.stats.clusters import Clusters, ClusterTotals, check_level
+from tellapart.stats.combined import FEWEST
+from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
+from tellapart.stats.jackknife import jackknife
 
 __all__ = [
     "Reliability",
@@ -34,11 +38,11 @@ class Reliability:
 
     Attributes:
         value: at most 1; 0 is luck; None if everybody gave one label to everything (0 / 0).
-        interval: over items; without bounds if the value has none, or there is one cluster.
+        interval: over items; without bounds if the value has none, or there are fewer than ten clusters.
         items: with at least two labels.
 
-    >>> kappa_with_interval(["a", "b"], ["a", "b"], ["scene", "scene"]).interval.method
-    'none: 1 cluster'
+    >>> kappa_with_interval(["a", "b"], ["a", "b"], ["scene", "scene"]).interval.reason
+    'too few for an interval: 1 cluster'
     """
 
     value: float | None
@@ -107,24 +111,21 @@ def krippendorffs_alpha(labels: Sequence[Sequence[str | None]]) -> float | None:
 
 
 def alpha_with_interval(
-    labels: Sequence[Sequence[str | None]], clusters: Clusters | None = None, *, level: float = 0.95, seed: int = 0
+    labels: Sequence[Sequence[str | None]], clusters: Clusters | None = None, *, level: float = 0.95
 ) -> Reliability:
-    """Return `krippendorffs_alpha` with its bootstrap interval over items.
-
-    A resample in which only one label was drawn has no alpha; everybody agreed in it, so that it counts as 1.
+    """Return `krippendorffs_alpha` with its interval over items.
 
     Args:
         labels: as for `krippendorffs_alpha`.
-        clusters: one name an item; items of one cluster are drawn together.
+        clusters: one name an item; items of one cluster depend on each other.
         level: confidence level.
-        seed: of the draws.
 
     Raises:
         MetricError: no item has two labels, clusters do not fit, or a level outside (0, 1).
 
     >>> alpha = alpha_with_interval([["a", "a"], ["b", "b"], ["a", "b"]] * 20)
     >>> round(alpha.value, 3), alpha.items, alpha.interval.method
-    (0.339, 60, 'bootstrap')
+    (0.339, 60, 'jackknife, korn-graubard')
     """
     terms, rows = _alpha_terms(labels)
     if clusters is not None and len(clusters) != len(labels):
@@ -141,20 +142,23 @@ def alpha_with_interval(
 
     own = None if clusters is None else np.asarray(clusters)[rows]
     value = krippendorffs_alpha(labels)
-    return Reliability(value, _bootstrap_interval(value, terms, own, alpha, level, seed), items)
+    disagreement, *counts = terms.sum(axis=0).tolist()
+    total = sum(counts)
+    by_luck = (total**2 - sum(count**2 for count in counts)) / (total * (total - 1))
+    return Reliability(value, _take_interval(value, terms, own, alpha, (disagreement / total, by_luck), level), items)
 
 
 def kappa_with_interval(
-    a: Sequence[str], b: Sequence[str], clusters: Clusters | None = None, *, level: float = 0.95, seed: int = 0
+    a: Sequence[str], b: Sequence[str], clusters: Clusters | None = None, *, level: float = 0.95
 ) -> Reliability:
-    """Return `cohens_kappa` with its bootstrap interval over items; the rest is as for `alpha_with_interval`.
+    """Return `cohens_kappa` with its interval over items; the rest is as for `alpha_with_interval`.
 
     Raises:
         MetricError: no labels, not one an item from each, clusters that do not fit, or a level outside (0, 1).
 
     >>> kappa = kappa_with_interval(["a", "b", "a", "b"] * 10, ["a", "b", "b", "b"] * 10)
     >>> kappa.value, round(kappa.interval.low, 2), round(kappa.interval.high, 2)
-    (0.5, 0.26, 0.75)
+    (0.5, 0.16, 0.75)
     """
     value = cohens_kappa(a, b)
     kinds = sorted({*a, *b})
@@ -166,7 +170,10 @@ def kappa_with_interval(
         expected = 1 - (ours * theirs).sum(axis=-1)
         return _luck_taken_out(1 - means[..., 0], expected)
 
-    return Reliability(value, _bootstrap_interval(value, terms, clusters, kappa, level, seed), len(a))
+    means = terms.mean(axis=0)
+    by_luck = 1 - float(means[1 : len(kinds) + 1] @ means[len(kinds) + 1 :])
+    interval = _take_interval(value, terms, clusters, kappa, (1 - float(means[0]), by_luck), level)
+    return Reliability(value, interval, len(a))
 
 
 def _code_labels(call: str, a: Labels, b: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -211,17 +218,25 @@ def _luck_taken_out(observed: NDArray[np.float64], expected: NDArray[np.float64]
     return share
 
 
-def _bootstrap_interval(
+def _take_interval(
     value: float | None,
     terms: NDArray[np.float64],
     clusters: Clusters | None,
     reduce: Reduce,
+    shares: tuple[float, float],
     level: float,
-    seed: int,
 ) -> Interval:
+    """Return the interval of 1 - observed / expected disagreement, which are the two shares."""
     check_level("agreement", level)
     if value is None:
-        return Interval(None, None, level, "none: one label")
-    if len(terms if clusters is None else set(np.asarray(clusters).tolist())) < 2:
-        return Interval(None, None, level, "none: 1 cluster")
-    return cluster_bootstrap(terms, clusters, reduce=reduce, level=level, seed=seed)
+        return Interval(None, None, level, "none: one label", "undefined: everybody gave one and the same label")
+    totals = ClusterTotals.of("agreement", terms, clusters)
+    count, noun = len(totals), "item" if totals.independent else "cluster"
+    if count < FEWEST:
+        return without_bounds(level, f"{count} {noun}{'' if count == 1 else 's'}")
+    disagreed, expected = shares
+    moments = jackknife(reduce, totals)
+    share = replace(moments, estimate=np.float64(disagreed), variance=moments.variance * expected**2)
+    low, high = share_bounds(share, level)
+    ends = 1 - float(high) / expected, 1 - float(low) / expected
+    return Interval(*ends, level, name_few("jackknife, korn-graubard", count))

@@ -1,22 +1,42 @@
-"""Confidence intervals: Wilson if items are independent, the cluster bootstrap if they are not.
+"""Confidence intervals: for each kind of statistic the method that holds its level on simulated data, or none.
 
-`interval_for` chooses by the coverage measured on simulated clusters (`bench/coverage.py`): the percentile bootstrap
-is too short when few clusters were drawn, or when few of them hold a right (or a wrong) answer; there the Wilson
-interval at the effective sample size covers at its level.
+`interval_for` chooses by the number of clusters, by how much their sizes differ, by how many hold a right (or a wrong)
+answer and by how skewed their values are. `bench/coverage.py` measures every rule; `docs/statistics.md` has the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
+from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, cluster_bootstrap, interval_of_draws, reduce_means
+from tellapart.stats.bootstrap_limits import bootstrap_holds, bootstrap_holds_for_groups, draws_hold
+from tellapart.stats.bounds import (
+    FEW_ITEMS,
+    Moments,
+    independent_bounds,
+    moments_of_mean,
+    share_bounds,
+    wilson_bounds,
+)
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values, number_clusters
+from tellapart.stats.combined import (
+    FEWEST,
+    MeanOfGroups,
+    RatioOfCounts,
+    SmallestMean,
+    combine_reaches,
+    graded_bounds,
+    macro_bounds,
+    needs_more,
+)
+from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
+from tellapart.stats.jackknife import jackknife
 
 __all__ = [
     "Column",
@@ -25,38 +45,12 @@ __all__ = [
     "cluster_bootstrap",
     "interval_for",
     "intervals_for",
+    "share_in_clusters",
+    "what_is_missing",
     "wilson",
-    "wilson_in_clusters",
 ]
 
-Reduce = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Component means `(..., component)` -> `(...)`."""
-
-# Draws held at once: 8 bytes each, in at most four arrays, is 32 MB.
-_CHUNK = 1 << 20
-# From so many clusters on it is faster to count the draws of one resample after the other than of many at once.
-_MANY_CLUSTERS = 500
-# Draws of at most so many clusters are kept for the next call.
-_KEPT_CLUSTERS = 512
-# Below these the bootstrap is not trusted with a proportion: clusters, and clusters with a right (a wrong) answer.
-_FEW_CLUSTERS = 20
-_FEW_DISSENTERS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A confidence interval; `low` and `high` are None if the data cannot give one.
-
-    `method` names the estimator and warns (`few clusters`) if it leans on little.
-
-    >>> Interval(0.1, 0.3, 0.95, "wilson").high
-    0.3
-    """
-
-    low: float | None
-    high: float | None
-    level: float
-    method: str
+_CALL = "interval_for"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,14 +61,16 @@ class Column:
         values: float `(item,)`, or `(item, component)` with `reduce`.
         binary: every value is 0 or 1 (an outcome), so the metric is a proportion.
         reduce: takes component means `(..., component)` to the metric `(...)`, as the minimum of p_c and p_f does.
+        bounds: the least and greatest value that an item (and `reduce`) can have; None where they are not known.
 
     >>> intervals_for([Column([0, 1, 1], binary=True)], None)[0].method
-    'wilson'
+    'clopper-pearson'
     """
 
     values: Any
     binary: bool
     reduce: Reduce | None = None
+    bounds: tuple[float, float] | None = None
 
 
 def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
@@ -91,18 +87,16 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """
     from scipy.special import ndtri
 
-    check_level("wilson", level)
-    if n < 1 or not 0 <= successes <= n:
-        raise MetricError(f"wilson: expected 0 <= successes <= n and n >= 1, got {successes} of {n}")
-    low, high = _score_bounds(successes / n, n, float(ndtri((1 + level) / 2)))
-    return Interval(low, high, level, "wilson")
+    _check_trials("wilson", successes, n, level)
+    low, high = wilson_bounds(successes / n, n, ndtri((1 + level) / 2))
+    return Interval(float(low), float(high), level, "wilson")
 
 
-def wilson_in_clusters(values: Any, clusters: Clusters | None, *, level: float = 0.95) -> Interval:
-    """Return Wilson's interval of 0/1 values, at the effective sample size if items are in clusters.
+def share_in_clusters(values: Any, clusters: Clusters | None, *, level: float = 0.95) -> Interval:
+    """Return the interval of a share that draws nothing: Wilson's, or in clusters Korn and Graubard's.
 
-    It draws nothing, so that it is exact at any level and quick for any number of items. `interval_for` prefers the
-    bootstrap, which is as short as the data allow; this one is for many intervals at high levels.
+    It is exact at any level and quick for any number of items. `interval_for` prefers the bootstrap where that holds,
+    as it is as short as the data allow; this one is for many intervals at high levels.
 
     Args:
         values: 0/1 `(item,)`.
@@ -112,75 +106,14 @@ def wilson_in_clusters(values: Any, clusters: Clusters | None, *, level: float =
     Raises:
         MetricError: no items, values that are not 0 or 1, clusters that do not fit, a level outside (0, 1).
 
-    Source: Korn & Graubard (1998), Survey Methodology 24, 193-201.
-
     >>> right, video = [1, 1, 0, 0] * 25, np.arange(100) // 4
-    >>> wilson_in_clusters(right, None).method, wilson_in_clusters(right, video).method
-    ('wilson', 'wilson, design effect')
-    >>> wilson_in_clusters([1, 0, 1], ["a", "a", "a"]).low is None
-    True
+    >>> share_in_clusters(right, None).method, share_in_clusters(right, video).method
+    ('wilson', 'wilson on clusters')
+    >>> share_in_clusters([1, 0, 1], ["a", "a", "a"]).reason
+    'too few for an interval: 1 cluster'
     """
-    check_level("wilson_in_clusters", level)
-    totals = _sum_columns("wilson_in_clusters", [Column(values, binary=True)], clusters)[0]
-    right = totals.means(totals.sums, 1)[:, 0]
-    if totals.independent:
-        return wilson(int(right.sum()), totals.items, level=level)
-    if len(totals) == 1:
-        return Interval(None, None, level, "none: 1 cluster")
-    share = float(right.sum() / totals.items)
-    return _wilson_on_clusters(share, totals, level) if share in (0, 1) else _wilson_design_effect(right, totals, level)
-
-
-def _score_bounds(share: float, n: float, quantile: float) -> tuple[float, float]:
-    """Return Wilson's bounds for a share seen in `n` trials (`n` may be an effective, fractional one)."""
-    square = quantile * quantile / n
-    centre = (share + square / 2) / (1 + square)
-    half = np.sqrt(square * (share * (1 - share) + square / 4)) / (1 + square)
-    # At 0 and 1 the bound is exact; rounding must not leave 1e-17 there.
-    low = 0.0 if share == 0 else max(0.0, centre - half)
-    high = 1.0 if share == 1 else min(1.0, centre + half)
-    return float(low), float(high)
-
-
-def cluster_bootstrap(
-    values: Any,
-    clusters: Clusters | None,
-    *,
-    reduce: Reduce | None = None,
-    resamples: int = 10_000,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Interval:
-    """Return the expanded percentile interval of the mean over items, clusters drawn with replacement.
-
-    Each resample's mean is its sum over its count, so clusters of unequal sizes are weighed as they are. The
-    percentiles are those at which a normal sample's interval would equal Student's (they tend to `level`'s as
-    clusters grow). The result depends on neither the items' order nor the clusters' names.
-
-    Args:
-        values: float `(item,)`, or `(item, component)` with `reduce`.
-        clusters: one name or number an item; None if items are independent.
-        reduce: takes component means `(..., component)` to the statistic `(...)`.
-        resamples: how many times the clusters are drawn, from `seed`.
-
-    Raises:
-        MetricError: values are empty, not finite or two-dimensional without `reduce`; clusters do not fit them;
-            fewer than two clusters; level outside (0, 1); resamples < 1.
-
-    Source: Davison & Hinkley (1997) ch. 2.4 and 3.8; Hesterberg (2015), Am. Stat. 69, 371-386, sec. 4.3 (expanded).
-
-    >>> right = np.tile([1.0, 1.0, 1.0, 0.0], 50)
-    >>> interval = cluster_bootstrap(right, np.arange(200) // 2)
-    >>> round(interval.low, 3), round(interval.high, 3), interval.method
-    (0.7, 0.8, 'cluster bootstrap')
-    """
-    call = "cluster_bootstrap"
-    check_level(call, level)
-    totals = _sum_columns(call, [Column(values, binary=False, reduce=reduce)], clusters)[0]
-    if len(totals) < 2:
-        raise MetricError(f"{call}: got 1 cluster; resampling needs 2 or more, and means little below 20")
-    means = next(_bootstrap_means([totals], resamples, seed))
-    return _percentile_interval(_reduce_means(means, reduce), totals, level)
+    check_level("share_in_clusters", level)
+    return _share(_sum_columns("share_in_clusters", [Column(values, binary=True)], clusters)[0], level)
 
 
 def interval_for(
@@ -189,6 +122,7 @@ def interval_for(
     *,
     binary: bool,
     reduce: Reduce | None = None,
+    bounds: tuple[float, float] | None = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
@@ -197,14 +131,14 @@ def interval_for(
     Raises:
         MetricError: as `intervals_for`.
 
-    >>> interval_for([1, 1, 0, 1], None, binary=True).method
+    >>> interval_for([1, 1, 0, 0] * 20, None, binary=True).method
     'wilson'
     >>> interval_for([1, 1, 1, 1], ["a", "a", "b", "b"], binary=True).method
     'wilson on clusters, few clusters (2)'
-    >>> interval_for([0.25], None, binary=False).low is None
-    True
+    >>> interval_for([0.25], None, binary=False).reason
+    'too few for an interval: 1 item'
     """
-    return intervals_for([Column(values, binary, reduce)], clusters, level=level, seed=seed)[0]
+    return intervals_for([Column(values, binary, reduce, bounds)], clusters, level=level, seed=seed)[0]
 
 
 def intervals_for(
@@ -214,12 +148,16 @@ def intervals_for(
 
     A metric's interval is the same alone and among others. The method names the rule:
 
-    - `wilson`: 0/1 values, one item a cluster.
-    - `wilson, design effect`: 0/1 values in clusters, of which fewer than 20 were drawn, or fewer than 10 hold a
-      right (or a wrong) answer; n is the effective one, the quantile Student's (Korn & Graubard 1998).
-    - `wilson on clusters`: 0/1 values whose resamples are all alike (all right, all wrong); n counts clusters.
-    - `cluster bootstrap`, `bootstrap` (one item a cluster): everything else.
-    - `none: 1 cluster`: no interval; `no spread`: measured values that are all the same.
+    - `wilson`: 0/1 values, one item a cluster; `wilson, rare` with Poisson's bound for one to three successes;
+      `clopper-pearson` of 40 items or fewer.
+    - `cluster bootstrap`, `bootstrap` (one item a cluster): at least 20 clusters of even sizes, 10 of which differ from
+      the rest (hold a right, and a wrong, answer), and of measured values as many as their skewness asks for.
+    - `korn-graubard`: other 0/1 values in clusters, and measured ones of known bounds in fewer than ten.
+    - `wilson on clusters`: all clusters alike; each is one trial.
+    - `hall`: other measured values, and other statistics of means by the delete-a-cluster jackknife.
+    - `mover`: a mean of groups of uneven sizes, or of few items.
+    - `smallest of N`: the smallest of means, from their intervals.
+    - `none: ...`: no method holds; `reason` has it in words.
 
     The method names fewer than 20 clusters. 10,000 resamples are drawn.
 
@@ -227,27 +165,199 @@ def intervals_for(
         MetricError: no items; values not finite, or not 0/1 in a binary column; two-dimensional values without
             `reduce`; clusters that do not fit the values; a level outside (0, 1).
 
-    >>> columns = [Column([1, 0, 1, 1], binary=True), Column([0.5, 0.1, -0.2, 0.3], binary=False)]
+    >>> columns = [Column([1, 0, 1, 1] * 15, binary=True), Column(np.arange(60.0), binary=False)]
     >>> [interval.method for interval in intervals_for(columns, None)]
-    ['wilson', 'bootstrap, few clusters (4)']
+    ['wilson', 'bootstrap']
     """
-    call = "interval_for"
-    check_level(call, level)
-    totals = _sum_columns(call, columns, clusters)
-    intervals = [_closed_form(column, total, level) for column, total in zip(columns, totals, strict=True)]
+    check_level(_CALL, level)
+    totals = _sum_columns(_CALL, columns, clusters)
+    codes = None if not columns else number_clusters(_CALL, clusters, len(np.asarray(columns[0].values)))
+    intervals = [
+        _without_draws(column, total, codes, level, seed) for column, total in zip(columns, totals, strict=True)
+    ]
     waiting = [index for index, interval in enumerate(intervals) if interval is None]
-    draws = _bootstrap_means([totals[index] for index in waiting], 10_000, seed)
+    draws = bootstrap_means([totals[index] for index in waiting], RESAMPLES, seed)
     for index, means in zip(waiting, draws, strict=True):
-        column, total = columns[index], totals[index]
-        statistic = _reduce_means(means, column.reduce)
-        point = float(statistic[0])
-        if np.ptp(statistic) > 0:
-            intervals[index] = _percentile_interval(statistic, total, level)
-        elif column.binary:
-            intervals[index] = _wilson_on_clusters(point, total, level)
-        else:
-            intervals[index] = Interval(point, point, level, _with_warning("no spread", len(total)))
+        intervals[index] = interval_of_draws(reduce_means(means, columns[index].reduce), totals[index], level)
     return [interval for interval in intervals if interval is not None]
+
+
+def _without_draws(
+    column: Column, totals: ClusterTotals, codes: NDArray[np.int64] | None, level: float, seed: int
+) -> Interval | None:
+    """Return the interval if it needs no resampling of these clusters, else None."""
+    values = np.asarray(column.values, np.float64)
+    if isinstance(column.reduce, RatioOfCounts):
+        return _ratio(column.reduce, values, codes, level, seed)
+    if isinstance(column.reduce, SmallestMean):
+        parts = [Column(part, column.binary, None, column.bounds) for part in values.T]
+        # Any of the high ends may come out too low; the low ends only together too high.
+        apart = 1 - (1 - level) / len(parts)
+        lows, highs = (intervals_for(parts, codes, level=each, seed=seed) for each in (level, apart))
+        return _smallest(lows, highs, level)
+    if isinstance(column.reduce, MeanOfGroups):
+        return _groups(column, column.reduce, values, totals, codes, level)
+    if column.binary and column.reduce is None:
+        return _outcomes(totals, level)
+    return _measured(column, totals, level)
+
+
+def _outcomes(totals: ClusterTotals, level: float) -> Interval | None:
+    """Return the interval of 0/1 values, or None where the bootstrap holds."""
+    sums = totals.means(totals.sums, 1)[:, 0]
+    tied = not totals.independent and len(totals) > 1
+    if tied and bootstrap_holds(moments_of_mean(sums, totals.counts, outcomes=True)):
+        return None
+    return _share(totals, level)
+
+
+def _share(totals: ClusterTotals, level: float) -> Interval:
+    """Return the closed form for 0/1 values."""
+    sums, items, clusters = totals.means(totals.sums, 1)[:, 0], totals.items, len(totals)
+    if totals.independent:
+        right = int(sums.sum())
+        low, high = independent_bounds(right, items, level)
+        plain = wilson(right, items, level=level)
+        method = "wilson" if (plain.low, plain.high) == (float(low), float(high)) else "wilson, rare"
+        method = "clopper-pearson" if items <= FEW_ITEMS else method
+        return Interval(float(low), float(high), level, method)
+    moments = moments_of_mean(sums, totals.counts, outcomes=True)
+    alike = np.ptp(sums / totals.counts) == 0
+    if clusters == 1 and moments.estimate not in (0, 1):
+        return without_bounds(level, "1 cluster")
+    low, high = share_bounds(moments, level)
+    return Interval(float(low), float(high), level, name_few("wilson on clusters" if alike else _KORN, clusters))
+
+
+_KORN = "korn-graubard"
+
+
+def _measured(column: Column, totals: ClusterTotals, level: float) -> Interval | None:
+    """Return the interval of measured values, or of any other statistic of means; None where the bootstrap holds."""
+    clusters = len(totals)
+    if clusters == 1:
+        return without_bounds(level, "1 item" if totals.items == 1 else "1 cluster")
+    if column.reduce is None:
+        moments = moments_of_mean(totals.means(totals.sums, 1)[:, 0], totals.counts)
+    else:
+        moments = jackknife(column.reduce, totals)
+        if not np.isfinite(moments.variance):
+            return without_bounds(level, "it is not defined without some of its clusters")
+    if column.reduce is None and np.ptp(totals.means(totals.sums, totals.counts[:, None])[:, 0]) == 0:
+        moments = Moments(**{**_fields(moments), "variance": np.float64(0), "differing": np.float64(0)})
+    if draws_hold(moments):
+        return None
+    low, high = (float(end) for end in graded_bounds(moments, level, _bounds_of(column)))
+    if np.isnan(low):
+        return without_bounds(level, what_is_missing(moments, independent=totals.independent))
+    few = bool(needs_more(moments))
+    return Interval(low, high, level, name_few((_KORN + " within bounds") if few else "hall", clusters))
+
+
+def _fields(moments: Moments) -> dict[str, Any]:
+    return {name: getattr(moments, name) for name in Moments.__slots__}
+
+
+def _bounds_of(column: Column) -> tuple[float, float] | None:
+    """Return the bounds of a column, of outcomes 0 and 1; None where its values do not keep to them."""
+    bounds = (0.0, 1.0) if column.binary else column.bounds
+    if bounds is None or column.reduce is not None:
+        return bounds
+    values = np.asarray(column.values)
+    return bounds if bounds[0] <= values.min() and values.max() <= bounds[1] else None
+
+
+def what_is_missing(moments: Moments, *, independent: bool) -> str:
+    """Return in words which number is too small for an interval of a mean.
+
+    >>> what_is_missing(moments_of_mean(np.arange(3.0), np.ones(3)), independent=True)
+    '3 items'
+    """
+    noun, clusters = "items" if independent else "clusters", int(moments.clusters)
+    if clusters < FEWEST:
+        return f"{clusters} {noun}"
+    if moments.differing < FEWEST:
+        return f"{int(moments.differing)} of {clusters} {noun} differ from the others"
+    return f"a few of {clusters} clusters hold most items"
+
+
+def _ratio(
+    ratio: RatioOfCounts, values: NDArray[np.float64], codes: NDArray[np.int64] | None, level: float, seed: int
+) -> Interval:
+    """Return the interval of a ratio of counts: that of a share among the items that it counts."""
+    among = ratio.among(values)
+    if not among.any():
+        return without_bounds(level, "no item that the ratio counts")
+    inner = interval_for(values[among, 0], None if codes is None else codes[among], binary=True, level=level, seed=seed)
+    if inner.low is None or inner.high is None:
+        return inner
+    low, high = ratio.of_share(inner.low), ratio.of_share(inner.high)
+    return Interval(low, high, level, f"{inner.method} of {int(among.sum())} that count")
+
+
+def _smallest(lower: Sequence[Interval], upper: Sequence[Interval], level: float) -> Interval:
+    """Return the interval of the smallest of several: their lowest low end, and their lowest high end."""
+    lows, highs = [one.low for one in lower if one.low is not None], [one.high for one in upper if one.high is not None]
+    if len(lows) < len(lower) or len(highs) < len(upper):
+        return next(one for one in lower if one.low is None)
+    return Interval(min(lows), min(highs), level, f"smallest of {len(lower)}: {lower[0].method}")
+
+
+def _groups(
+    column: Column,
+    layout: MeanOfGroups,
+    values: NDArray[np.float64],
+    totals: ClusterTotals,
+    codes: NDArray[np.int64] | None,
+    level: float,
+) -> Interval | None:
+    """Return the interval of a mean of groups' means; None where the bootstrap holds."""
+    bounds = _bounds_of(column)
+    if layout.inner is not None:
+        return _nested(column, layout, values, codes, level)
+    table = totals.means(totals.sums, 1)
+    sums, counts = table[:, : -layout.groups], table[:, -layout.groups :]
+    clusters = len(totals)
+    if clusters == 1 and not totals.independent:
+        return without_bounds(level, "1 cluster")
+    if column.binary and bootstrap_holds_for_groups(sums, counts):
+        return None
+    low, high = (float(end) for end in macro_bounds(sums, counts, level, binary=column.binary, bounds=bounds))
+    if np.isnan(low):
+        return without_bounds(level, _smallest_group(layout, (counts > 0).sum(axis=0), totals.independent))
+    return Interval(low, high, level, name_few("mover", clusters))
+
+
+def _smallest_group(layout: MeanOfGroups, clusters: NDArray[np.int64], independent: bool) -> str:
+    least = int(clusters.argmin())
+    noun = f"{'item' if independent else 'cluster'}{'' if clusters[least] == 1 else 's'}"
+    group = f"the group {layout.names[least]!r}" if layout.names else "a group"
+    return f"{int(clusters[least])} {noun} in {group}"
+
+
+def _nested(
+    column: Column, layout: MeanOfGroups, values: NDArray[np.float64], codes: NDArray[np.int64] | None, level: float
+) -> Interval:
+    """Return the interval of a mean of groups' statistics that are no means, from the groups' intervals."""
+    lows, highs, centres = [], [], []
+    for group in range(layout.groups):
+        member, own = layout.of_group(values, group)
+        names = None if codes is None else codes[member]
+        part = interval_for(own, names, binary=column.binary, reduce=layout.inner, bounds=column.bounds, level=level)
+        if part.low is None or part.high is None:
+            where = f" in the group {layout.names[group]!r}" if layout.names else " in a group"
+            return without_bounds(level, part.method.removeprefix("none: ") + where)
+        lows.append(part.low)
+        highs.append(part.high)
+        centres.append(float(reduce_means(own.mean(axis=0, keepdims=True), layout.inner)[0]))
+    centre = np.array(centres)
+    below, above = combine_reaches(centre, np.array(lows), np.array(highs))
+    mean, clusters = float(centre.mean()), len(values) if codes is None else len(np.unique(codes))
+    low, high = mean - float(below), mean + float(above)
+    limits = _bounds_of(column)
+    if limits is not None:
+        low, high = max(low, limits[0]), min(high, limits[1])
+    return Interval(low, high, level, name_few("mover", clusters))
 
 
 def _sum_columns(call: str, columns: Sequence[Column], clusters: Clusters | None) -> list[ClusterTotals]:
@@ -264,131 +374,7 @@ def _sum_columns(call: str, columns: Sequence[Column], clusters: Clusters | None
     return totals
 
 
-def _closed_form(column: Column, totals: ClusterTotals, level: float) -> Interval | None:
-    """Return the interval if it needs no resampling, else None."""
-    if column.binary and column.reduce is None:
-        right = totals.means(totals.sums, 1)[:, 0]
-        if totals.independent:
-            return wilson(int(right.sum()), totals.items, level=level)
-        share = float(right.sum() / totals.items)
-        if share in (0, 1):
-            return _wilson_on_clusters(share, totals, level)
-        dissenters = min(int((right > 0).sum()), int((right < totals.counts).sum()))
-        if len(totals) > 1 and (len(totals) < _FEW_CLUSTERS or dissenters < _FEW_DISSENTERS):
-            return _wilson_design_effect(right, totals, level)
-    if len(totals) == 1:
-        return Interval(None, None, level, "none: 1 cluster")
-    return None
-
-
-def _wilson_on_clusters(share: float, totals: ClusterTotals, level: float) -> Interval:
-    """Return Wilson's interval with every cluster as one trial: outcomes without spread support no more."""
-    from scipy.special import ndtri
-
-    low, high = _score_bounds(share, len(totals), float(ndtri((1 + level) / 2)))
-    return Interval(low, high, level, _with_warning("wilson on clusters", len(totals)))
-
-
-def _wilson_design_effect(right: NDArray[np.float64], totals: ClusterTotals, level: float) -> Interval:
-    """Return Wilson's interval at the effective n, `p (1 - p) / var`, with the clusters' degrees of freedom.
-
-    An effective n above the true one (clusters that balance themselves) is not believed.
-    """
-    from scipy.special import stdtrit
-
-    clusters, items = len(totals), totals.items
-    share = float(right.sum() / items)
-    variance = totals.variance()
-    effective = items if variance == 0 else min(items, share * (1 - share) / variance)
-    low, high = _score_bounds(share, effective, float(stdtrit(clusters - 1, (1 + level) / 2)))
-    return Interval(low, high, level, _with_warning("wilson, design effect", clusters))
-
-
-def _with_warning(method: str, clusters: int) -> str:
-    return f"{method}, few clusters ({clusters})" if clusters < _FEW_CLUSTERS else method
-
-
-def _bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """Yield, for each metric, its means `(resample, component)`; the draws are made once, for all of them.
-
-    The totals are of the same clusters. Sums are exact (see `ClusterTotals`), so neither the number of metrics,
-    nor the chunk, nor the threads of the matrix product can change a bit.
-    """
-    if resamples < 1:
-        raise MetricError(f"cluster_bootstrap: expected resamples >= 1, got {resamples}; 10,000 is usual")
-    if not totals:
-        return
-    # (cluster, component of any metric, then each metric's counts): one product gives sums and counts at once.
-    table = np.concatenate([np.column_stack([total.sums, total.counts]) for total in totals], axis=1)
-    sums = np.empty((resamples, table.shape[1]))
-    clusters = len(table)
-    at = 0
-    for times in _times_drawn(clusters, resamples, seed):
-        sums[at : at + len(times)] = times @ table
-        at += len(times)
-    at = 0
-    for total in totals:
-        components = total.sums.shape[1]
-        block = sums[:, at : at + components + 1]
-        yield total.means(block[:, :-1], block[:, -1:])
-        at += components + 1
-
-
-def _times_drawn(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """Yield how often each resample drew each cluster, in chunks of float64 `(resample, cluster)`.
-
-    A run measures its models and tags on few numbers of clusters, again and again: small draws are kept.
-    """
-    if clusters > _KEPT_CLUSTERS:
-        chunks = _draw_counts(clusters, resamples, seed)
-    else:
-        kept, step = _kept_draws(clusters, resamples, seed), max(1, _CHUNK // clusters)
-        chunks = (kept[start : start + step] for start in range(0, resamples, step))
-    return (chunk.astype(np.float64) for chunk in chunks)
-
-
-@lru_cache(maxsize=32)
-def _kept_draws(clusters: int, resamples: int, seed: int) -> NDArray[Any]:
-    """Return all chunks of `_draw_counts` at once: of 10,000 resamples 10 kB a cluster: a count seldom exceeds 255."""
-    drawn = np.concatenate(list(_draw_counts(clusters, resamples, seed)))
-    return drawn.astype(np.min_scalar_type(drawn.max()))
-
-
-def _draw_counts(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[Any]]:
-    """Draw as many clusters as there are, again and again; yield how often each was drawn, in chunks of resamples."""
-    rng = np.random.default_rng(seed)
-    step = max(1, _CHUNK // clusters)
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        picks = rng.integers(0, clusters, size=(rows, clusters), dtype=np.uint32)
-        if clusters >= _MANY_CLUSTERS:
-            yield np.stack([np.bincount(row, minlength=clusters) for row in picks])
-        else:
-            numbered = picks + np.arange(rows)[:, None] * clusters
-            yield np.bincount(numbered.ravel(), minlength=rows * clusters).reshape(rows, clusters)
-
-
-def _reduce_means(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.float64]:
-    """Take component means `(resample, component)` to the statistic `(resample,)`."""
-    if reduce is None:
-        return means[:, 0]
-    statistic = np.asarray(reduce(means), dtype=np.float64)
-    if statistic.shape != means.shape[:1]:
-        raise MetricError(
-            f"interval_for: reduce took means of shape {means.shape} to {statistic.shape}, expected "
-            f"{means.shape[:1]}; reduce the last axis, as np.min(means, axis=-1) does"
-        )
-    return statistic
-
-
-def _percentile_interval(statistic: NDArray[np.float64], totals: ClusterTotals, level: float) -> Interval:
-    """Return the expanded percentile interval of a bootstrap distribution `(resample,)`."""
-    from scipy.special import ndtr, stdtrit
-
-    # Hesterberg (2015): the percentile interval is short by sqrt((C - 1) / C) and by z for t.
-    clusters = len(totals)
-    wide = np.sqrt(clusters / (clusters - 1)) * stdtrit(clusters - 1, (1 + level) / 2)
-    tail = float(ndtr(-wide))
-    low, high = np.quantile(statistic, [tail, 1 - tail])
-    method = "bootstrap" if totals.independent else "cluster bootstrap"
-    return Interval(float(low), float(high), level, _with_warning(method, clusters))
+def _check_trials(call: str, successes: int, n: int, level: float) -> None:
+    check_level(call, level)
+    if n < 1 or not 0 <= successes <= n:
+        raise MetricError(f"{call}: expected 0 <= successes <= n and n >= 1, got {successes} of {n}")

@@ -7,15 +7,21 @@ clusters; with one 0/1 item a cluster the two are the same test.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
+from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, interval_of_draws
+from tellapart.stats.bootstrap_limits import draws_hold, even_sizes
+from tellapart.stats.bounds import degrees_of_freedom, hall_bounds, moments_of_mean
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
-from tellapart.stats.intervals import Reduce, cluster_bootstrap
+from tellapart.stats.combined import needs_more
+from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
+from tellapart.stats.intervals import what_is_missing
+from tellapart.stats.jackknife import jackknife
 
 __all__ = [
     "FEW_DIFFERING",
@@ -53,7 +59,7 @@ class McNemar:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Run A minus run B: the value, and its interval (None if the data cannot give one).
+    """Run A minus run B: the value, and its interval (None if the data cannot give one, for the `reason`).
 
     >>> Difference(0.1, 0.02, 0.18, 0.95, "cluster bootstrap").value
     0.1
@@ -64,6 +70,7 @@ class Difference:
     high: float | None
     level: float
     method: str
+    reason: str = ""
 
 
 def mcnemar(a: Any, b: Any) -> McNemar:
@@ -117,9 +124,10 @@ def paired_difference(
 ) -> Difference:
     """Return the mean of A minus the mean of B, with its paired interval.
 
-    Both runs share each resample of clusters (10,000 are drawn). For 0/1 outcomes that differ on fewer than 10
-    clusters, for which the bootstrap is too short, the method is `bonett-price`: one imagined cluster is added for
-    A and one for B, so two runs that never differ still get an interval around 0.
+    Both runs share each resample of clusters (10,000 are drawn). For runs that differ on fewer than 10 clusters, and
+    0/1 outcomes in clusters of very uneven sizes, the bootstrap is too short and the method is `bonett-price`: one
+    imagined cluster is added for A and one for B, so two runs that never differ still get an interval around 0. For
+    measured values whose differences are skewed it is Hall's, and there is none of fewer than ten clusters.
 
     Args:
         a: float `(item,)`, or `(item, component)` with `reduce`: values of run A.
@@ -144,39 +152,76 @@ def paired_difference(
     first, second = _check_pair(call, a, b, binary=binary)
     if reduce is None and first.ndim == 2:
         raise MetricError(f"{call}: got values of shape {first.shape} and no reduce; pass one")
-    stacked = np.column_stack([first, second])
-    half = stacked.shape[1] // 2
+    totals = ClusterTotals.of(call, np.column_stack([first, second]), clusters)
+    half = totals.sums.shape[1] // 2
 
     def minus(means: NDArray[np.float64]) -> NDArray[np.float64]:
         if reduce is None:
             return means[..., 0] - means[..., 1]
         return np.asarray(reduce(means[..., :half]) - reduce(means[..., half:]))
 
-    totals = ClusterTotals.of(call, stacked, clusters)
     value = float(minus(totals.means(totals.sums.sum(axis=0, keepdims=True), totals.items))[0])
     if len(totals) == 1:
-        return Difference(value, None, None, level, "none: 1 cluster")
-    differing = int((totals.sums[:, :half] != totals.sums[:, half:]).any(axis=1).sum())
-    if binary and reduce is None and differing < FEW_DIFFERING:
-        low, high = _bonett_price(totals, level)
-        return Difference(value, low, high, level, f"bonett-price ({differing} clusters differ)")
-    interval = cluster_bootstrap(stacked, clusters, reduce=minus, level=level, seed=seed)
-    return Difference(value, interval.low, interval.high, level, interval.method)
+        return _none(value, without_bounds(level, "1 item" if totals.items == 1 else "1 cluster"))
+    if reduce is None:
+        change = totals.means(totals.sums[:, 0] - totals.sums[:, 1], 1)
+        moments = moments_of_mean(change, totals.counts)
+        differing = int(np.count_nonzero(change))
+        scale = 1.0 if binary else max(1.0, float(np.abs([first, second]).max()))
+        if differing < FEW_DIFFERING or (binary and not even_sizes(moments)):
+            low, high = (float(end) for end in bonett_price_bounds(change, totals.counts, level, scale))
+            return Difference(value, low, high, level, f"bonett-price ({differing} clusters differ)")
+    else:
+        moments = jackknife(minus, totals)
+    enough = even_sizes(moments) if binary and reduce is None else draws_hold(moments)
+    if enough:
+        draws = minus(next(bootstrap_means([totals], RESAMPLES, seed)))
+        interval = interval_of_draws(draws, totals, level)
+        return Difference(value, interval.low, interval.high, level, interval.method)
+    if needs_more(moments) or not np.isfinite(moments.variance):
+        return _none(value, without_bounds(level, what_is_missing(moments, independent=totals.independent)))
+    # The skewness of differences with long tails on both sides is an accident of the sample: the wider of both.
+    ends = [hall_bounds(replace(moments, skew=skew), level) for skew in (moments.skew, np.zeros(()))]
+    low, high = min(float(end[0]) for end in ends), max(float(end[1]) for end in ends)
+    return Difference(value, low, high, level, name_few("hall", len(totals)))
 
 
-def _bonett_price(totals: ClusterTotals, level: float) -> tuple[float, float]:
-    """Return the adjusted Wald bounds of a difference of two paired proportions."""
+def _none(value: float, interval: Interval) -> Difference:
+    return Difference(value, None, None, interval.level, interval.method, interval.reason)
+
+
+def bonett_price_bounds(
+    change: NDArray[np.float64], counts: NDArray[np.float64], level: float, scale: float = 1.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the adjusted Wald bounds of a mean change of paired outcomes, or of values that differ by `scale` at most.
+
+    Args:
+        change: sums of each cluster's changes `(..., cluster)`.
+        counts: of its items.
+        level: confidence level.
+        scale: the greatest change of an item.
+
+    >>> low, high = bonett_price_bounds(np.zeros(40), np.ones(40), 0.95)
+    >>> round(float(high), 3), float(low + high)
+    (0.066, 0.0)
+    """
     from scipy.special import ndtri, stdtrit
 
-    means = totals.means(totals.sums, 1)
-    size = totals.counts.mean()
-    change = np.concatenate([means[:, 0] - means[:, 1], [size, -size]])
-    counts = np.concatenate([totals.counts, [size, size]])
-    centre = change.sum() / counts.sum()
-    error = np.sqrt(((change - centre * counts) ** 2).sum()) / counts.sum()
+    size = counts.mean(axis=-1, keepdims=True)
+    change = np.concatenate([change, scale * size, -scale * size], axis=-1)
+    sizes = np.concatenate([counts, size, size], axis=-1)
+    items = sizes.sum(axis=-1, keepdims=True)
+    centre = change.sum(axis=-1, keepdims=True) / items
+    apart = (change - centre * sizes) / items
+    alone = (counts == 1).all(axis=-1)
+    # In clusters, those that hold much of all items weigh more, and leave fewer degrees of freedom.
+    rest = np.where(alone[..., None], 1.0, 1 - sizes / items)
+    error = np.sqrt((apart**2 / rest).sum(axis=-1))
     upper = (1 + level) / 2
-    quantile = ndtri(upper) if totals.independent else stdtrit(len(totals) - 1, upper)
-    return max(-1.0, float(centre - quantile * error)), min(1.0, float(centre + quantile * error))
+    freedom = degrees_of_freedom(counts / counts.sum(axis=-1, keepdims=True))
+    quantile = np.where(alone, ndtri(upper), stdtrit(np.maximum(freedom, 0.5), upper))
+    middle = centre[..., 0]
+    return np.maximum(-scale, middle - quantile * error), np.minimum(scale, middle + quantile * error)
 
 
 def paired_permutation(a: Any, b: Any, clusters: Clusters | None, *, resamples: int = 10_000, seed: int = 0) -> float:

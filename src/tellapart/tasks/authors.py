@@ -190,6 +190,7 @@ def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Unit
         name=RANK.name,
         strict=rank_accuracy(scores),
         neutral=tie_neutral_by_enumeration(rank_accuracy, scores),
+        bounds=(0.0, 1.0),
         chance=RANK.chance(),
     )
     ranked = tuple(

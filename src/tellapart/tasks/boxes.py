@@ -114,7 +114,7 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
     values = (
         PerItem(name=_ACCURACY.name, strict=box_accuracy(predictions, gold), binary=True),
         PerItem(name=_PLAIN.name, strict=box_accuracy(predictions, gold, rule="plain"), binary=True),
-        PerItem(name=_MEAN_IOU.name, strict=intersection_over_union(predictions, gold)),
+        PerItem(name=_MEAN_IOU.name, strict=intersection_over_union(predictions, gold), bounds=(0.0, 1.0)),
     )
     return (Units("phrase", units, values),)
 

@@ -1,7 +1,8 @@
 """Captions of images against people's: BLEU-1 to 4, ROUGE-L and CIDEr-D, as pycocoevalcap computes them, without Java.
 
-BLEU is of the full set: its interval draws images again and takes BLEU of those drawn. CIDEr-D weighs an n-gram by how
-many of the measured images' references hold it, so a limit changes it; of a single image it is not defined.
+BLEU is of the full set: its interval leaves out one image after the other, or draws images and takes BLEU of those
+drawn. CIDEr-D weighs an n-gram by how many of the measured images' references hold it, so a limit changes it; of a
+single image it is not defined.
 
 Predictions may be COCO's results format: `[{"image_id": 42, "caption": "a dog"}]`.
 """
@@ -76,12 +77,12 @@ def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[U
         for id_, image, caption, own in zip(records.ids, records.images, predictions, records.references, strict=True)
     )
     values = [
-        PerItem(name=metric.name, strict=scores.bleu_statistics, reduce=_bleu_of(n, len(units)))
+        PerItem(name=metric.name, strict=scores.bleu_statistics, reduce=_bleu_of(n, len(units)), bounds=(0.0, 1.0))
         for n, metric in enumerate(_BLEU)
     ]
     values += [
-        PerItem(name=_ROUGE_L.name, strict=scores.rouge_l),
-        PerItem(name=_CIDER.name, strict=scores.cider),
+        PerItem(name=_ROUGE_L.name, strict=scores.rouge_l, bounds=(0.0, 1.0)),
+        PerItem(name=_CIDER.name, strict=scores.cider, bounds=(0.0, 10.0)),
     ]
     return (Units("image", units, tuple(values)),)
 

@@ -152,7 +152,13 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
         for choice, first, second in zip(records.choices, chosen.true_first, chosen.true_second, strict=True)
     )
     per_item = tuple(
-        PerItem(name=metric.name, strict=strict, chance=metric.chance(), binary=metric.name in _RIGHT_OR_WRONG)
+        PerItem(
+            name=metric.name,
+            strict=strict,
+            chance=metric.chance(),
+            binary=metric.name in _RIGHT_OR_WRONG,
+            bounds=(-1.0, 1.0),
+        )
         for metric, strict in zip(_METRICS, values, strict=True)
     )
     return (Units("item", units, per_item),)

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.item import Item
 from tellapart.errors import ScoreError
-from tellapart.metrics.classification import LabelRanks, class_recall_table, mean_over_classes, rank_labels
+from tellapart.metrics.classification import LabelRanks, class_recall_table, rank_labels
 from tellapart.metrics.cosines import cosines
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import Ranks
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, TextScorer, Vectors
 from tellapart.models.vectors import normalise
+from tellapart.stats.combined import MeanOfGroups
 from tellapart.tasks.predictions import read_matrix, read_predictions, text
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 from tellapart.tasks.vectors import encode, score_items, similarity_table
@@ -206,12 +207,13 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
     labels = np.array([picture.label for picture in records.pictures])
     if len(set(np.bincount(labels)[np.unique(labels)].tolist())) > 1:
         untagged = tuple(replace(unit, tags={}) for unit in tagged)
-        measured.append(Units("image of its class", untagged, (_mean_recall(labels, classified, size),)))
+        measured.append(Units("image of its class", untagged, (_mean_recall(labels, classified, records.classes),)))
     return tuple(measured)
 
 
-def _mean_recall(labels: NDArray[np.int64], classified: Classified, size: int) -> PerItem:
-    ranks = classified.placed.ranks
+def _mean_recall(labels: NDArray[np.int64], classified: Classified, classes: Sequence[str]) -> PerItem:
+    ranks, size = classified.placed.ranks, len(classes)
+    names = tuple(classes[label] for label in np.unique(labels).tolist())
     neutral = class_recall_table(ranks.tie_neutral_recall(1), labels, size) if classified.scored else None
     return PerItem(
         name=_RECALL.name,
@@ -219,7 +221,7 @@ def _mean_recall(labels: NDArray[np.int64], classified: Classified, size: int) -
         neutral=neutral,
         chance=1 / size,
         binary=True,
-        reduce=mean_over_classes,
+        reduce=MeanOfGroups(len(names), None, names),
     )
 
 

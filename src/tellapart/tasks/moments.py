@@ -305,8 +305,9 @@ def _yield_values(
         strict=strict.mean(axis=1),
         neutral=neutral.mean(axis=1),
         chance=float(mean(of_tolerance)),
+        bounds=(0.0, 1.0),
     )
-    yield PerItem(name=f"boundary_f1{suffix}", strict=f1.mean(axis=1))
+    yield PerItem(name=f"boundary_f1{suffix}", strict=f1.mean(axis=1), bounds=(0.0, 1.0))
     for k, limit in enumerate(TOLERANCES):
         at = f"{suffix}@{limit:.1f}"
         yield PerItem(
@@ -316,7 +317,7 @@ def _yield_values(
             chance=of_tolerance[k],
             binary=True,
         )
-        yield PerItem(name=f"boundary_f1{at}", strict=f1[:, k])
+        yield PerItem(name=f"boundary_f1{at}", strict=f1[:, k], bounds=(0.0, 1.0))
 
 
 def _write_notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tuple[str, ...]:

@@ -68,7 +68,13 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
         for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
     )
     per_item = tuple(
-        PerItem(name=one.name, strict=values[one.name], chance=one.chance(), binary=one.name in _RIGHT_OR_WRONG)
+        PerItem(
+            name=one.name,
+            strict=values[one.name],
+            chance=one.chance(),
+            binary=one.name in _RIGHT_OR_WRONG,
+            bounds=(-1.0, 1.0),
+        )
         for one in _METRICS
     )
     return (Units("item", units, per_item),)

@@ -30,6 +30,7 @@ from tellapart.models.scoring.score import Scored, score
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
+from tellapart.stats.combined import SmallestMean
 from tellapart.tasks.task import SCORERS, Session, Task, Unit, Units
 
 __all__ = ["PAIRS", "ListedPairs", "measure_pairs"]
@@ -105,7 +106,8 @@ def _per_item(metric: Metric, values: NDArray[np.float32], outline: Outline) -> 
         neutral=None if chance is None else metric.tie_neutral(values),
         chance=chance,
         binary=metric.binary,
-        reduce=metric.summarise if metric.components else None,
+        reduce=SmallestMean() if metric.components else None,
+        bounds=metric.finite_bounds,
         deviation=chance is None,
     )
 

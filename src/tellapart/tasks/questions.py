@@ -126,8 +126,8 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
     """
     people = [row.answers for row in records.questions]
     units = _make_units(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
-    soft = PerItem(name=_SOFT.name, strict=soft_accuracy(predictions, people))
-    xvlm = PerItem(name=_SOFT_XVLM.name, strict=soft_accuracy(predictions, people, "xvlm"))
+    soft = PerItem(name=_SOFT.name, strict=soft_accuracy(predictions, people), bounds=(0.0, 1.0))
+    xvlm = PerItem(name=_SOFT_XVLM.name, strict=soft_accuracy(predictions, people, "xvlm"), bounds=(0.0, 1.0))
     return (Units("question", units, (soft, xvlm)),)
 
 

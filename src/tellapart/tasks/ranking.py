@@ -144,8 +144,18 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
         "query",
         tuple(_make_unit(ranking, list(one.scores)) for ranking, one in zip(records.rankings, scores, strict=True)),
         (
-            PerItem(name=_KENDALL.name, strict=np.array([one.kendall or 0.0 for one in agreed]), chance=0.0),
-            PerItem(name=_SPEARMAN.name, strict=np.array([one.spearman or 0.0 for one in agreed]), chance=0.0),
+            PerItem(
+                name=_KENDALL.name,
+                strict=np.array([one.kendall or 0.0 for one in agreed]),
+                chance=0.0,
+                bounds=(-1.0, 1.0),
+            ),
+            PerItem(
+                name=_SPEARMAN.name,
+                strict=np.array([one.spearman or 0.0 for one in agreed]),
+                chance=0.0,
+                bounds=(-1.0, 1.0),
+            ),
         ),
     )
     edits = [(ranking, one) for ranking, one in zip(records.rankings, scores, strict=True) if ranking.edited]
@@ -159,8 +169,8 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
             "edited query",
             tuple(_make_unit(ranking, list(one.edited)) for ranking, one in edits),
             (
-                PerItem(name=_MOVED.name, strict=np.array([one.share_of_largest for one in moved])),
-                PerItem(name=_KEPT.name, strict=agreements),
+                PerItem(name=_MOVED.name, strict=np.array([one.share_of_largest for one in moved]), bounds=(0.0, 1.0)),
+                PerItem(name=_KEPT.name, strict=agreements, bounds=(-1.0, 1.0)),
             ),
         ),
     )

@@ -244,11 +244,17 @@ def _mean_recall(records: RetrievalSet, ranked: Retrieval) -> PerItem:
         name=_MEAN.name,
         strict=table(*([ranks.recall(k) for k in DEPTHS] for ranks in both)),
         neutral=table(*([ranks.tie_neutral_recall(k) for k in DEPTHS] for ranks in both)),
-        reduce=_mean_of_six,
+        reduce=mean_of_six,
+        bounds=(0.0, 1.0),
     )
 
 
-def _mean_of_six(means: NDArray[np.float64]) -> NDArray[np.float64]:
+def mean_of_six(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Take means of the six recalls' table, `(..., column)`, to their mean `(...)`.
+
+    >>> float(mean_of_six(np.array([0.5, 0.5, 0.5, 2.0, 4.0, 5.0, 5.0])).round(3))
+    0.617
+    """
     depths = len(DEPTHS)
     captions = means[..., depths : 2 * depths] / means[..., -1:]
     return np.asarray((means[..., :depths].sum(axis=-1) + captions.sum(axis=-1)) / (2 * depths))

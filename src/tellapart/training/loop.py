@@ -18,7 +18,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError
 from tellapart.models.torch.backend import import_torch
-from tellapart.stats.intervals import wilson_in_clusters
+from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.checkpoint import (
     TrainingState,
     latest_checkpoint,
@@ -329,7 +329,7 @@ def _validate_weights(training: Training, state: TrainingState, looks: int) -> N
         metric = metric_of(training.config.validation.metric, pairs.shape)
         right = items_right(metric, trainable.model(), pairs)
         trainable.module.train()
-        value, interval = float(right.mean()), wilson_in_clusters(right, pairs.outline.clusters)
+        value, interval = float(right.mean()), share_in_clusters(right, pairs.outline.clusters)
         state.history.append((state.step, value))
         ends = {"validation_low": interval.low, "validation_high": interval.high}
         known = {name: end for name, end in ends.items() if end is not None}

@@ -36,6 +36,7 @@ class Split:
             over both splits does not reveal which item is in which.
         values: metric -> number.
         units: metric -> number of its units and of their clusters, if these are not the items (sentences, for example).
+        worth: metric -> how many clusters of one size would be as precise, if those of its units differ in size.
     """
 
     items: int
@@ -43,6 +44,7 @@ class Split:
     ties: int
     values: Mapping[str, float]
     units: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    worth: Mapping[str, float] = field(default_factory=dict)
 
 
 def measure_sent(
@@ -71,12 +73,18 @@ def measure_sent(
     sent, public = _restore_order(sent, hidden), np.array(hidden.public)
     ties = _count_ties(sent) if isinstance(sent, Scores) else 0
     parts = [np.flatnonzero(mask).tolist() for mask in (public, ~public)]
-    clusters = [len({hidden.items[k].cluster for k in rows}) for rows in parts]
+    names = [[hidden.items[k].cluster for k in rows] for rows in parts]
     values = [_measure_rows(sent, hidden, rows) for rows in parts]
     _require_metrics(metrics, values[0])
     first, second = (
-        Split(len(rows), own, ties, {name: round_to(numbers[name], step) for name in metrics})
-        for rows, own, numbers in zip(parts, clusters, values, strict=True)
+        Split(
+            len(own),
+            len({*own}),
+            ties,
+            {name: round_to(numbers[name], step) for name in metrics},
+            worth=dict.fromkeys(metrics, worth_of(own)) if worth_of(own) < len({*own}) else {},
+        )
+        for own, numbers in zip(names, values, strict=True)
     )
     return first, second
 
@@ -101,8 +109,27 @@ def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ..
         _require_metrics(metrics, means)
         values = {name: round_to(means[name][0], step) for name in metrics}
         joined = {name: means[name][1] for name in metrics if means[name][1] != sizes[0]}
-        splits.append(Split(*sizes[0], 0, values, joined))
+        worth = {
+            one.name: worth_of([units.units[k].cluster for k in own])
+            for units, own in zip(measured, rows, strict=True)
+            for one in units.values
+            if one.name in metrics and own
+        }
+        uneven = {name: number for name, number in worth.items() if number < means[name][1][1]}
+        splits.append(Split(*sizes[0], 0, values, joined, uneven))
     return splits[0], splits[1]
+
+
+def worth_of(clusters: Sequence[str]) -> float:
+    """Return how many clusters of one size would give a mean as precise, if items of a cluster were all alike.
+
+    Source: Kish (1965), Survey Sampling, section 11.7.
+
+    >>> worth_of(["a", "b", "c"]), worth_of(["a", "a", "a", "b"])
+    (3.0, 1.6)
+    """
+    sizes = np.unique(np.array(clusters), return_counts=True)[1].astype(np.float64)
+    return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else 0.0
 
 
 def _require_metrics(metrics: tuple[str, ...], means: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Leaderboards: one row a model, with rounded numbers; private numbers and their effect only after closing.
 
-An interval of hidden numbers is Wilson's around the rounded number, with each cluster as one trial: it is computed from
-published numbers and gives nothing more away. (A bootstrap interval would be another number computed from the labels.)
+An interval of hidden numbers is Wilson's around the rounded number, with each cluster as one trial (fewer where their
+sizes differ): it is computed from published numbers and sizes, and gives nothing more away. (A bootstrap interval would
+be another number computed from the labels.)
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from tellapart.board.entries import HIDDEN
@@ -22,7 +25,7 @@ from tellapart.board.submissions.prepared import Prepared
 from tellapart.errors import StoreError, first_line
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
-from tellapart.stats.intervals import wilson
+from tellapart.stats.bounds import independent_bounds
 from tellapart.tasks.registry import METRICS, TASKS
 
 __all__ = [
@@ -139,12 +142,11 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
     values = {}
     for name, value in split.values.items():
         items, clusters = split.units.get(name, (split.items, split.clusters))
-        interval = wilson(round(value * clusters), clusters)
+        low, high = hidden_bounds(value, split.worth.get(name, clusters))
         values[name] = Value(
             value=value,
-            low=interval.low,
-            high=interval.high,
-            level=interval.level,
+            low=float(low),
+            high=float(high),
             method="wilson on clusters, around the rounded number",
             n=items,
             clusters=clusters,
@@ -153,6 +155,18 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
             average="micro: items",
         )
     return values
+
+
+def hidden_bounds(
+    value: float | NDArray[np.float64], worth: float | NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return Wilson's 95 % bounds around rounded shares, for so many trials: clusters, or what uneven ones are worth.
+
+    >>> low, high = hidden_bounds(0.5, 100)
+    >>> round(float(low), 2), round(float(high), 2)
+    (0.4, 0.6)
+    """
+    return independent_bounds(np.multiply(value, worth), worth, 0.95)
 
 
 def as_row(standing: Standing, shape: tuple[int, int] | None) -> dict[str, Any]:

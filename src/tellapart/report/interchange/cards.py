@@ -204,6 +204,8 @@ def _describe_value(record: BenchmarkResult, value: Value) -> dict[str, Any]:
     facts: dict[str, Any] = {"average": value.average}
     if value.low is not None and value.high is not None:
         facts |= {"interval": [value.low, value.high], "level": value.level, "method": value.method}
+    elif value.reason:
+        facts["no_interval"] = value.reason
     if value.n:
         facts |= {"items": value.n, "clusters": value.clusters, "ties": value.ties}
     if value.effective is not None:
@@ -231,6 +233,8 @@ def _write_note(record: BenchmarkResult, value: Value) -> str:
         parts.append(
             f"{value.level:.0%} interval {percent(value.low)} to {percent(value.high)} percent ({value.method})"
         )
+    elif value.reason:
+        parts.append(f"no interval: {value.reason.removeprefix('too few for an interval: ')}")
     if value.chance is not None:
         parts.append(f"chance {percent(value.chance)} percent")
     return "; ".join(parts)

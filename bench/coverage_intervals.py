@@ -1,0 +1,375 @@
+"""Simulations: each function draws data sets of one setting, and takes the intervals that would be printed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from coverage_data import (
+    MEASURED,
+    Draws,
+    Floats,
+    caption_counts,
+    cluster_sizes,
+    labels,
+    measured,
+    measured_in_clusters,
+    right_in_clusters,
+    table_with_kappa,
+)
+
+from tellapart.metrics.captions import bleu
+from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval
+from tellapart.stats.bootstrap import drawn_times, expanded_percentiles
+from tellapart.stats.bootstrap_limits import bootstrap_holds, bootstrap_holds_for_groups, draws_hold, even_sizes
+from tellapart.stats.bounds import independent_bounds, moments_of_mean, share_bounds
+from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, graded_bounds, macro_bounds
+from tellapart.stats.intervals import interval_for
+from tellapart.stats.paired import FEW_DIFFERING, bonett_price_bounds, paired_difference
+
+LEVEL = 0.95
+# Data sets whose resamples are held at once: 10,000 float64 each.
+_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Intervals of simulated data sets, each `(data set,)`; NaN where none is printed.
+
+    >>> Found(np.array([0.5]), np.array([0.4]), np.array([0.6]), 0.5).low
+    array([0.4])
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    truth: float
+
+
+@lru_cache(maxsize=1)
+def _drawn(clusters: int) -> Floats:
+    return drawn_times(clusters)
+
+
+def resampled(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Return `cluster_bootstrap`'s bounds of ratios of sums `(data set, cluster)` to counts, in its order of clusters.
+
+    >>> low, high = resampled(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))
+    >>> float(low[0]), float(high[0])
+    (0.0, 2.0)
+    """
+    order = np.lexsort((sums, counts))
+    sums, counts = np.take_along_axis(sums, order, axis=1), np.take_along_axis(counts, order, axis=1)
+    times, ends = _drawn(sums.shape[1]), []
+    even = bool((counts == counts[:1, :1]).all())
+    for at in range(0, len(sums), _AT_ONCE):
+        part = slice(at, at + _AT_ONCE)
+        drawn = times @ sums[part].T
+        drawn /= sums.shape[1] * counts[0, 0] if even else times @ counts[part].T
+        ends.append(np.stack(expanded_percentiles(drawn, sums.shape[1], LEVEL)))
+    low, high = np.concatenate(ends, axis=1) if ends else np.empty((2, 0))
+    return low, high
+
+
+def _where_drawn(drawn: np.ndarray, closed: tuple[Floats, Floats], sums: Floats, counts: Floats) -> tuple[Floats, ...]:
+    low, high = (np.array(end, np.float64) for end in closed)
+    if drawn.any():
+        low[drawn], high[drawn] = resampled(sums[drawn], counts[drawn])
+    return low, high
+
+
+# -- shares
+
+
+def independent_share(rng: Draws, datasets: int, *, items: int, share: float) -> Found:
+    """Wilson's interval of 0/1 values, one a cluster."""
+    right = rng.binomial(items, share, datasets).astype(np.float64)
+    return Found(right / items, *independent_bounds(right, items, LEVEL), share)
+
+
+def share_intervals(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Return `interval_for`'s bounds of 0/1 values in clusters, `(data set, cluster)`."""
+    moments = moments_of_mean(sums, counts, outcomes=True)
+    low, high = _where_drawn(bootstrap_holds(moments), share_bounds(moments, LEVEL), sums, counts)
+    return low, high
+
+
+def clustered_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
+    """0/1 values in clusters."""
+    counts = cluster_sizes(rng, sizes, (datasets, clusters))
+    sums = right_in_clusters(rng, counts, share, correlation)
+    return Found(sums.sum(axis=1) / counts.sum(axis=1), *share_intervals(sums, counts), share)
+
+
+def undrawn_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
+    """0/1 values in clusters without resampling: `share_in_clusters`, of validation and of weak subsets."""
+    counts = cluster_sizes(rng, sizes, (datasets, clusters))
+    sums = right_in_clusters(rng, counts, share, correlation)
+    moments = moments_of_mean(sums, counts, outcomes=True)
+    return Found(moments.estimate, *share_bounds(moments, LEVEL), share)
+
+
+# -- measured values
+
+
+def measured_mean(rng: Draws, datasets: int, *, clusters: int, sizes: str, values: str, correlation: float) -> Found:
+    """Measured values: soft accuracy, overlap, captions' metrics, rank correlations, deviations."""
+    bounds, truth = MEASURED[values]
+    counts = cluster_sizes(rng, sizes, (datasets, clusters))
+    sums = measured_in_clusters(rng, values, counts, correlation)
+    moments = moments_of_mean(sums, counts)
+    low, high = _where_drawn(draws_hold(moments), graded_bounds(moments, LEVEL, bounds), sums, counts)
+    return Found(moments.estimate, low, high, truth)
+
+
+# -- means of groups
+
+
+def _grouped(
+    rng: Draws, datasets: int, groups: Sequence[int], shares: Floats, correlation: float
+) -> tuple[Floats, ...]:
+    """Return sums and counts `(data set, cluster, group)`: items of a group alone, or a cluster across all groups."""
+    size = np.array(groups)
+    clusters = int(size.max()) if correlation else int(size.sum())
+    counts = np.zeros((clusters, len(size)))
+    if correlation:
+        for group, items in enumerate(groups):
+            counts[:items, group] = 1
+        common = rng.random((datasets, clusters, 1)) < np.sqrt(correlation)
+        own = np.where(common, rng.random((datasets, clusters, 1)), rng.random((datasets, clusters, len(size))))
+    else:
+        counts[np.arange(clusters), np.repeat(np.arange(len(size)), size)] = 1
+        own = rng.random((datasets, clusters, len(size)))
+    sums = (own < shares) * counts
+    return sums, np.broadcast_to(counts, sums.shape)
+
+
+GROUPS: dict[str, tuple[int, ...]] = {
+    "1 and 300": (1, 300),
+    "3 and 30": (3, 30),
+    "1, 2, 5, 10, 20 and 50": (1, 2, 5, 10, 20, 50),
+    "50 of 1": (1,) * 50,
+    "10 of 1 and 10 of 30": (1,) * 10 + (30,) * 10,
+    "18 of 3 to 20": (3, 3, 6, 7, 7, 7, 12, 13, 13, 14, 14, 15, 16, 17, 18, 18, 20, 97),
+    "10 of 5": (5,) * 10,
+    "2 of 20": (20,) * 2,
+    "3 of 100": (100,) * 3,
+}
+
+
+def in_parts(simulate: Callable[..., Found]) -> Callable[..., Found]:
+    """Simulate a hundred data sets at once, which fit the processor's memory."""
+
+    def all_parts(rng: Draws, datasets: int, **setting: Any) -> Found:
+        parts = [simulate(rng, min(100, datasets - at), **setting) for at in range(0, datasets, 100)]
+        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("estimate", "low", "high"))
+        return Found(*columns, parts[0].truth)
+
+    return all_parts
+
+
+def macro_of_shares(rng: Draws, datasets: int, *, groups: str, share: str, correlation: float) -> Found:
+    """The mean of groups' shares, and the mean recall of classes."""
+    count = len(GROUPS[groups])
+    shares = np.linspace(*map(float, share.split(" to ")), count) if " to " in share else np.full(count, float(share))
+    sums, counts = _grouped(rng, datasets, GROUPS[groups], shares, correlation)
+    estimate = (sums.sum(axis=1) / counts.sum(axis=1)).mean(axis=1)
+    low, high = macro_bounds(sums, counts, LEVEL, binary=True)
+    drawn = bootstrap_holds_for_groups(sums, counts)
+    low, high = np.array(low), np.array(high)
+    if counts.shape[1] == 1:  # all groups in one cluster: none is printed
+        low[:] = high[:] = np.nan
+    reduce = MeanOfGroups(count)
+    for row in np.flatnonzero(drawn):
+        table = np.concatenate([sums[row], counts[row]], axis=1)
+        means = _drawn(len(table)) @ table[np.lexsort((*table.T[::-1],))] / len(table)
+        low[row], high[row] = expanded_percentiles(reduce(means), len(table), LEVEL)
+    return Found(estimate, low, high, float(shares.mean()))
+
+
+def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Found:
+    """The mean of groups' means of measured values."""
+    bounds, truth = MEASURED[values]
+    sizes = GROUPS[groups]
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    counts = np.zeros((len(owner), len(sizes)))
+    counts[np.arange(len(owner)), owner] = 1
+    sums = measured(rng, values, (datasets, len(owner), 1)) * counts
+    counts = np.broadcast_to(counts, sums.shape)
+    estimate = (sums.sum(axis=1) / counts.sum(axis=1)).mean(axis=1)
+    return Found(estimate, *macro_bounds(sums, counts, LEVEL, binary=False, bounds=bounds), truth)
+
+
+# -- ratios, the smallest of two, and other statistics of means: data set after data set, by `interval_for`
+
+
+def _one_by_one(datasets: int, truth: float, draw: Callable[[], tuple[float, Any]]) -> Found:
+    rows = []
+    for _ in range(datasets):
+        estimate, interval = draw()
+        ends = (np.nan, np.nan) if interval.low is None else (interval.low, interval.high)
+        rows.append((estimate, *ends))
+    table = np.array(rows, np.float64)
+    return Found(table[:, 0], table[:, 1], table[:, 2], truth)
+
+
+def ratio_of_counts(
+    rng: Draws, datasets: int, *, of: str, clusters: int, sizes: str, right: float, correlation: float
+) -> Found:
+    """Precision, recall and F1 of yes; half of the questions are to be answered so."""
+    ratio = {"precision": RatioOfCounts(1), "recall": RatioOfCounts(2), "F1": RatioOfCounts(1, 2)}[of]
+
+    def draw() -> tuple[float, Any]:
+        counts = cluster_sizes(rng, sizes, (clusters,)).astype(np.int64)
+        hits = right_in_clusters(rng, counts.astype(np.float64), right, correlation).astype(np.int64)
+        correct = np.concatenate([np.arange(n) < k for n, k in zip(counts, hits, strict=True)])
+        is_yes = rng.random(len(correct)) < 0.5
+        answered = np.where(correct, is_yes, ~is_yes)
+        table = np.stack([answered & is_yes, answered, is_yes], axis=1).astype(np.float64)
+        codes = np.repeat(np.arange(clusters), counts)
+        return float(ratio(table.mean(axis=0))), interval_for(table, codes, binary=True, reduce=ratio)
+
+    # Of a question to be answered yes the share right is `right`; so is precision's, as both answers are as frequent.
+    return _one_by_one(datasets, right, draw)
+
+
+def smallest_of_two(rng: Draws, datasets: int, *, items: int, first: float, second: float) -> Found:
+    """The smaller of captions accepted and foils rejected."""
+
+    def draw() -> tuple[float, Any]:
+        table = (rng.random((items, 2)) < (first, second)).astype(np.float64)
+        return float(table.mean(axis=0).min()), interval_for(table, None, binary=True, reduce=SmallestMean())
+
+    return _one_by_one(datasets, min(first, second), draw)
+
+
+def mean_of_six(rng: Draws, datasets: int, *, images: int, recalls: tuple[float, float, float]) -> Found:
+    """Retrieval's mean of six recalls: of images, and of the five captions of each; deeper recalls hold shallower."""
+    from tellapart.tasks.retrieval import mean_of_six
+
+    def draw() -> tuple[float, Any]:
+        hard = rng.beta(2, 2, (images, 1))
+        own = np.mod(rng.random((images, 6)) * 0.5 + hard, 1.0)
+        found = [np.stack([row < recall for recall in recalls], axis=-1) for row in (own[:, :1], own[:, 1:])]
+        table = np.column_stack([found[0][:, 0], found[1].sum(axis=1), np.full(images, 5.0)]).astype(np.float64)
+        interval = interval_for(table, None, binary=False, reduce=mean_of_six, bounds=(0.0, 1.0))
+        return float(mean_of_six(table.mean(axis=0))), interval
+
+    # The fractional part of hard + u / 2 is not uniform: the truth is that of a large draw.
+    many = np.mod(rng.random((400_000, 1)) * 0.5 + rng.beta(2, 2, (400_000, 1)), 1.0)
+    return _one_by_one(datasets, float(np.mean([(many < recall).mean() for recall in recalls])), draw)
+
+
+@lru_cache(maxsize=4)
+def _true_bleu(order: int) -> float:
+    return float(bleu(caption_counts(np.random.default_rng(99), 400_000).sum(axis=0))[order - 1])
+
+
+def corpus_bleu(rng: Draws, datasets: int, *, images: int, order: int) -> Found:
+    """BLEU of a set of captions."""
+
+    def draw() -> tuple[float, Any]:
+        rows = caption_counts(rng, images)
+
+        def reduce(means: Floats) -> Floats:
+            return np.asarray(bleu(means * images)[..., order - 1])
+
+        interval = interval_for(rows, None, binary=False, reduce=reduce, bounds=(0.0, 1.0))
+        return float(reduce(rows.mean(axis=0))), interval
+
+    return _one_by_one(datasets, _true_bleu(order), draw)
+
+
+# -- agreement
+
+
+def _agreement(rng: Draws, datasets: int, units: int, shares: tuple[float, ...], kappa: float, of: str) -> Found:
+    marginals = np.array(shares)
+    pairs = iter(labels(rng, table_with_kappa(marginals, kappa), datasets, units))
+
+    def draw() -> tuple[float, Any]:
+        rows = [[str(label) for label in row] for row in next(pairs)]
+        if of == "kappa":
+            found = kappa_with_interval([row[0] for row in rows], [row[1] for row in rows])
+        else:
+            found = alpha_with_interval(rows)
+        return np.nan if found.value is None else found.value, found.interval
+
+    return _one_by_one(datasets, kappa, draw)
+
+
+def kappas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
+    """Cohen's kappa of two people."""
+    return _agreement(rng, datasets, units, shares, kappa, "kappa")
+
+
+def alphas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
+    """Krippendorff's alpha of two people with the same marginals: in a large sample it is kappa."""
+    return _agreement(rng, datasets, units, shares, kappa, "alpha")
+
+
+# -- two runs
+
+
+def difference_of_shares(
+    rng: Draws, datasets: int, *, clusters: int, sizes: str, only: tuple[float, float], correlation: float
+) -> Found:
+    """The paired difference of two runs' 0/1 values."""
+    counts = cluster_sizes(rng, sizes, (datasets, clusters))
+    inside: Any = np.array([*only, 1 - sum(only)])
+    if correlation:
+        inside = rng.gamma(inside * (1 - correlation) / correlation, size=(datasets, clusters, 3)) + 1e-300
+        inside = inside / inside.sum(axis=-1, keepdims=True)
+    drawn = rng.multinomial(counts.astype(np.int64), inside)
+    change = (drawn[..., 0] - drawn[..., 1]).astype(np.float64)
+    moments, differing = moments_of_mean(change, counts), (change != 0).sum(axis=1)
+    enough = (differing >= FEW_DIFFERING) & even_sizes(moments)
+    low, high = _where_drawn(enough, bonett_price_bounds(change, counts, LEVEL), change, counts)
+    return Found(moments.estimate, low, high, only[0] - only[1])
+
+
+def difference_of_means(rng: Draws, datasets: int, *, items: int, values: str, same: float) -> Found:
+    """The paired difference of two runs' measured values, of which a part is the same in both."""
+
+    def draw() -> tuple[float, Any]:
+        first, second = measured(rng, values, (items,)), measured(rng, values, (items,))
+        second = np.where(rng.random(items) < same, first, second)
+        found = paired_difference(first, second, None, binary=False)
+        return found.value, found
+
+    return _one_by_one(datasets, 0.0, draw)
+
+
+def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[float, float]) -> Found:
+    """The gap between two benchmarks' shares, from their own intervals."""
+    from tellapart.evaluation.gap import difference_bounds
+
+    parts = [
+        independent_share(rng, datasets, items=items, share=share)
+        for items, share in zip((inside, outside), shares, strict=True)
+    ]
+    low, high = difference_bounds(*((one.estimate, one.low, one.high) for one in parts))
+    return Found(parts[0].estimate - parts[1].estimate, low, high, shares[0] - shares[1])
+
+
+def hidden_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
+    """A hidden benchmark's rounded share: each cluster is one trial, or fewer where their sizes differ much."""
+    from tellapart.board.submissions.published import hidden_bounds
+
+    counts = cluster_sizes(rng, sizes, (datasets, clusters))
+    right = right_in_clusters(rng, counts, share, correlation).sum(axis=1)
+    value = np.round(right / counts.sum(axis=1), 2)
+    worth = counts.sum(axis=1) ** 2 / (counts**2).sum(axis=1)
+    return Found(value, *hidden_bounds(value, worth), share)
+
+
+def over_seeds(rng: Draws, datasets: int, *, seeds: int) -> Found:
+    """Student's interval of the mean difference over seeds."""
+    from tellapart.training.seeds import paired_by_seed
+
+    table = rng.normal(size=(datasets, seeds))
+    ends = np.array([paired_by_seed(row.tolist(), [0.0] * seeds)[:2] for row in table], np.float64)
+    return Found(table.mean(axis=1), ends[:, 0], ends[:, 1], 0.0)

@@ -1,0 +1,181 @@
+"""The catalogue of intervals: every kind that is printed, with its method, its settings and its simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from coverage_data import MEASURED, SIZES
+from coverage_intervals import (
+    GROUPS,
+    Found,
+    alphas,
+    clustered_share,
+    corpus_bleu,
+    difference_of_means,
+    difference_of_shares,
+    gaps,
+    hidden_share,
+    in_parts,
+    independent_share,
+    kappas,
+    macro_of_means,
+    macro_of_shares,
+    mean_of_six,
+    measured_mean,
+    over_seeds,
+    ratio_of_counts,
+    smallest_of_two,
+    undrawn_share,
+)
+
+CLUSTERS = (5, 10, 20, 50, 150, 400)
+SHARES = (0.02, 0.1, 0.5, 0.98)
+CORRELATIONS = (0.0, 0.6)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """A kind of interval: how it is made, the fewest items that it is printed for, its settings, its simulation.
+
+    `simulate` takes a generator, a number of data sets, and a setting's values by name.
+    """
+
+    name: str
+    method: str
+    fewest: str
+    settings: tuple[dict[str, Any], ...]
+    simulate: Callable[..., Found]
+
+
+def _grid(**axes: Sequence[Any]) -> tuple[dict[str, Any], ...]:
+    return tuple(dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
+
+
+_KORN = "Korn and Graubard's, or the cluster bootstrap with 20 even clusters of which 10 differ"
+_HALL = "Hall's, or the bootstrap with 20 and 50 for each squared skewness; Korn and Graubard's below ten"
+_CLUSTERED = _grid(clusters=CLUSTERS, sizes=SIZES, share=SHARES[:3], correlation=CORRELATIONS)
+_ITEMS = (1, 2, 3, 4, 6, 8, 10, 13, 20, 25, 50, 100, 300)
+
+
+def all_kinds() -> Iterator[Kind]:
+    """Yield every kind of interval that a table, a record, a page or an export prints."""
+    yield Kind(
+        "share of independent items",
+        "Clopper and Pearson's of 40 or fewer; Wilson's, with Poisson's bound for one to three right or wrong",
+        "1 item",
+        _grid(items=_ITEMS, share=(0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.98)),
+        independent_share,
+    )
+    yield Kind("share of items in clusters", _KORN, "2 clusters", _CLUSTERED, clustered_share)
+    yield Kind("share in clusters, without draws", "Korn and Graubard's", "2 clusters", _CLUSTERED, undrawn_share)
+    yield Kind(
+        "mean of measured values",
+        _HALL,
+        "2 items; 10 where no bounds are known",
+        (
+            *_grid(clusters=CLUSTERS, sizes=("1",), values=tuple(MEASURED), correlation=(0.0,)),
+            *_grid(clusters=CLUSTERS, sizes=("1 to 8", "Pareto"), values=tuple(MEASURED), correlation=(0.6,)),
+        ),
+        measured_mean,
+    )
+    yield Kind(
+        "mean of groups' shares",
+        "MOVER of the groups' intervals, and of all together; the bootstrap for even groups of 20 items",
+        "1 item in a group",
+        _grid(groups=tuple(GROUPS), share=("0.02", "0.5", "0.98", "0.5 to 0.98"), correlation=(0.0, 0.6)),
+        in_parts(macro_of_shares),
+    )
+    yield Kind(
+        "mean of groups' means",
+        "MOVER of the groups' intervals",
+        "1 item in a group; 10 where no bounds are known",
+        _grid(groups=tuple(GROUPS), values=("normal", "lognormal", "CIDEr", "soft accuracy", "rank correlation")),
+        in_parts(macro_of_means),
+    )
+    yield Kind(
+        "precision, recall and F1",
+        "that of a share among the items that count",
+        "1 item that counts",
+        _grid(
+            of=("precision", "F1"),
+            clusters=(5, 40),
+            sizes=("1", "1 to 8", "Pareto"),
+            right=(0.1, 0.5, 0.98),
+            correlation=(0.6,),
+        ),
+        ratio_of_counts,
+    )
+    yield Kind(
+        "the smaller of two shares",
+        "the smaller low end, and the smaller high end at half the error",
+        "1 item",
+        _grid(items=(5, 20, 100), first=(0.1, 0.5, 0.9, 0.98), second=(0.5, 0.98)),
+        smallest_of_two,
+    )
+    yield Kind(
+        "mean of six recalls",
+        "delete-an-image jackknife: " + _HALL,
+        "2 images",
+        _grid(images=(5, 20, 60), recalls=((0.02, 0.05, 0.1), (0.3, 0.6, 0.7), (0.9, 0.97, 0.99))),
+        mean_of_six,
+    )
+    yield Kind(
+        "BLEU of a set of captions",
+        "delete-an-image jackknife: " + _HALL,
+        "2 images",
+        _grid(images=(5, 10, 20, 50, 120), order=(1, 4)),
+        corpus_bleu,
+    )
+    agreement = _grid(
+        units=(5, 10, 20, 50, 200),
+        shares=((0.5, 0.5), (0.9, 0.1), (0.5, 0.3, 0.15, 0.05)),
+        kappa=(0.0, 0.6, 0.95),
+    )
+    method = "Korn and Graubard's of the disagreement, with the jackknife's error"
+    yield Kind("Cohen's kappa", method, "10 units", agreement, kappas)
+    yield Kind("Krippendorff's alpha", method, "10 units", agreement, alphas)
+    only = ((0.02, 0.02), (0.0, 0.05), (0.2, 0.1), (0.4, 0.4))
+    yield Kind(
+        "paired difference of shares",
+        "the cluster bootstrap where 10 even clusters differ, else Bonett and Price's",
+        "2 clusters",
+        (
+            *_grid(clusters=CLUSTERS, sizes=("1",), only=only, correlation=(0.0,)),
+            *_grid(clusters=CLUSTERS, sizes=SIZES[1:], only=only, correlation=(0.4,)),
+        ),
+        difference_of_shares,
+    )
+    yield Kind(
+        "paired difference of measured values",
+        "the wider of Hall's and Student's, or the bootstrap; Bonett and Price's where fewer than 10 clusters differ",
+        "2 items",
+        _grid(items=(5, 10, 20, 50), values=("normal", "lognormal", "soft accuracy"), same=(0.0, 0.9)),
+        difference_of_means,
+    )
+    yield Kind(
+        "gap between two benchmarks",
+        "MOVER of both intervals",
+        "1 item of each",
+        _grid(inside=(5, 50, 400), outside=(5, 50, 400), shares=((0.5, 0.5), (0.9, 0.5), (0.98, 0.9), (0.02, 0.02))),
+        gaps,
+    )
+    yield Kind(
+        "share of a hidden benchmark",
+        "Wilson's, each cluster one trial; of uneven ones as many as Kish's rule says",
+        "1 cluster",
+        _CLUSTERED,
+        hidden_share,
+    )
+    yield Kind(
+        "difference over seeds",
+        "Student's",
+        "2 seeds",
+        _grid(seeds=(2, 3, 5, 10, 25)),
+        over_seeds,
+    )
+
+
+KINDS = {kind.name: kind for kind in all_kinds()}

@@ -1,0 +1,230 @@
+"""Every printed p-value on simulated data: how often it is at most 5 % where nothing is to be found, and its power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from coverage_data import BASE_SEED, Draws, Floats, cluster_sizes
+
+from tellapart.stats.multiple import holm
+from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
+
+ALPHA = 0.05
+#: Above this a setting is measured again, on new and more data sets.
+NEAR = 0.055
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Test:
+    """A test, or a decision by tests: its settings, and a function that measures one of them.
+
+    `simulate` takes a generator, a number of data sets and the values of a setting; it returns `alarms`, the share of
+    data sets with a p of at most 5 % under the null, and where an exact test is known `power` and `exact_power`.
+    """
+
+    name: str
+    how: str
+    settings: tuple[dict[str, Any], ...]
+    simulate: Callable[..., dict[str, float]]
+
+    def measure(self, setting: dict[str, Any], datasets: int) -> dict[str, Any]:
+        """Measure one setting."""
+        seed = crc32(repr((BASE_SEED, self.name, setting)).encode())
+        found = self.simulate(np.random.default_rng(seed), datasets, **setting)
+        if found["alarms"] > NEAR:  # the least and the most of many settings lie far out by chance: more data sets
+            datasets *= 8
+            found = self.simulate(np.random.default_rng(seed + 1), datasets, **setting)
+        if found.get("exact_power"):
+            found["relative_power"] = found["power"] / found["exact_power"]
+        return {
+            "setting": setting,
+            "datasets": datasets,
+            **{name: round(float(value), 4) for name, value in found.items()},
+        }
+
+
+def _grid(**axes: Any) -> tuple[dict[str, Any], ...]:
+    return tuple(dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
+
+
+def mcnemar_level(_rng: Draws, _datasets: int, *, items: int, differing: float) -> dict[str, float]:
+    """McNemar's exact test on independent items; every outcome is enumerated, so nothing is drawn.
+
+    The exact test is the same with a coin that takes it to 5 % exactly, the most powerful unbiased one.
+    """
+    from scipy.stats import binom
+
+    def shares(better: float) -> tuple[float, float]:
+        counts = np.arange(items + 1)
+        of_counts = binom.pmf(counts, items, differing)
+        rejected = tossed = 0.0
+        for count, weight in zip(counts.tolist(), of_counts.tolist(), strict=True):
+            only = np.arange(count + 1)
+            p = mcnemar_p(only, count - only)
+            at = binom.pmf(only, count, better)
+            null = binom.pmf(only, count, 0.5)
+            below = p <= ALPHA
+            rejected += weight * float(at[below].sum())
+            least = float(p[~below].min()) if (~below).any() else 1.0
+            edge = ~below & (np.abs(p - least) < 1e-12)
+            coin = (ALPHA - float(null[below].sum())) / max(float(null[edge].sum()), 1e-300)
+            tossed += weight * float(at[below].sum() + min(1.0, coin) * at[edge].sum())
+        return rejected, tossed
+
+    alarms, (power, exact) = shares(0.5)[0], shares(0.75)
+    return {"alarms": alarms, "power": power, "exact_power": exact}
+
+
+def _changes(rng: Draws, clusters: int, sizes: str, values: str) -> tuple[Floats, Floats]:
+    """Return both runs' sums `(cluster, 2)` of exchangeable values, and what A alone gains in each."""
+    counts = cluster_sizes(rng, sizes, (clusters,))
+    shared = rng.normal(size=clusters) if values == "measured" else rng.integers(-1, 2, clusters).astype(np.float64)
+    change = np.rint(1024 * shared * counts)
+    return np.stack([np.maximum(change, 0), np.maximum(-change, 0)], axis=1), counts
+
+
+def sign_flip_level(rng: Draws, datasets: int, *, clusters: int, sizes: str, values: str) -> dict[str, float]:
+    """Sign flips of clusters that are alike within, under the null and with A better by a third of the spread."""
+    alarms = power = exact = 0
+    pair = np.array([[0, 1]])
+    for _ in range(datasets):
+        sums, counts = _changes(rng, clusters, sizes, values)
+        moved = sums + np.stack([np.rint(400 * counts), np.zeros(clusters)], axis=1)
+        for number, table in enumerate((sums, moved)):
+            observed = np.abs(np.diff(table.sum(axis=0)))
+            found = float(sign_flip_p(table, pair, observed, resamples=1000, seed=3)[0]) <= ALPHA
+            if number == 0:
+                alarms += found
+            else:
+                power += found
+                exact += float(sign_flip_p(table, pair, observed, resamples=4096, seed=4)[0]) <= ALPHA
+    return {"alarms": alarms / datasets, "power": power / datasets, "exact_power": exact / datasets}
+
+
+def holm_level(rng: Draws, datasets: int, *, models: int, items: int, alike: float) -> dict[str, float]:
+    """Holm's family of all pairs of equally good models (`compare`, tiers and the board): any alarm is one."""
+    pairs = np.array(list(combinations(range(models), 2)))
+    alarms = 0
+    for _ in range(datasets):
+        common = rng.random((items, 1)) < 0.6
+        right = np.where(rng.random((items, models)) < alike, common, rng.random((items, models)) < 0.6).astype(float)
+        both = right.T @ right
+        only = both.diagonal()[:, None] - both
+        alarms += bool((holm(mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])) <= ALPHA).any())
+    return {"alarms": alarms / datasets}
+
+
+def tier_level(rng: Draws, datasets: int, *, models: int, clusters: int) -> dict[str, float]:
+    """Tiers of equally good models on clustered items: any second tier is an alarm."""
+    from tellapart.stats.tiers import tiers
+
+    codes = np.repeat(np.arange(clusters), 3)
+    alarms = 0
+    for _ in range(datasets):
+        shared = rng.random((clusters, models)) < 0.5
+        right = np.where(rng.random((len(codes), models)) < 0.6, shared[codes], rng.random((len(codes), models)) < 0.5)
+        table = {f"m{k}": column.astype(float) for k, column in enumerate(right.T)}
+        alarms += len(tiers(table, codes, seed=1)) > 1
+    return {"alarms": alarms / datasets}
+
+
+def gate_level(rng: Draws, datasets: int, *, headlines: int, items: int, clusters: bool) -> dict[str, float]:
+    """The gate: a model as good as its base stops at any headline that falls significantly."""
+    flips = enough_flips(headlines)
+    pair = np.array([[0, 1]])
+    alarms = 0
+    for _ in range(datasets):
+        tests, falls = [], []
+        for _headline in range(headlines):
+            if clusters:
+                sums, _ = _changes(rng, items, "1 to 8", "outcomes")
+                observed = np.abs(np.diff(sums.sum(axis=0)))
+                tests.append(float(sign_flip_p(sums, pair, observed, resamples=flips // 5, seed=2)[0]))
+                falls.append(sums[:, 0].sum() > sums[:, 1].sum())
+            else:
+                base, new = rng.random((2, items)) < 0.7
+                tests.append(float(mcnemar_p((base & ~new).sum(), (new & ~base).sum())))
+                falls.append((base & ~new).sum() > (new & ~base).sum())
+        alarms += bool(((holm(tests) <= ALPHA) & np.array(falls)).any())
+    return {"alarms": alarms / datasets}
+
+
+def seeds_level(rng: Draws, datasets: int, *, seeds: int, test: str) -> dict[str, float]:
+    """The paired t-test and Wilcoxon's signed ranks over seeds."""
+    from tellapart.training.seeds import paired_by_seed
+
+    place = 2 if test == "t" else 3
+    table = rng.normal(size=(datasets, seeds))
+    found = [paired_by_seed(row.tolist(), [0.0] * seeds)[place] for row in table]
+    return {"alarms": float(np.mean([p is not None and p <= ALPHA for p in found]))}
+
+
+def correlation_level(rng: Draws, datasets: int, *, points: int) -> dict[str, float]:
+    """Pearson's correlation of label frequencies and changes in performance."""
+    from tellapart.annotate.errors_by import frequency_correlation
+
+    x, y = rng.normal(size=(2, datasets, points))
+    found = [frequency_correlation(a.tolist(), [[one] for one in b.tolist()])[1] for a, b in zip(x, y, strict=True)]
+    return {"alarms": float(np.mean(np.array(found) <= ALPHA))}
+
+
+def better_level(rng: Draws, datasets: int, *, items: int, looks: int) -> dict[str, float]:
+    """Early stopping: a run that gets no better is thought to, at any of its looks."""
+    from tellapart.stats.paired import paired_difference
+
+    alarms = 0
+    for _ in range(datasets // 2):
+        first = (rng.random(items) < 0.5).astype(float)
+        found = False
+        for _look in range(looks):
+            now = np.where(rng.random(items) < 0.5, first, (rng.random(items) < 0.5).astype(float))
+            low = paired_difference(now, first, None, binary=True, level=1 - ALPHA / looks).low
+            found |= low is not None and low > 0
+        alarms += found
+    return {"alarms": alarms / (datasets // 2)}
+
+
+TESTS = {
+    test.name: test
+    for test in (
+        Test(
+            "McNemar's test",
+            "exact, on independent items",
+            _grid(items=(5, 10, 20, 50, 150, 400), differing=(0.05, 0.2, 0.6)),
+            mcnemar_level,
+        ),
+        Test(
+            "sign flips of clusters",
+            "all flips of at most 13 clusters, else drawn",
+            _grid(clusters=(5, 8, 12, 20), sizes=("1", "1 to 8", "Pareto"), values=("outcomes", "measured")),
+            sign_flip_level,
+        ),
+        Test(
+            "Holm's family of all pairs",
+            "McNemar's tests, corrected",
+            _grid(models=(2, 3, 6, 12), items=(20, 100, 400), alike=(0.0, 0.7)),
+            holm_level,
+        ),
+        Test("tiers", "sign flips, Holm over all pairs", _grid(models=(2, 5), clusters=(10, 40)), tier_level),
+        Test(
+            "the gate",
+            "Holm over all headlines, falls alone",
+            _grid(headlines=(1, 6), items=(20, 100), clusters=(False, True)),
+            gate_level,
+        ),
+        Test("ranks over seeds", "Wilcoxon's signed ranks", _grid(seeds=(5, 6, 10, 25), test=("ranks",)), seeds_level),
+        Test("differences over seeds", "paired t-test", _grid(seeds=(2, 3, 5, 25), test=("t",)), seeds_level),
+        Test("correlation", "Pearson's", _grid(points=(3, 5, 10, 40)), correlation_level),
+        Test(
+            "better beyond doubt",
+            "paired interval above 0, Bonferroni over looks",
+            _grid(items=(20, 100), looks=(1, 5)),
+            better_level,
+        ),
+    )
+}

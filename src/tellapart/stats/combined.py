@@ -1,0 +1,256 @@
+"""Statistics made of several means: a ratio of counts, the smallest mean, the mean of groups' means.
+
+Each is a `Reduce` that knows its parts, so that its interval can be made of theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.stats.bounds import (
+    EVEN,
+    Moments,
+    degrees_of_freedom,
+    exact_bounds,
+    hall_bounds,
+    independent_bounds,
+    moments_of_mean,
+    share_bounds,
+)
+from tellapart.stats.interval import Reduce
+
+__all__ = ["MeanOfGroups", "RatioOfCounts", "SmallestMean", "graded_bounds", "macro_bounds", "needs_more"]
+
+Floats = NDArray[np.float64]
+
+#: Fewer clusters, or fewer that differ from the others, give no interval of a mean whose bounds are not known.
+FEWEST = 10
+# Below so many degrees of freedom a few clusters hold most items.
+_LEAST_FREEDOM = 6.0
+# Fewer items of the groups that weigh most do not tell a common variance.
+_FEWEST_POOLED = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class RatioOfCounts:
+    """Counts of the first column as a share of another column's, or of the mean of several; 0 where there is none.
+
+    An item of the first column is in all the others (a right yes is an answered yes and a true one), so the ratio is a
+    share among the items of any of them: precision among the answered, recall among the true; F1 is `2 J / (1 + J)` of
+    the share J among items that are either.
+
+    >>> float(RatioOfCounts(1)(np.array([0.25, 0.5]))), float(RatioOfCounts(1, 2)(np.array([0.25, 0.5, 0.25])))
+    (0.5, 0.6666666666666666)
+    """
+
+    columns: tuple[int, ...]
+
+    def __init__(self, *columns: int) -> None:
+        object.__setattr__(self, "columns", columns)
+
+    def __call__(self, means: Floats) -> Floats:
+        """Return the ratio of means `(..., column)`."""
+        of = means[..., self.columns].mean(axis=-1)
+        return np.asarray(np.divide(means[..., 0], of, out=np.zeros_like(of), where=of > 0))
+
+    def among(self, values: Floats) -> NDArray[np.bool_]:
+        """Return the items, of values `(item, column)`, of which the ratio is a share."""
+        return np.asarray((values[:, self.columns] > 0).any(axis=1))
+
+    def of_share(self, share: float) -> float:
+        """Return the ratio at a share among those items."""
+        return share if len(self.columns) == 1 else 2 * share / (1 + share)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestMean:
+    """The smallest of the components' means.
+
+    >>> float(SmallestMean()(np.array([0.5, 0.25])))
+    0.25
+    """
+
+    def __call__(self, means: Floats) -> Floats:
+        """Return the smallest of means `(..., component)`."""
+        return np.asarray(means.min(axis=-1))
+
+
+@dataclass(frozen=True, slots=True)
+class MeanOfGroups:
+    """The unweighted mean of groups' means; a group of which a resample drew no item has no part in it.
+
+    Columns are the values of each group (0 elsewhere), group after group, then each group's membership.
+
+    Attributes:
+        groups: how many.
+        inner: takes a group's component means to its statistic; None where a group has one column.
+        names: of the groups, for messages; empty if they have none.
+
+    >>> float(MeanOfGroups(2)(np.array([0.5, 0.0, 0.5, 0.5])))
+    0.5
+    """
+
+    groups: int
+    inner: Reduce | None = None
+    names: tuple[str, ...] = ()
+
+    def __call__(self, means: Floats) -> Floats:
+        """Return the mean of groups' means, of column means `(..., column)`."""
+        rows = means.reshape(-1, means.shape[-1])
+        sums, shares = rows[:, : -self.groups].reshape(len(rows), self.groups, -1), rows[:, -self.groups :, None]
+        per_group = np.divide(sums, shares, out=np.full_like(sums, np.nan), where=shares > 0)
+        folded = per_group[:, :, 0] if self.inner is None else self.inner(per_group)
+        return np.asarray(np.nanmean(folded, axis=1)).reshape(means.shape[:-1])
+
+    def of_group(self, values: Floats, group: int) -> tuple[NDArray[np.bool_], Floats]:
+        """Return the items of a group, and their values `(item,)` or `(item, component)`."""
+        member = values[:, group - self.groups] > 0
+        width = (values.shape[1] - self.groups) // self.groups
+        own = values[member, group * width : (group + 1) * width]
+        return member, own[:, 0] if self.inner is None else own
+
+
+def needs_more(moments: Moments) -> NDArray[np.bool_]:
+    """Return where clusters are too few, too alike or too unequal in size for a mean whose bounds are not known.
+
+    >>> [bool(needs_more(moments_of_mean(np.arange(n), np.ones(n)))) for n in (9, 30)]
+    [True, False]
+    """
+    few = (moments.clusters < FEWEST) | (moments.differing < FEWEST)
+    return np.asarray(few | (moments.freedom < np.maximum(_LEAST_FREEDOM, EVEN * (moments.clusters - 1))))
+
+
+def graded_bounds(moments: Moments, level: float, bounds: tuple[float, float] | None) -> tuple[Floats, Floats]:
+    """Return Hall's bounds of a mean, of values within bounds widened to those of a share.
+
+    Where Hall's would not hold they are those of a share alone, or NaN if no bounds are known.
+
+    Args:
+        moments: of the mean.
+        level: confidence level.
+        bounds: the least and the greatest value of an item; None where they are not known.
+
+    >>> few = moments_of_mean(np.array([0.5, 0.25, 0.5]), np.ones(3))
+    >>> [round(float(end), 2) for end in graded_bounds(few, 0.95, (0, 1))], float(graded_bounds(few, 0.95, None)[0])
+    ([0.0, 1.0], nan)
+    """
+    few = needs_more(moments)
+    low, high = hall_bounds(moments, level)
+    if bounds is None:
+        return np.where(few, np.nan, low), np.where(few, np.nan, high)
+    wide = [bounds[0] + (bounds[1] - bounds[0]) * end for end in share_bounds(_within_one(moments, bounds), level)]
+    # Rare values make both too short now and then, on different data: the wider of the two holds.
+    low = np.where(few, wide[0], np.clip(np.minimum(low, wide[0]), *bounds))
+    high = np.where(few, wide[1], np.clip(np.maximum(high, wide[1]), *bounds))
+    return low, high
+
+
+def _within_one(moments: Moments, bounds: tuple[float, float]) -> Moments:
+    """Return the moments of values moved and scaled from their bounds to 0 and 1."""
+    width = bounds[1] - bounds[0]
+    return replace(moments, estimate=(moments.estimate - bounds[0]) / width, variance=moments.variance / width**2)
+
+
+def group_bounds(sums: Floats, counts: Floats, moments: Moments, level: float) -> tuple[Floats, Floats]:
+    """Return bounds of 0/1 values' shares `(..., group)`, from `(..., group, cluster)`."""
+    alone = (counts <= 1).all(axis=-1)
+    items = np.maximum(moments.items, 1)
+    lone = independent_bounds(np.rint(sums.sum(axis=-1)), items, level)
+    tied = share_bounds(moments, level)
+    low, high = (np.where(alone, one, other) for one, other in zip(lone, tied, strict=True))
+    return low, high
+
+
+def macro_bounds(
+    sums: Floats, counts: Floats, level: float, *, binary: bool, bounds: tuple[float, float] | None = (0.0, 1.0)
+) -> tuple[Floats, Floats]:
+    """Return bounds of the unweighted mean of groups' means.
+
+    Groups' intervals are combined by MOVER: the squares of their reaches add up. Groups of one or two items reach
+    nowhere beyond 0 and 1, so that many such would come out too short; there the bounds are at least the exact ones of
+    a share with the variance that all groups would have at the mean which weighs them by it (never less than theirs
+    together, as `p (1 - p)` is concave). Clusters that lie in several groups widen both.
+
+    Args:
+        sums: of values, `(..., cluster, group)`.
+        counts: of items; every group has one.
+        level: confidence level.
+        binary: values are 0 or 1.
+        bounds: of the values.
+
+    Source: Zou and Donner (2008), Stat. Med. 27, 1693-1702 (MOVER).
+
+    >>> right, items = np.eye(40)[:, :2].cumsum(axis=0), np.ones((40, 2))
+    >>> [round(float(end), 2) for end in macro_bounds(right, items, 0.95, binary=True)]
+    [0.92, 1.0]
+    """
+    own, size = np.moveaxis(sums, -1, -2), np.moveaxis(counts, -1, -2)
+    moments = moments_of_mean(own, size, outcomes=binary)
+    if binary:
+        low, high = group_bounds(own, size, moments, level)
+    else:
+        low, high = graded_bounds(moments, level, bounds)
+    below, above = combine_reaches(moments.estimate, low, high)
+    mean = moments.estimate.mean(axis=-1)
+    if bounds is not None:
+        scaled = _within_one(moments, bounds)
+        width, centre = bounds[1] - bounds[0], scaled.estimate.mean(axis=-1)
+        pooled = _pooled_bounds(scaled, centre, level)
+        below = np.maximum(below, width * (centre - pooled[0]))
+        above = np.maximum(above, width * (pooled[1] - centre))
+    wider = _shared_clusters(own, size, moments, level)
+    low, high = mean - wider * below, mean + wider * above
+    if bounds is None:
+        return low, high
+    return np.maximum(low, bounds[0]), np.minimum(high, bounds[1])
+
+
+def combine_reaches(estimates: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return how far the mean of independent estimates `(..., group)` reaches down and up.
+
+    >>> [float(reach) for reach in combine_reaches(np.array([0.5, 0.5]), np.array([0.2, 0.1]), np.array([0.8, 0.9]))]
+    [0.25, 0.25]
+    """
+    groups = estimates.shape[-1]
+    below = np.sqrt(((estimates - low) ** 2).sum(axis=-1)) / groups
+    return below, np.sqrt(((high - estimates) ** 2).sum(axis=-1)) / groups
+
+
+def _pooled_bounds(moments: Moments, mean: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return exact bounds of the mean as if every group had the variance of that share which weighs them by it."""
+    from scipy.special import ndtri, stdtrit
+
+    each, groups = 1 / moments.items, moments.items.shape[-1]
+    total = each.sum(axis=-1)
+    centre = (moments.estimate * each).sum(axis=-1) / total
+    # That share is seen in so many items: one of a single tiny group says nothing of its variance.
+    seen = total**2 / (each**3).sum(axis=-1)
+    several = np.isfinite(moments.variance) & (moments.clusters > 1)
+    expected = np.where(several, moments.estimate * (1 - moments.estimate) * each, 0.0).sum(axis=-1)
+    found = np.where(several, moments.variance, 0.0).sum(axis=-1)
+    effect = np.maximum(1.0, found / np.where(expected > 0, expected, np.inf))
+    variance = centre * (1 - centre) * total * effect / groups**2 * seen / np.where(seen > 1, seen - 1, np.inf)
+    flat = (variance <= 0) | (mean <= 0) | (mean >= 1) | (seen < _FEWEST_POOLED)
+    upper = (1 + level) / 2
+    student = stdtrit(np.maximum(seen - 1, 1.0), upper) / ndtri(upper)
+    worth = np.where(flat, 1.0, mean * (1 - mean) / np.where(flat, 1.0, variance)) / student**2
+    low, high = exact_bounds(mean, worth, level)
+    return np.where(flat, mean, low), np.where(flat, mean, high)
+
+
+def _shared_clusters(sums: Floats, counts: Floats, moments: Moments, level: float) -> Floats:
+    """Return by how much the error grows because clusters lie in several groups, and are few; 1 where none does."""
+    from scipy.special import ndtri, stdtrit
+
+    errors = (sums - moments.estimate[..., None] * counts) / moments.items[..., None]
+    apart = (errors**2).sum(axis=(-1, -2))
+    together = (errors.sum(axis=-2) ** 2).sum(axis=-1)
+    growth = np.sqrt(np.maximum(1.0, together / np.where(apart > 0, apart, np.inf)))
+    weight = (counts / moments.items[..., None]).mean(axis=-2)
+    upper = (1 + level) / 2
+    student = stdtrit(np.maximum(degrees_of_freedom(weight), 0.5), upper) / ndtri(upper)
+    crossing = ((counts > 0).sum(axis=-2) > 1).any(axis=-1)
+    return np.asarray(np.where(crossing, growth * student, 1.0))
