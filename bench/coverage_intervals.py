@@ -20,6 +20,7 @@ from coverage_data import (
     right_in_clusters,
     table_with_kappa,
 )
+from numpy.typing import NDArray
 
 from tellapart.metrics.captions import bleu
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval
@@ -341,6 +342,26 @@ def difference_of_means(rng: Draws, datasets: int, *, items: int, values: str, s
         return found.value, found
 
     return _one_by_one(datasets, 0.0, draw)
+
+
+def difference_in_clusters(rng: Draws, datasets: int, *, clusters: int, sizes: str, values: str, same: float) -> Found:
+    """The paired difference of measured values in clusters, in a part of which both runs have the same values."""
+
+    def draw() -> tuple[float, Any]:
+        codes = np.repeat(np.arange(clusters), cluster_sizes(rng, sizes, (clusters,)).astype(np.int64))
+        runs = [_repeated(rng, values, codes, 0.6) for _ in range(2)]
+        runs[1] = np.where((rng.random(clusters) < same)[codes], *runs)
+        found = paired_difference(*runs, codes, binary=False)
+        return found.value, found
+
+    return _one_by_one(datasets, 0.0, draw)
+
+
+def _repeated(rng: Draws, values: str, codes: NDArray[np.int64], correlation: float) -> Floats:
+    """Return measured values of items, some of which repeat their cluster's first one, for the correlation."""
+    first = measured(rng, values, (int(codes[-1]) + 1,))
+    repeats = rng.random(len(codes)) < np.sqrt(correlation)
+    return np.where(repeats, first[codes], measured(rng, values, (len(codes),)))
 
 
 def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[float, float]) -> Found:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from coverage_data import MEASURED, SIZES
+from coverage_data import BASE_SEED, LATER_SEED, MEASURED, SIZES
 from coverage_intervals import (
     GROUPS,
     Found,
     alphas,
     clustered_share,
     corpus_bleu,
+    difference_in_clusters,
     difference_of_means,
     difference_of_shares,
     gaps,
@@ -40,7 +41,8 @@ CORRELATIONS = (0.0, 0.6)
 class Kind:
     """A kind of interval: how it is made, the fewest items that it is printed for, its settings, its simulation.
 
-    `simulate` takes a generator, a number of data sets, and a setting's values by name.
+    `simulate` takes a generator, a number of data sets, and a setting's values by name. Data are drawn from
+    `base_seed`, which no method was chosen on.
     """
 
     name: str
@@ -48,14 +50,23 @@ class Kind:
     fewest: str
     settings: tuple[dict[str, Any], ...]
     simulate: Callable[..., Found]
+    base_seed: int = BASE_SEED
 
 
 def _grid(**axes: Sequence[Any]) -> tuple[dict[str, Any], ...]:
     return tuple(dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
 
 
+def _measured_grid(*, bounded: bool) -> tuple[dict[str, Any], ...]:
+    values = tuple(name for name, (bounds, _) in MEASURED.items() if (bounds is not None) == bounded)
+    return (
+        *_grid(clusters=CLUSTERS, sizes=("1",), values=values, correlation=(0.0,)),
+        *_grid(clusters=CLUSTERS, sizes=("1 to 8", "Pareto"), values=values, correlation=(0.6,)),
+    )
+
+
 _KORN = "Korn and Graubard's, or the cluster bootstrap with 20 even clusters of which 10 differ"
-_HALL = "Hall's, or the bootstrap with 20 and 50 for each squared skewness; Korn and Graubard's below ten"
+_HALL = "Hall's, or the bootstrap with 20 and 50 for each squared skewness"
 _CLUSTERED = _grid(clusters=CLUSTERS, sizes=SIZES, share=SHARES[:3], correlation=CORRELATIONS)
 _ITEMS = (1, 2, 3, 4, 6, 8, 10, 13, 20, 25, 50, 100, 300)
 
@@ -73,13 +84,18 @@ def all_kinds() -> Iterator[Kind]:
     yield Kind("share in clusters, without draws", "Korn and Graubard's", "2 clusters", _CLUSTERED, undrawn_share)
     yield Kind(
         "mean of measured values",
-        _HALL,
-        "2 items; 10 where no bounds are known",
-        (
-            *_grid(clusters=CLUSTERS, sizes=("1",), values=tuple(MEASURED), correlation=(0.0,)),
-            *_grid(clusters=CLUSTERS, sizes=("1 to 8", "Pareto"), values=tuple(MEASURED), correlation=(0.6,)),
-        ),
+        f"{_HALL}; Korn and Graubard's below ten",
+        "2 items",
+        _measured_grid(bounded=True),
         measured_mean,
+    )
+    yield Kind(
+        "mean of measured values without bounds",
+        "the wider of Hall's and Student's, or the bootstrap with 20 and 50 for each squared skewness",
+        "10 items",
+        _measured_grid(bounded=False),
+        measured_mean,
+        LATER_SEED,
     )
     yield Kind(
         "mean of groups' shares",
@@ -91,9 +107,17 @@ def all_kinds() -> Iterator[Kind]:
     yield Kind(
         "mean of groups' means",
         "MOVER of the groups' intervals",
-        "1 item in a group; 10 where no bounds are known",
-        _grid(groups=tuple(GROUPS), values=("normal", "lognormal", "CIDEr", "soft accuracy", "rank correlation")),
+        "1 item in a group",
+        _grid(groups=tuple(GROUPS), values=("CIDEr", "soft accuracy", "rank correlation")),
         in_parts(macro_of_means),
+    )
+    yield Kind(
+        "mean of groups' means without bounds",
+        "MOVER of the groups' intervals",
+        "10 items in a group",
+        _grid(groups=tuple(GROUPS), values=("normal", "lognormal")),
+        in_parts(macro_of_means),
+        LATER_SEED,
     )
     yield Kind(
         "precision, recall and F1",
@@ -117,14 +141,14 @@ def all_kinds() -> Iterator[Kind]:
     )
     yield Kind(
         "mean of six recalls",
-        "delete-an-image jackknife: " + _HALL,
+        f"delete-an-image jackknife: {_HALL}; Korn and Graubard's below ten",
         "2 images",
         _grid(images=(5, 20, 60), recalls=((0.02, 0.05, 0.1), (0.3, 0.6, 0.7), (0.9, 0.97, 0.99))),
         mean_of_six,
     )
     yield Kind(
         "BLEU of a set of captions",
-        "delete-an-image jackknife: " + _HALL,
+        f"delete-an-image jackknife: {_HALL}; Korn and Graubard's below ten",
         "2 images",
         _grid(images=(5, 10, 20, 50, 120), order=(1, 4)),
         corpus_bleu,
@@ -154,6 +178,19 @@ def all_kinds() -> Iterator[Kind]:
         "2 items",
         _grid(items=(5, 10, 20, 50), values=("normal", "lognormal", "soft accuracy"), same=(0.0, 0.9)),
         difference_of_means,
+    )
+    yield Kind(
+        "paired difference of measured values in clusters",
+        "as of independent items",
+        "2 clusters",
+        _grid(
+            clusters=(5, 20, 60),
+            sizes=SIZES[1:],
+            values=("normal", "long tails", "lognormal", "soft accuracy"),
+            same=(0.0, 0.5),
+        ),
+        difference_in_clusters,
+        LATER_SEED,
     )
     yield Kind(
         "gap between two benchmarks",

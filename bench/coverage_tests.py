@@ -189,6 +189,31 @@ def better_level(rng: Draws, datasets: int, *, items: int, looks: int) -> dict[s
     return {"alarms": alarms / (datasets // 2)}
 
 
+def dimensions_level(rng: Draws, datasets: int, *, models: int, benchmarks: int) -> dict[str, float]:
+    """Dimensions that benchmarks share: benchmarks that rank models independently share none."""
+    from tellapart.stats.benchmark_agreement import agree
+
+    found = [agree(rng.random((models, benchmarks))).dimensions > 0 for _ in range(datasets)]
+    return {"alarms": float(np.mean(found))}
+
+
+def detectable_level(rng: Draws, datasets: int, *, items: int, statistics: int) -> dict[str, float]:
+    """The audit's detectability: entries of items that come from one process are told apart."""
+    from pathlib import Path
+
+    from tellapart.auditing.detectable import Evidence, detectable
+    from tellapart.data.item import Item
+    from tellapart.data.pairset import PairSet
+
+    names = tuple(map(str, range(statistics)))
+    pairs = PairSet("s", tuple(Item(id=str(k), images=("0", "1"), texts=("x",)) for k in range(items)), Path())
+    alarms = 0
+    for _ in range(datasets // 4):
+        features = rng.normal(size=(items, 2, statistics))
+        alarms += detectable(Evidence("images", "file", features, names), pairs).verdict == "warn"
+    return {"alarms": alarms / (datasets // 4)}
+
+
 TESTS = {
     test.name: test
     for test in (
@@ -220,6 +245,18 @@ TESTS = {
         Test("ranks over seeds", "Wilcoxon's signed ranks", _grid(seeds=(5, 6, 10, 25), test=("ranks",)), seeds_level),
         Test("differences over seeds", "paired t-test", _grid(seeds=(2, 3, 5, 25), test=("t",)), seeds_level),
         Test("correlation", "Pearson's", _grid(points=(3, 5, 10, 40)), correlation_level),
+        Test(
+            "dimensions of benchmarks",
+            "more than in 95 of 100 shuffled tables",
+            _grid(models=(5, 10, 40), benchmarks=(3, 8)),
+            dimensions_level,
+        ),
+        Test(
+            "detectability",
+            "held-out share against random swaps",
+            _grid(items=(20, 60), statistics=(1, 4)),
+            detectable_level,
+        ),
         Test(
             "better beyond doubt",
             "paired interval above 0, Bonferroni over looks",

@@ -22,7 +22,7 @@ from tellapart.records.run_folder import read_result, read_samples
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 VALUE = {
-    *("value", "low", "high", "level", "method", "n", "clusters", "ties", "tie_neutral", "chance", "average"),
+    *("value", "low", "high", "level", "method", "reason", "n", "clusters", "ties", "tie_neutral", "chance", "average"),
     "official",
     *("effective", "sd", "mean_absolute"),
 }

@@ -56,7 +56,7 @@ def test_tables_fit_100_columns_and_hold_no_escape_when_piped(make_run) -> None:
         assert "\x1b" not in text
         assert max(map(len, text.splitlines())) <= 100
         assert "…" not in text  # nothing is cut
-    assert "100.00 [88.6, 100.0]" in printed(tables[0])
+    assert "100.00 [88.4, 100.0]" in printed(tables[0])
 
 
 def test_ties_show_only_where_a_tie_occurred(make_run) -> None:

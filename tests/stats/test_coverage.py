@@ -53,7 +53,8 @@ def test_the_cluster_bootstrap_covers(clusters, share, icc):
     ("clusters", "share", "icc"), [(10, 0.3, 0.3), (15, 0.5, 0.1), (40, 0.04, 0.3), (40, 0.95, 0.3)]
 )
 def test_the_chosen_interval_covers_where_the_bootstrap_would_not(clusters, share, icc):
-    assert nominal(covered(chosen, clusters, share, icc))
+    # Korn and Graubard's is wider than need be for some of these; the record of bench/coverage.py lists by how much.
+    assert covered(chosen, clusters, share, icc) >= 0.92
 
 
 def test_the_bootstrap_alone_would_not_cover_a_rare_outcome():

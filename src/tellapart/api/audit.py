@@ -74,7 +74,7 @@ class Audited(Frame):
 
     def __init__(self, record: Audit, pairs: PairSet, lines: tuple[str, ...] = ()) -> None:
         self.record, self.pairs, self.lines = record, pairs, lines
-        keys = ("name", "value", "low", "high", "verdict", "threshold")
+        keys = ("name", "value", "low", "high", "reason", "verdict", "threshold")
         super().__init__(
             {key: [getattr(each, key, None) for each in record.findings] for key in keys}, f"audit of {record.name}"
         )

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Compared", "compare"]
 
 _COLUMNS = (
-    "benchmark", "metric", "subset", "n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm",
-    "detectable",
+    "benchmark", "metric", "subset", "n", "a", "b", "difference", "low", "high", "reason", "only_a", "only_b", "p",
+    "p_holm", "detectable",
 )  # fmt: skip
 
 

@@ -149,11 +149,11 @@ class PairProbe:
     def table(self) -> Frame:
         """Return the measurements: a row a step and metric."""
         rows = [
-            (step, name, value.value, value.low, value.high, value.n, value.chance)
+            (step, name, value.value, value.low, value.high, value.reason, value.n, value.chance)
             for step, values in self.history.items()
             for name, value in values.items()
         ]
-        names = ("step", "metric", "value", "low", "high", "n", "chance")
+        names = ("step", "metric", "value", "low", "high", "reason", "n", "chance")
         return Frame({name: [row[k] for row in rows] for k, name in enumerate(names)})
 
     def watch(self, trainer: Any) -> PairProbe:

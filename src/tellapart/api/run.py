@@ -354,7 +354,7 @@ def _chosen_metrics(record: BenchmarkResult, every: bool) -> Mapping[str, Value]
 
 
 def _value_numbers(value: Value) -> dict[str, Any]:
-    keys = ("value", "low", "high", "n", "clusters", "effective", "ties", "tie_neutral", "chance")
+    keys = ("value", "low", "high", "reason", "n", "clusters", "effective", "ties", "tie_neutral", "chance")
     return {key: getattr(value, key) for key in keys}
 
 

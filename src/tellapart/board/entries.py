@@ -210,6 +210,9 @@ def _score_rows(entry: Entry, record: BenchmarkResult) -> Iterable[dict[str, Any
         yield from (_score_row(entry, tag, "", name, value) for name, value in macro.metrics.items())
 
 
+_SCORED = {"value", "low", "high", "reason", "chance", "n", "ties", "tie_neutral", "official"}
+
+
 def _score_row(entry: Entry, tag: str, value_of: str, metric: str, value: Value) -> dict[str, Any]:
     return {
         "entry_id": entry.id,
@@ -218,7 +221,7 @@ def _score_row(entry: Entry, tag: str, value_of: str, metric: str, value: Value)
         "value_of": value_of,
         "metric": metric,
         "deviation": value.mean_absolute is not None,
-        **value.model_dump(include={"value", "low", "high", "chance", "n", "ties", "tie_neutral", "official"}),
+        **value.model_dump(include=_SCORED),
     }
 
 

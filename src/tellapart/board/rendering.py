@@ -151,6 +151,8 @@ def score(
         parts.append(' <span class="interval"></span>')
     if is_share and look.bars:
         parts.append(score_bar(value, low, high, cell.chance))
+    if cell.reason:
+        parts.append(f'<span class="tie">{escape(cell.reason)}</span>')
     if cell.ties:
         neutral = "" if cell.tie_neutral is None else f"{percent(cell.tie_neutral)} tie-neutral, "
         official = "" if cell.official is None else f"{percent(cell.official)} as its authors count, "

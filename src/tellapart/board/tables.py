@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 #: The version of these tables. Raise it with every change to a column, an index or the meaning of a value.
-SCHEMA = 5
+SCHEMA = 6
 
 #: The metric under which a vector holds an entry's raw scores, float32 (item, image, text).
 RAW = ""
@@ -163,6 +163,7 @@ class Score(BoardTable, table=True):
 
     Attributes:
         tag, value_of: empty for a score over all items, else a tag and one of its values; a macro average has no value.
+        reason: why there is no interval; None if there is one, or the record is older.
         official: as the benchmark's authors count ties; None where that is the same number, or unknown.
         tier: rank among the benchmark's models that were tested against each other; None if that was impossible.
     """
@@ -177,6 +178,7 @@ class Score(BoardTable, table=True):
     value: float
     low: float | None = None
     high: float | None = None
+    reason: str | None = None
     chance: float | None = None
     n: int
     ties: int = 0

@@ -227,7 +227,8 @@ def _describe_model(section: Section, metric: str, entry: ModelEntry, standing: 
     value = _get_value(entry, metric)
     items = _write_items(section, metric)
     reached = f"{entry.label} reaches {_write_percent(value.value)} by {_write_metric(metric)} on {items}"
-    interval = "" if value.low is None or value.high is None else f" ({_write_interval(value)})"
+    known = value.low is not None and value.high is not None
+    interval = f" ({_write_interval(value)})" if known else f" ({value.reason})" if value.reason else ""
     if entry.label not in standing:
         return f"{reached}{interval}."
     return f"{reached}{interval}: {standing[entry.label]}, {_write_percent(value.chance or 0)}{_describe_ties(value)}."

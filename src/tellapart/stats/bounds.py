@@ -6,7 +6,7 @@ different sizes fit one array. `bench/coverage.py` calls these functions on thou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ __all__ = [
     "independent_bounds",
     "moments_of_mean",
     "share_bounds",
+    "unbounded_bounds",
     "wilson_bounds",
 ]
 
@@ -278,3 +279,16 @@ def hall_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
         moved = (np.cbrt(1 + 3 * tilt * (sign * quantile - slope / 2)) - 1) / tilt
         ends.append(moments.estimate - error * np.where(flat, sign * quantile, moved))
     return ends[0], ends[1]
+
+
+def unbounded_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
+    """Return the wider of Hall's and Student's bounds on each side, for values that may have long tails on both.
+
+    The skewness of such a sample is an accident, and moves both of Hall's bounds to one side.
+
+    >>> low, high = unbounded_bounds(moments_of_mean(np.arange(40.0) ** 2, np.ones(40)), 0.95)
+    >>> bool(low < hall_bounds(moments_of_mean(np.arange(40.0) ** 2, np.ones(40)), 0.95)[0])
+    True
+    """
+    ends = [hall_bounds(replace(moments, skew=skew), level) for skew in (moments.skew, np.zeros(()))]
+    return np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])

@@ -19,6 +19,7 @@ from tellapart.stats.bounds import (
     independent_bounds,
     moments_of_mean,
     share_bounds,
+    unbounded_bounds,
 )
 from tellapart.stats.interval import Reduce
 
@@ -124,7 +125,7 @@ def needs_more(moments: Moments) -> NDArray[np.bool_]:
 
 
 def graded_bounds(moments: Moments, level: float, bounds: tuple[float, float] | None) -> tuple[Floats, Floats]:
-    """Return Hall's bounds of a mean, of values within bounds widened to those of a share.
+    """Return Hall's bounds of a mean, widened to those of a share, or to Student's if the values have no known bounds.
 
     Where Hall's would not hold they are those of a share alone, or NaN if no bounds are known.
 
@@ -138,9 +139,10 @@ def graded_bounds(moments: Moments, level: float, bounds: tuple[float, float] | 
     ([0.0, 1.0], nan)
     """
     few = needs_more(moments)
-    low, high = hall_bounds(moments, level)
     if bounds is None:
+        low, high = unbounded_bounds(moments, level)
         return np.where(few, np.nan, low), np.where(few, np.nan, high)
+    low, high = hall_bounds(moments, level)
     wide = [bounds[0] + (bounds[1] - bounds[0]) * end for end in share_bounds(_within_one(moments, bounds), level)]
     # Rare values make both too short now and then, on different data: the wider of the two holds.
     low = np.where(few, wide[0], np.clip(np.minimum(low, wide[0]), *bounds))

@@ -7,7 +7,7 @@ answer and by how skewed their values are. `bench/coverage.py` measures every ru
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ def share_in_clusters(values: Any, clusters: Clusters | None, *, level: float = 
     'too few for an interval: 1 cluster'
     """
     check_level("share_in_clusters", level)
-    return _share(_sum_columns("share_in_clusters", [Column(values, binary=True)], clusters)[0], level)
+    return _interval_of_share(_sum_columns("share_in_clusters", [Column(values, binary=True)], clusters)[0], level)
 
 
 def interval_for(
@@ -188,30 +188,30 @@ def _without_draws(
     """Return the interval if it needs no resampling of these clusters, else None."""
     values = np.asarray(column.values, np.float64)
     if isinstance(column.reduce, RatioOfCounts):
-        return _ratio(column.reduce, values, codes, level, seed)
+        return _interval_of_ratio(column.reduce, values, codes, level, seed)
     if isinstance(column.reduce, SmallestMean):
         parts = [Column(part, column.binary, None, column.bounds) for part in values.T]
         # Any of the high ends may come out too low; the low ends only together too high.
         apart = 1 - (1 - level) / len(parts)
         lows, highs = (intervals_for(parts, codes, level=each, seed=seed) for each in (level, apart))
-        return _smallest(lows, highs, level)
+        return _interval_of_smallest(lows, highs, level)
     if isinstance(column.reduce, MeanOfGroups):
-        return _groups(column, column.reduce, values, totals, codes, level)
+        return _interval_of_groups(column, column.reduce, values, totals, codes, level)
     if column.binary and column.reduce is None:
-        return _outcomes(totals, level)
-    return _measured(column, totals, level)
+        return _interval_of_outcomes(totals, level)
+    return _interval_of_measured(column, totals, level)
 
 
-def _outcomes(totals: ClusterTotals, level: float) -> Interval | None:
+def _interval_of_outcomes(totals: ClusterTotals, level: float) -> Interval | None:
     """Return the interval of 0/1 values, or None where the bootstrap holds."""
     sums = totals.means(totals.sums, 1)[:, 0]
     tied = not totals.independent and len(totals) > 1
     if tied and bootstrap_holds(moments_of_mean(sums, totals.counts, outcomes=True)):
         return None
-    return _share(totals, level)
+    return _interval_of_share(totals, level)
 
 
-def _share(totals: ClusterTotals, level: float) -> Interval:
+def _interval_of_share(totals: ClusterTotals, level: float) -> Interval:
     """Return the closed form for 0/1 values."""
     sums, items, clusters = totals.means(totals.sums, 1)[:, 0], totals.items, len(totals)
     if totals.independent:
@@ -232,7 +232,7 @@ def _share(totals: ClusterTotals, level: float) -> Interval:
 _KORN = "korn-graubard"
 
 
-def _measured(column: Column, totals: ClusterTotals, level: float) -> Interval | None:
+def _interval_of_measured(column: Column, totals: ClusterTotals, level: float) -> Interval | None:
     """Return the interval of measured values, or of any other statistic of means; None where the bootstrap holds."""
     clusters = len(totals)
     if clusters == 1:
@@ -244,7 +244,7 @@ def _measured(column: Column, totals: ClusterTotals, level: float) -> Interval |
         if not np.isfinite(moments.variance):
             return without_bounds(level, "it is not defined without some of its clusters")
     if column.reduce is None and np.ptp(totals.means(totals.sums, totals.counts[:, None])[:, 0]) == 0:
-        moments = Moments(**{**_fields(moments), "variance": np.float64(0), "differing": np.float64(0)})
+        moments = replace(moments, variance=np.float64(0), differing=np.float64(0))
     if draws_hold(moments):
         return None
     low, high = (float(end) for end in graded_bounds(moments, level, _bounds_of(column)))
@@ -252,10 +252,6 @@ def _measured(column: Column, totals: ClusterTotals, level: float) -> Interval |
         return without_bounds(level, what_is_missing(moments, independent=totals.independent))
     few = bool(needs_more(moments))
     return Interval(low, high, level, name_few((_KORN + " within bounds") if few else "hall", clusters))
-
-
-def _fields(moments: Moments) -> dict[str, Any]:
-    return {name: getattr(moments, name) for name in Moments.__slots__}
 
 
 def _bounds_of(column: Column) -> tuple[float, float] | None:
@@ -281,7 +277,7 @@ def what_is_missing(moments: Moments, *, independent: bool) -> str:
     return f"a few of {clusters} clusters hold most items"
 
 
-def _ratio(
+def _interval_of_ratio(
     ratio: RatioOfCounts, values: NDArray[np.float64], codes: NDArray[np.int64] | None, level: float, seed: int
 ) -> Interval:
     """Return the interval of a ratio of counts: that of a share among the items that it counts."""
@@ -295,7 +291,7 @@ def _ratio(
     return Interval(low, high, level, f"{inner.method} of {int(among.sum())} that count")
 
 
-def _smallest(lower: Sequence[Interval], upper: Sequence[Interval], level: float) -> Interval:
+def _interval_of_smallest(lower: Sequence[Interval], upper: Sequence[Interval], level: float) -> Interval:
     """Return the interval of the smallest of several: their lowest low end, and their lowest high end."""
     lows, highs = [one.low for one in lower if one.low is not None], [one.high for one in upper if one.high is not None]
     if len(lows) < len(lower) or len(highs) < len(upper):
@@ -303,7 +299,7 @@ def _smallest(lower: Sequence[Interval], upper: Sequence[Interval], level: float
     return Interval(min(lows), min(highs), level, f"smallest of {len(lower)}: {lower[0].method}")
 
 
-def _groups(
+def _interval_of_groups(
     column: Column,
     layout: MeanOfGroups,
     values: NDArray[np.float64],
@@ -314,7 +310,7 @@ def _groups(
     """Return the interval of a mean of groups' means; None where the bootstrap holds."""
     bounds = _bounds_of(column)
     if layout.inner is not None:
-        return _nested(column, layout, values, codes, level)
+        return _interval_of_nested(column, layout, values, codes, level)
     table = totals.means(totals.sums, 1)
     sums, counts = table[:, : -layout.groups], table[:, -layout.groups :]
     clusters = len(totals)
@@ -335,7 +331,7 @@ def _smallest_group(layout: MeanOfGroups, clusters: NDArray[np.int64], independe
     return f"{int(clusters[least])} {noun} in {group}"
 
 
-def _nested(
+def _interval_of_nested(
     column: Column, layout: MeanOfGroups, values: NDArray[np.float64], codes: NDArray[np.int64] | None, level: float
 ) -> Interval:
     """Return the interval of a mean of groups' statistics that are no means, from the groups' intervals."""
@@ -345,8 +341,8 @@ def _nested(
         names = None if codes is None else codes[member]
         part = interval_for(own, names, binary=column.binary, reduce=layout.inner, bounds=column.bounds, level=level)
         if part.low is None or part.high is None:
-            where = f" in the group {layout.names[group]!r}" if layout.names else " in a group"
-            return without_bounds(level, part.method.removeprefix("none: ") + where)
+            in_group = f" in the group {layout.names[group]!r}" if layout.names else " in a group"
+            return without_bounds(level, part.method.removeprefix("none: ") + in_group)
         lows.append(part.low)
         highs.append(part.high)
         centres.append(float(reduce_means(own.mean(axis=0, keepdims=True), layout.inner)[0]))

@@ -7,7 +7,7 @@ clusters; with one 0/1 item a cluster the two are the same test.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tellapart.errors import MetricError
 from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, interval_of_draws
 from tellapart.stats.bootstrap_limits import draws_hold, even_sizes
-from tellapart.stats.bounds import degrees_of_freedom, hall_bounds, moments_of_mean
+from tellapart.stats.bounds import degrees_of_freedom, moments_of_mean, unbounded_bounds
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
 from tellapart.stats.combined import needs_more
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
@@ -162,7 +162,7 @@ def paired_difference(
 
     value = float(minus(totals.means(totals.sums.sum(axis=0, keepdims=True), totals.items))[0])
     if len(totals) == 1:
-        return _none(value, without_bounds(level, "1 item" if totals.items == 1 else "1 cluster"))
+        return _without_interval(value, without_bounds(level, "1 item" if totals.items == 1 else "1 cluster"))
     if reduce is None:
         change = totals.means(totals.sums[:, 0] - totals.sums[:, 1], 1)
         moments = moments_of_mean(change, totals.counts)
@@ -179,14 +179,12 @@ def paired_difference(
         interval = interval_of_draws(draws, totals, level)
         return Difference(value, interval.low, interval.high, level, interval.method)
     if needs_more(moments) or not np.isfinite(moments.variance):
-        return _none(value, without_bounds(level, what_is_missing(moments, independent=totals.independent)))
-    # The skewness of differences with long tails on both sides is an accident of the sample: the wider of both.
-    ends = [hall_bounds(replace(moments, skew=skew), level) for skew in (moments.skew, np.zeros(()))]
-    low, high = min(float(end[0]) for end in ends), max(float(end[1]) for end in ends)
+        return _without_interval(value, without_bounds(level, what_is_missing(moments, independent=totals.independent)))
+    low, high = (float(end) for end in unbounded_bounds(moments, level))
     return Difference(value, low, high, level, name_few("hall", len(totals)))
 
 
-def _none(value: float, interval: Interval) -> Difference:
+def _without_interval(value: float, interval: Interval) -> Difference:
     return Difference(value, None, None, interval.level, interval.method, interval.reason)
 
 

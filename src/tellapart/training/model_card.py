@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tellapart.evaluation.compare import MetricComparison
+from tellapart.report.numbers import points
 from tellapart.training.losses.loss import FusionLoss, find_loss
 from tellapart.training.record import TrainRecord
 
@@ -129,8 +130,7 @@ def _compare_start(record: TrainRecord) -> Iterator[str]:
 
 
 def _comparison_row(row: MetricComparison) -> tuple[str, ...]:
-    bounds = "" if row.low is None or row.high is None else f" [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
-    change = f"{100 * row.difference:+.2f}{bounds}"
+    change = points(row.difference, row.low, row.high, row.reason)
     numbers = (f"{row.n:,}", f"{100 * row.b:.2f}", f"{100 * row.a:.2f}", change, row.p_holm_text)
     return _escape_cell(row.benchmark), row.metric, *numbers
 

@@ -56,6 +56,13 @@ class SeedRow:
     p_holm: float | None
     p_ranks: float | None
 
+    @property
+    def reason(self) -> str:
+        """The reason why there is no interval; empty if there is one."""
+        if self.low is not None:
+            return ""
+        return "too few for an interval: 1 seed" if self.seeds == 1 else "no interval: all seeds differ by the same"
+
 
 def train_seeds(
     config: TrainConfig,

@@ -71,7 +71,7 @@ class ComparisonPage(View):
         numbers = ("n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm")
         names = ("benchmark", "metric", *numbers, "test")
         rows = tuple(tuple(getattr(row, name) for name in names) for row in self.tests)
-        return Table(title=self.title, rows=(names, *rows))
+        return Table(title=self.title, rows=(names, *rows)).with_reasons([row.reason for row in self.tests])
 
 
 class ChoosePage(View):

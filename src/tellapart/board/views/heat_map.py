@@ -128,7 +128,9 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
 def _heat_cell(cell: Cell | None, where: str) -> HeatCell | None:
     if cell is None:
         return None
-    interval = "" if cell.low is None or cell.high is None else f" [{100 * cell.low:.1f}, {100 * cell.high:.1f}]"
+    interval = f" ({cell.reason})" if cell.reason else ""
+    if cell.low is not None and cell.high is not None:
+        interval = f" [{100 * cell.low:.1f}, {100 * cell.high:.1f}]"
     known = cell.low is not None and cell.chance is not None
     part = f", {cell.limited}" if cell.limited else ""
     return HeatCell(

@@ -96,7 +96,8 @@ class ModelPage(View):
         for on in self.on:
             for name, c in on.metrics.items():
                 rows.append((on.benchmark.label, name, c.value, c.low, c.high, c.chance, c.n, c.ties, c.tier))
-        return Table(title=self.title, rows=tuple(rows))
+        reasons = [c.reason for on in self.on for c in on.metrics.values()]
+        return Table(title=self.title, rows=tuple(rows)).with_reasons(reasons)
 
 
 def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPage:

@@ -30,7 +30,7 @@ __all__ = [
 #: Models on one page of the overview's table.
 PAGE = 50
 
-_CELL = ("value", "low", "high", "chance", "n", "ties", "tie_neutral", "official", "tier", "mark")
+_CELL = ("value", "low", "high", "reason", "chance", "n", "ties", "tie_neutral", "official", "tier", "mark")
 _CELLS = TypeAdapter(list[Cell])
 
 
@@ -140,7 +140,11 @@ class Leaderboard(View):
             )
             said = ["; ".join(limited)] if has_parts else []
             rows.append((row.model.label, row.model.kind, *said, *(part for cell in cells for part in cell)))
-        return Table(title=self.title, rows=tuple(rows))
+        reasons = [
+            "; ".join(f"{name}: {c.reason}" for name, c in zip(names, row.cells, strict=True) if c and c.reason)
+            for row in every
+        ]
+        return Table(title=self.title, rows=tuple(rows)).with_reasons(reasons)
 
 
 def place_rows(rows: Sequence[LeaderboardRow], by: int) -> tuple[LeaderboardRow, ...]:

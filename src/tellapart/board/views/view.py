@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy
@@ -37,6 +37,17 @@ class Table(_Frozen):
 
     title: str
     rows: tuple[tuple[str | int | float | None, ...], ...]
+
+    def with_reasons(self, reasons: Sequence[str | None]) -> Table:
+        """Return the table with a last column, why a row has no interval; as it is if each has one.
+
+        Args:
+            reasons: of each row after the head.
+        """
+        if not any(reasons):
+            return self
+        column = ["no interval", *(reason or None for reason in reasons)]
+        return Table(title=self.title, rows=tuple((*row, why) for row, why in zip(self.rows, column, strict=True)))
 
 
 class View(_Frozen):
@@ -100,6 +111,7 @@ class Cell(_Frozen):
     """One number of a table with its interval, chance and ties; a fraction, or a deviation in the unit of the scores.
 
     Attributes:
+        reason: why there is no interval, if that is known.
         official: the value as the benchmark's authors count ties; None where that is the same, or unknown.
         tier: shared by models that the items cannot separate; None if they were not tested.
         mark: `imported` if the number was published elsewhere, `on trust` if the scores were computed elsewhere.
@@ -109,6 +121,7 @@ class Cell(_Frozen):
     value: float
     low: float | None = None
     high: float | None = None
+    reason: str | None = None
     chance: float | None = None
     n: int
     ties: int = 0

@@ -55,6 +55,7 @@ class TableCell:
         low, high: its interval; None if it has none, as a mean over subsets.
         best: no other of its column (or row) is higher, as printed.
         near: not the best, and in one tier with it: these items do not distinguish the two.
+        reason: why there is no interval; empty if there is one, or if none was looked for.
     """
 
     value: float | None
@@ -62,12 +63,13 @@ class TableCell:
     high: float | None = None
     best: bool = False
     near: bool = False
+    reason: str = ""
 
     @classmethod
     def with_interval(cls, percent: float, value: Value) -> Self:
-        """Give a number, in percent, the interval of a fraction."""
+        """Give a number, in percent, the interval of a fraction, or the reason why there is none."""
         if value.low is None or value.high is None:
-            return cls(percent)
+            return cls(percent, reason=value.reason or "")
         return cls(percent, 100 * value.low, 100 * value.high)
 
 

@@ -92,7 +92,10 @@ def with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResul
     # Its interval would need the items, so it has none.
     added = {
         name + AUTHORS_RULE: record.metrics[name].model_copy(
-            update={"value": record.metrics[name].value if number is None else number, "low": None, "high": None}
+            update={
+                "value": record.metrics[name].value if number is None else number,
+                **dict.fromkeys(("low", "high", "reason")),
+            }
         )
         for name, number in numbers.items()
     }

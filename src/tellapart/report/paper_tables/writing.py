@@ -47,6 +47,7 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
         r"\bottomrule",
         r"\end{tabular}",
     ]
+    notes = _list_notes(table, intervals=intervals)
     latex = "\n".join(
         [
             rf"\begin{{{kind}}}[t]",
@@ -54,7 +55,7 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
             rf"\caption{{{latex_text(table.title)}}}",
             *([r"\setlength{\tabcolsep}{3pt}"] if wide else []),
             *fit_width(tabular),
-            *(["", r"\smallskip", rf"{{\footnotesize {_latex_notes(table.notes)}}}"] if table.notes else []),
+            *(["", r"\smallskip", rf"{{\footnotesize {_latex_notes(notes)}}}"] if notes else []),
             rf"\end{{{kind}}}",
             "",
         ]
@@ -110,11 +111,19 @@ def _latex_number(cell: TableCell, *, followed: bool) -> str:
 
 
 def _latex_bounds(cell: TableCell) -> str:
-    return "" if cell.low is None else rf"{{\scriptsize [{cell.low:.1f}, {cell.high:.1f}]}}"
+    if cell.low is None:
+        return r"{\scriptsize [-]}" if cell.reason else ""
+    return rf"{{\scriptsize [{cell.low:.1f}, {cell.high:.1f}]}}"
 
 
 def _latex_notes(notes: Sequence[str]) -> str:
     return ". ".join(re.sub(r"^dagger:", r"$^\\dagger$:", latex_text(note)) for note in notes) + "."
+
+
+def _list_notes(table: PaperTable, *, intervals: bool) -> list[str]:
+    """Return the notes, with the reasons why numbers have no interval if intervals are written."""
+    reasons = dict.fromkeys(cell.reason for row in table.rows for cell in row.cells if cell.reason)
+    return [*table.notes, *(f"[-]: {reason}" for reason in reasons if intervals)]
 
 
 def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
@@ -136,13 +145,16 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
         if cell.value is None:
             return "–"
         number = f"**{cell.value:.2f}**" if cell.best else f"{cell.value:.2f}{'†' if cell.near else ''}"
-        return number + (f" [{cell.low:.1f}, {cell.high:.1f}]" if intervals and cell.low is not None else "")
+        if not intervals or (cell.low is None and not cell.reason):
+            return number
+        return f"{number} [-]" if cell.low is None else f"{number} [{cell.low:.1f}, {cell.high:.1f}]"
 
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
     heads = [*table.heads, *_flat_names(table)]
-    notes = [f"{_escape_markdown(note).replace('dagger:', '†:')}." for note in table.notes]
+    listed = _list_notes(table, intervals=intervals)
+    notes = [f"{_escape_markdown(note).replace('dagger:', '†:')}." for note in listed]
     return "\n".join(
         [
             f"**{_escape_markdown(table.title)}**",
@@ -159,8 +171,8 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
 def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     r"""Return numbers in full for a spreadsheet or a program: no marks, an empty cell if nothing was measured.
 
-    With `intervals`, each column is followed by its `low` and its `high`. A name that a spreadsheet would run as a
-    formula gets an apostrophe before it.
+    With `intervals`, each column is followed by its `low` and its `high`, and by the reason (`no interval`) if any number
+    of the table has none. A name that a spreadsheet would run as a formula gets an apostrophe before it.
 
     >>> from tellapart.report.paper_tables.paper_table import TableColumn
     >>> row = TableRow("a", (TableCell(50.0, 40.0, 60.0),))
@@ -170,9 +182,11 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     """
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
-    parts: list[tuple[str, Callable[[TableCell], float | None]]] = [("", lambda cell: cell.value)]
+    parts: list[tuple[str, Callable[[TableCell], float | str | None]]] = [("", lambda cell: cell.value)]
     if intervals:
         parts += [(" low", lambda cell: cell.low), (" high", lambda cell: cell.high)]
+        if any(cell.reason for row in table.rows for cell in row.cells):
+            parts.append((" no interval", lambda cell: cell.reason))
     rows: list[list[str | float | None]] = [
         [*table.heads, *(f"{name}{suffix}" for name in _flat_names(table) for suffix, _ in parts)],
         *([*_row_labels(table, row), *(read(cell) for cell in row.cells for _, read in parts)] for row in table.rows),
@@ -188,7 +202,7 @@ def write_json(table: PaperTable) -> str:
     >>> row = TableRow("a", (TableCell(50.0, 40.0, 60.0, best=True),))
     >>> table = PaperTable("demo", ("model",), (TableColumn("", "group"),), (row,))
     >>> json.loads(write_json(table))["rows"][0]["cells"]
-    [{'value': 50.0, 'low': 40.0, 'high': 60.0, 'best': True, 'near': False}]
+    [{'value': 50.0, 'low': 40.0, 'high': 60.0, 'best': True, 'near': False, 'reason': ''}]
     """
     return f"{json.dumps(asdict(table), indent=1, allow_nan=False)}\n"
 

@@ -110,7 +110,7 @@ def _print_over_seeds(other: str, rows: Sequence[SeedRow]) -> None:
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
         lines = table(plain(benchmark), "mean", "sd", plain(other), "difference", *tests, numbers_from=1)
         for row in (row for row in rows if row.benchmark == benchmark):
-            change = points(row.difference, row.low, row.high)
+            change = points(row.difference, row.low, row.high, row.reason)
             p_values = ("-" if p is None else f"{p:.3g}" for p in (row.p, row.p_holm, row.p_ranks))
             sd = "-" if row.sd is None else percent(row.sd)
             lines.add_row(row.metric, percent(row.mean), sd, percent(row.other), change, *p_values)
