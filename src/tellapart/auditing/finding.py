@@ -91,12 +91,12 @@ def mean_with_interval(
     >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("x", "y")) for k in range(40))
     >>> mean = mean_with_interval(np.ones(40), PairSet("s", items, Path(".")))
     >>> mean["value"], round(mean["low"], 3), mean["method"]
-    (1.0, 0.912, 'wilson')
+    (1.0, 0.912, 'clopper-pearson')
     """
     clusters = [item.cluster for item in pairs.items]
     interval = interval_for(values, clusters, binary=is_binary(values), bounds=bounds, seed=seed)
-    bounds = {"low": interval.low, "high": interval.high, "method": interval.method, "reason": interval.reason}
-    return {"value": float(values.mean()), "n": len(values), **bounds}
+    parts = {"low": interval.low, "high": interval.high, "method": interval.method, "reason": interval.reason}
+    return {"value": float(values.mean()), "n": len(values), **parts}
 
 
 def excludes(mean: dict[str, Any], expected: float) -> bool:

@@ -236,7 +236,7 @@ def _take_interval(
         return without_bounds(level, f"{count} {noun}{'' if count == 1 else 's'}")
     disagreed, expected = shares
     moments = jackknife(reduce, totals)
-    share = replace(moments, estimate=np.float64(disagreed), variance=moments.variance * expected**2)
+    share = replace(moments, estimate=np.asarray(disagreed), variance=moments.variance * expected**2)
     low, high = share_bounds(share, level)
     ends = 1 - float(high) / expected, 1 - float(low) / expected
     return Interval(*ends, level, name_few("jackknife, korn-graubard", count))

@@ -244,7 +244,7 @@ def _interval_of_measured(column: Column, totals: ClusterTotals, level: float) -
         if not np.isfinite(moments.variance):
             return without_bounds(level, "it is not defined without some of its clusters")
     if column.reduce is None and np.ptp(totals.means(totals.sums, totals.counts[:, None])[:, 0]) == 0:
-        moments = replace(moments, variance=np.float64(0), differing=np.float64(0))
+        moments = replace(moments, variance=np.zeros(()), differing=np.zeros(()))
     if draws_hold(moments):
         return None
     low, high = (float(end) for end in graded_bounds(moments, level, _bounds_of(column)))

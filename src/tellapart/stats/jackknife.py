@@ -37,11 +37,11 @@ def jackknife(reduce: Reduce, totals: ClusterTotals) -> Moments:
     # What rounding leaves of equal statistics is no difference.
     flat = bool(np.abs(influence).max() <= 1e-12 * max(1.0, abs(float(point))))
     return Moments(
-        np.float64(point),
-        np.float64(0.0 if flat and known else variance),
+        np.asarray(point),
+        np.asarray(0.0 if flat and known else variance),
         sizes.freedom,
-        skewness(influence, np.ones(clusters, bool)) if not flat else np.float64(0),
+        skewness(influence, np.ones(clusters, bool)) if not flat else np.zeros(()),
         sizes.clusters,
         sizes.items,
-        differing_from_mode(influence) if not flat else np.float64(0),
+        differing_from_mode(influence) if not flat else np.zeros(()),
     )
