@@ -120,8 +120,24 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
         "cells": len(cells),
         "printing": len(rates),
         "lowest": min(rates, default=None),
-        "median": float(np.median(rates)) if rates else None,
+        "median": round(float(np.median(rates)), 4) if rates else None,
         "rare": sum(cell["coverage"] is not None for cell in cells) - len(rates),
+    }
+
+
+def summarise_levels(cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a test's highest and median level, and its power as a part of the exact test's.
+
+    >>> summarise_levels([{"alarms": 0.05, "relative_power": 0.9}])["median_power"]
+    0.9
+    """
+    levels, powers = ([cell[name] for cell in cells if name in cell] for name in ("alarms", "relative_power"))
+    return {
+        "cells": len(cells),
+        "highest": max(levels),
+        "median": round(float(np.median(levels)), 4),
+        "least_power": min(powers, default=None),
+        "median_power": round(float(np.median(powers)), 4) if powers else None,
     }
 
 
@@ -136,16 +152,7 @@ def record(kinds: dict[str, list[dict[str, Any]]], tests: dict[str, list[dict[st
         }
         for name, cells in kinds.items()
     }
-    levels = {
-        name: {
-            "how": TESTS[name].how,
-            "cells": len(cells),
-            "highest": max(cell["alarms"] for cell in cells),
-            "median": float(np.median([cell["alarms"] for cell in cells])),
-            "least_power": min((cell["relative_power"] for cell in cells if "relative_power" in cell), default=None),
-        }
-        for name, cells in tests.items()
-    }
+    levels = {name: {"how": TESTS[name].how, **summarise_levels(cells)} for name, cells in tests.items()}
     wide = [
         {"kind": name, **cell}
         for name, cells in kinds.items()

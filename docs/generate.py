@@ -287,8 +287,8 @@ def intervals_table() -> str:
         "\n".join(rows)
         + f"\n\nThe lowest of {cells:,} cells is {found['lowest']:.3f}. {found['wide']:,} cells cover more than 99 % "
         "at more than twice the width that one fixed width would need. "
-        f"{found['rare']:,} more print an interval so rarely that their coverage is not known to a hundredth. "
-        "[The record](../bench/records/coverage.json) has every cell.\n"
+        + (f"{found['rare']:,} more print one so rarely that their coverage is uncertain. " if found["rare"] else "")
+        + "[The record](../bench/records/coverage.json) has every cell.\n"
     )
 
 
@@ -297,9 +297,10 @@ def alarms_table() -> str:
     found = coverage_record()
     if found is None:
         return NOT_MEASURED
-    rows = ["| test | how | false alarms, highest | median | power, of the exact one's |", "|---|---|--:|--:|--:|"]
+    rows = ["| test | how | false alarms, highest | median | power, least | median |", "|---|---|--:|--:|--:|--:|"]
     for name, one in found["tests"].items():
-        power = "" if one["least_power"] is None else f"{one['least_power']:.2f} at least"
+        powers = (one["least_power"], one["median_power"])
+        power = " | ".join("" if each is None else f"{each:.2f}" for each in powers)
         rows.append(f"| {name} | {one['how']} | {one['highest']:.3f} | {one['median']:.3f} | {power} |")
     return "\n".join(rows) + "\n"
 

@@ -65,6 +65,7 @@ def test_the_record_is_of_every_kind_and_setting(bench: Any) -> None:
     assert RECORD["base_seed"] == bench.BASE_SEED
     assert RECORD["cells"].keys() == bench.KINDS.keys()
     for name, kind in bench.KINDS.items():
+        assert RECORD["kinds"][name]["base_seed"] == kind.base_seed
         assert [cell["setting"] for cell in RECORD["cells"][name]] == json.loads(json.dumps(list(kind.settings)))
 
 
@@ -116,6 +117,10 @@ def test_differences_are_simulated_with_the_printed_interval(bench: Any) -> None
         ("mean of groups' shares", {"groups": "1 and 300", "share": "0.98", "correlation": 0.0}),
         ("mean of groups' shares", {"groups": "10 of 1 and 10 of 30", "share": "0.5", "correlation": 0.0}),
         ("mean of measured values", {"clusters": 20, "sizes": "1", "values": "lognormal", "correlation": 0.0}),
+        (
+            "mean of measured values without bounds",
+            {"clusters": 50, "sizes": "1 to 8", "values": "long tails", "correlation": 0.6},
+        ),
         ("Cohen's kappa", {"units": 20, "shares": (0.9, 0.1), "kappa": 0.6}),
         ("share of a hidden benchmark", {"clusters": 50, "sizes": "Pareto", "share": 0.1, "correlation": 0.6}),
     ],

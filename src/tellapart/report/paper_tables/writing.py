@@ -171,8 +171,8 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
 def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     r"""Return numbers in full for a spreadsheet or a program: no marks, an empty cell if nothing was measured.
 
-    With `intervals`, each column is followed by its `low` and its `high`, and by the reason (`no interval`) if any number
-    of the table has none. A name that a spreadsheet would run as a formula gets an apostrophe before it.
+    With `intervals`, each column is followed by its `low` and its `high`, and by the reason (`no interval`) if any
+    number of the table has none. A name that a spreadsheet would run as a formula gets an apostrophe before it.
 
     >>> from tellapart.report.paper_tables.paper_table import TableColumn
     >>> row = TableRow("a", (TableCell(50.0, 40.0, 60.0),))
