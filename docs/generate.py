@@ -213,6 +213,22 @@ def task_metrics_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def findings_table() -> str:
+    """Three findings: the picture of each, and its answer up to the first semicolon."""
+    pictures, answers = [], []
+    for name in ("without-looking", "checkpoints", "order-and-ties"):
+        text = (ROOT / "docs" / "findings" / f"{name}.md").read_text(encoding="utf-8")
+        found, picture = (
+            re.search(r"\*\*Answer\.\*\* (.+?)\n\n!\[(.+?)\]", text, re.DOTALL),
+            f"docs/findings/{name}.svg",
+        )
+        assert found is not None, name
+        pictures.append(f"![{found[2]}]({picture})")
+        answer = " ".join(found[1].split()).partition("; ")[0].rstrip(".")
+        answers.append(f"{answer}. [More](docs/findings/{name}.md)")
+    return f"| {' | '.join(pictures)} |\n|---|---|---|\n| {' | '.join(answers)} |\n"
+
+
 def names_table() -> str:
     """How a model that is in no catalogue is named."""
     from tellapart.models.find import name_forms
