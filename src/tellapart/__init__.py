@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tellapart.api.items import items as items
     from tellapart.api.listing import ls as ls
     from tellapart.api.memory import model as model
+    from tellapart.api.memory import score_vectors as score_vectors
     from tellapart.api.negatives import detect as detect
     from tellapart.api.negatives import mine as mine
     from tellapart.api.plugins import load_plugin as load_plugin
@@ -141,6 +142,7 @@ _WHERE = {
     "regions": "api.interchange",
     "run": "api.evaluate",
     "score": "api.evaluate",
+    "score_vectors": "api.memory",
     "serve": "api.board",
     "show": "api.training",
     "table": "api.interchange",

@@ -179,6 +179,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "hf:": "tellapart.models.huggingface.load:HF",
         "api:": "tellapart.models.api.load:API",
         "st:": "tellapart.models.sentence_transformers.load:ST",
+        "vectors:": "tellapart.models.memory.vector_files:VECTORS",
     }
 )
 

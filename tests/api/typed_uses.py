@@ -43,6 +43,8 @@ def measure() -> None:
     ta.evaluate([ta.model(images=len, texts=len), ta.model(score=lambda images, texts: [], kind="logit")], "demo")
     ta.model(score=lambda images, texts: [], kind="cosine")  # wrong
     ta.model(images=7, texts=len)  # wrong
+    ta.score_vectors(np.zeros((600, 8)), "texts.npz", PAIRS, image_ids=["a"], name="mine")
+    ta.score_vectors(np.zeros((600, 8)))  # wrong
     ta.evaluate("oracle", 7)  # wrong
     ta.evaluate("oracle", "demo", batch_size="8")  # wrong
     ta.evaluate("oracle", "demo", as_json=True)  # wrong

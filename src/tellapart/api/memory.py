@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from tellapart.api.arguments import LimitGiven, PairsGiven, PathGiven, as_path
+from tellapart.api.evaluate import evaluate, load_pairs
+from tellapart.api.run import Run
+from tellapart.catalog import nearest
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, ScoreError, quote
 from tellapart.models.memory.given import as_model, join_functions
 from tellapart.models.memory.held import HeldModel, Parts, hold_module
-from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, explain_argument, is_module
+from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, explain_argument, is_module, to_array
+from tellapart.models.memory.vector_files import NamedVectors, VectorModel, VectorsGiven, name_vectors, read_vectors
 from tellapart.models.protocols import Model
 
-__all__ = ["model"]
+__all__ = ["model", "score_vectors"]
 
 
 def model(
@@ -84,3 +90,80 @@ def model(
             )
         return as_model(module, name=name)
     return hold_module(parts) or as_model(module, name=name)
+
+
+def score_vectors(
+    images: VectorsGiven,
+    texts: VectorsGiven,
+    benchmark: PairsGiven = "demo",
+    *,
+    image_ids: Sequence[str] | None = None,
+    text_ids: Sequence[str] | None = None,
+    name: str = "vectors",
+    out: PathGiven | None = None,
+    limit: LimitGiven = None,
+    data: PathGiven | None = None,
+    seed: int = 0,
+    command: str = "",
+) -> Run:
+    """Measure vectors that another system computed, on minimal pairs: a score is the cosine.
+
+    Args:
+        images, texts: numbers `(n, dimensions)` in an array, a list or a tensor; or a file of them: `.npz` (`ids`,
+            `vectors`), `.parquet` (`id`, `vector`), `.safetensors` (`vectors`, and `ids` as JSON in its metadata), or
+            `.npy`. Lengths other than one are scaled to one, and the record names them.
+        benchmark: minimal pairs, as `load_pairs` takes them.
+        image_ids: the reference of each row's image in the pair set (`item.images`). Without ids, here and in the
+            file, rows stand in the order of the items: one for each of an item's images, or one for each distinct image
+            at its first place.
+        text_ids: the text of each row, likewise.
+        name: in results.
+        out, limit, data, seed, command: as of `evaluate`.
+
+    Raises:
+        ScoreError: there are more or fewer rows than images or texts, an id is unknown or missing, a vector is not
+            finite or has length zero, or dimensions differ; the message has the row.
+        TellapartError: no such pairs.
+
+    >>> import numpy as np
+    >>> import tellapart as ta
+    >>> pairs = ta.load_pairs("demo")
+    >>> texts = list(dict.fromkeys(text for item in pairs.items for text in item.texts))
+    >>> rng = np.random.default_rng(0)
+    >>> vectors = rng.normal(size=(600, 16)), rng.normal(size=(len(texts), 16))
+    >>> ta.score_vectors(*vectors, pairs, text_ids=texts).record("text_score").n
+    300
+    """
+    pairs = load_pairs(benchmark, data=data)
+    sides = []
+    given = (("images", images, image_ids), ("texts", texts, text_ids))
+    for side, values, ids in given:
+        read, listed = read_vectors(as_path(values, side)) if isinstance(values, str | Path) else (values, None)
+        slots = [reference for item in pairs.items for reference in getattr(item, side)]
+        sides.append(_name_rows(side, read, ids if ids is not None else listed, slots, pairs.name))
+    return evaluate(VectorModel(name, *sides), pairs, out=out, limit=limit, seed=seed, cache=False, command=command)
+
+
+def _name_rows(side: str, values: object, ids: Sequence[str] | None, slots: Sequence[str], owner: str) -> NamedVectors:
+    """Give each row its id: the caller's, or that of its place among the items' images or texts."""
+    array = to_array(values)
+    if array is not None and array.ndim == 4:
+        raise ScoreError(f"score_vectors({side}=): an array {array.shape} holds pixels; give vectors (n, dimensions)")
+    if array is not None and array.ndim == 3:  # (items, images, dimensions)
+        array = array.reshape(-1, array.shape[-1])
+    distinct = list(dict.fromkeys(slots))
+    if ids is not None:
+        named = name_vectors(side, values if array is None else array, list(ids))
+        known = set(distinct)
+        wrong = next((row for row, name in enumerate(ids) if name not in known), None)
+        if wrong is not None:
+            hint = nearest(ids[wrong], distinct[:5000]) or ""
+            raise ScoreError(f"{side}=: row {wrong} has the id {quote(ids[wrong])}, of no item of {owner}{hint}")
+        return named
+    places = distinct if array is not None and len(array) == len(distinct) else list(slots)
+    if array is not None and array.ndim == 2 and len(array) not in {len(distinct), len(slots)}:
+        raise ScoreError(
+            f"{side}= has {len(array):,} rows, and {owner} {len(slots):,} {side}, {len(distinct):,} of them distinct: "
+            f"give one row each, or {side[:-1]}_ids="
+        )
+    return name_vectors(side, values if array is None else array, places)

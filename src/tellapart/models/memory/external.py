@@ -265,9 +265,10 @@ def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDAr
     whole, pairs = (len(ids), images, texts), len(ids) * images * texts
     if array.shape not in ((pairs,), (pairs, 1), whole) or array.dtype.kind not in "fiu":
         order = "as `tellapart export` lists them" if rows is None else "row by row of its annotation file"
+        vectors = "; vectors are measured by ta.score_vectors or -m vectors:DIR" if array.ndim == 2 else ""
         raise ScoreError(
             f"{path}: a plain array holds one number for each of the benchmark's {pairs:,} pairs, {order}, or is "
-            f"{whole}: item, image, text; got {array.dtype} {array.shape}"
+            f"{whole}: item, image, text; got {array.dtype} {array.shape}{vectors}"
         )
     by_row = rows is not None and array.shape != whole
     values = array.astype(np.float64).reshape(-1)[rows] if by_row else array.astype(np.float64).reshape(whole)

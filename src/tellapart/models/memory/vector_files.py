@@ -1,0 +1,234 @@
+"""Vectors that another system computed: arrays or files of images' and texts' vectors, scored by the cosine.
+
+A file is `.npz` (arrays `ids` and `vectors`), `.parquet` (columns `id` and `vector`), `.safetensors` (`vectors`, and
+`ids` as a JSON list in its metadata) or `.npy`, whose ids are the lines of a `.txt` file of the same name, if there is
+one. An image's id is its reference in the pair set, a text's id the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.catalog import nearest
+from tellapart.data.item import Item
+from tellapart.data.npz import read_array, read_arrays
+from tellapart.data.scores import ScoreKind
+from tellapart.data.strict_json import decode_text, parse_json, read_whole
+from tellapart.errors import ScoreError, first_line, quote, require
+from tellapart.models.memory.mistakes import to_array
+from tellapart.models.options import ModelOptions
+from tellapart.models.prefix import ModelPrefix
+from tellapart.models.vectors import dot_products, normalise
+
+__all__ = ["VECTORS", "NamedVectors", "VectorModel", "name_vectors", "read_vectors"]
+
+SUFFIXES = (".npz", ".parquet", ".safetensors", ".npy")
+
+#: How far a length may lie from one, of vectors that count as of length one.
+_NEAR = 1e-3
+
+#: How far apart the vectors of one id may lie: a model in half precision moves them with the batch.
+_REPEATED = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class NamedVectors:
+    """Unit vectors float32 `(n, dimensions)`, and the row of each id.
+
+    Attributes:
+        lengths: least and greatest length before they were scaled to one.
+    """
+
+    side: str
+    rows: dict[str, int]
+    vectors: NDArray[np.float32]
+    lengths: tuple[float, float]
+
+    def find_rows(self, ids: Sequence[str], item: str) -> NDArray[np.float32]:
+        """Return the vectors of some ids.
+
+        Raises:
+            ScoreError: one has no vector.
+        """
+        for name in ids:
+            if name not in self.rows:
+                hint = nearest(name, list(self.rows)[:5000]) or ""
+                raise ScoreError(f"{self.side}= has no row with the id {quote(name)}, of item {quote(item)}{hint}")
+        return self.vectors[[self.rows[name] for name in ids]]
+
+
+class VectorModel:
+    """Vectors of a pair set's images and texts as a model: a score is the cosine.
+
+    Raises:
+        ScoreError: images' and texts' vectors differ in their dimensions.
+    """
+
+    kind: ScoreKind = "similarity"
+
+    def __init__(self, name: str, images: NamedVectors, texts: NamedVectors) -> None:
+        widths = images.vectors.shape[1], texts.vectors.shape[1]
+        if widths[0] != widths[1]:
+            raise ScoreError(
+                f"images= have {widths[0]} dimensions and texts= {widths[1]}: they are not of one model's space"
+            )
+        self.name, self._images, self._texts = name, images, texts
+        digest = hashlib.sha256()
+        for side in (images, texts):
+            digest.update(json.dumps([side.vectors.shape, list(side.rows)]).encode())
+            digest.update(np.ascontiguousarray(side.vectors).data)
+        self.fingerprint = f"tellapart:vectors:1:{digest.hexdigest()}"
+
+    def score_item(self, item: Item) -> NDArray[np.float32]:
+        """Score every image of the item against every text: the cosines, float32 `(images, texts)`.
+
+        Raises:
+            ScoreError: an image or a text has no vector.
+        """
+        images, texts = self._images.find_rows(item.images, item.id), self._texts.find_rows(item.texts, item.id)
+        return dot_products(images, texts)
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return whether the vectors had length one."""
+        return tuple(
+            f"the vectors of {side.side} were scaled to length one: they had lengths from {low:.4g} to {high:.4g}"
+            for side in (self._images, self._texts)
+            for low, high in [side.lengths]
+            if low < 1 - _NEAR or high > 1 + _NEAR
+        )
+
+
+def name_vectors(side: str, values: object, ids: Sequence[str], *, owner: str = "") -> NamedVectors:
+    """Check vectors and give each its id.
+
+    Args:
+        side: the parameter, for messages: `images` or `texts`.
+        values: numbers `(n, dimensions)`.
+        ids: one a row. An id may come again with the same vector, but for another batch's rounding; the first counts.
+        owner: what the ids are those of, if they are not the file's.
+
+    Raises:
+        ScoreError: there are more or fewer rows, or one is not finite, has length zero, or contradicts another; the
+            message has the row.
+
+    >>> name_vectors("images", [[3, 4], [0, 2]], ["a.png", "b.png"]).lengths
+    (2.0, 5.0)
+    """
+    array = to_array(values)
+    if array is None or array.ndim != 2 or not array.shape[1]:
+        got = quote(values) if array is None else f"an array {array.shape}"
+        raise ScoreError(f"{side}= must be numbers (n, dimensions), a row each; got {got}")
+    if len(array) != len(ids):
+        raise ScoreError(f"{side}= has {len(array):,} rows, and {owner or 'its ids'} {len(ids):,}: give a row for each")
+    lengths = np.linalg.norm(array.astype(np.float64), axis=1)
+    for problem, bad in (("is not finite", ~np.isfinite(lengths)), ("has length zero", lengths == 0)):
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise ScoreError(f"{side}=: row {row} ({quote(ids[row])}) {problem}, of {int(bad.sum()):,} such rows")
+    rows: dict[str, int] = {}
+    unit = normalise(array)
+    for row, name in enumerate(ids):
+        first = rows.setdefault(name, row)
+        if first != row and np.abs(unit[first] - unit[row]).max() > _REPEATED:
+            raise ScoreError(f"{side}=: rows {first} and {row} are both of {quote(name)}, and differ")
+    return NamedVectors(side, rows, unit, (float(lengths.min()), float(lengths.max())))
+
+
+def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
+    """Read vectors and their ids, None if the file has none.
+
+    Raises:
+        ScoreError: the file is missing, damaged or of another form.
+        MissingDependencyError: the library of its format is not installed.
+
+    >>> path = getfixture("tmp_path") / "images.npz"
+    >>> np.savez(path, ids=["a.png"], vectors=[[0.6, 0.8]])
+    >>> read_vectors(path)
+    (array([[0.6, 0.8]]), ['a.png'])
+    """
+    if path.suffix not in SUFFIXES:
+        raise ScoreError(f"{path}: vectors are read from {', '.join(SUFFIXES)}; got {path.suffix!r}")
+    if path.suffix == ".npy":
+        listed = path.with_suffix(".txt")
+        lines = (
+            decode_text(read_whole(listed, error=ScoreError), listed, error=ScoreError) if listed.is_file() else None
+        )
+        return read_array(path), None if lines is None else lines.removesuffix("\n").split("\n")
+    if path.suffix == ".npz":
+        arrays = read_arrays(path, ("ids", "vectors"))
+        found = arrays.get("vectors"), arrays.get("ids")
+    else:
+        found = (_read_parquet if path.suffix == ".parquet" else _read_safetensors)(path)
+    vectors, ids = found
+    if vectors is None:
+        raise ScoreError(f"{path} holds no `vectors`; it must hold vectors (n, dimensions), and ids")
+    names = None if ids is None else np.asarray(ids)
+    if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
+        raise ScoreError(f"{path}: ids must be texts (n,); got {names.dtype} {names.shape}")
+    return vectors, None if names is None else names.tolist()
+
+
+def _read_parquet(path: Path) -> tuple[Any, Any]:
+    parquet = require("pyarrow.parquet", extra="hub")
+    try:
+        table = parquet.read_table(path)
+        columns = {name: table.column(name).to_pylist() for name in ("id", "vector") if name in table.column_names}
+    except Exception as error:  # a damaged file fails anywhere, with any exception
+        raise ScoreError(f"{path} cannot be read as parquet: {first_line(error)}") from error
+    rows = columns.get("vector")
+    widths = {len(row) if isinstance(row, list) else -1 for row in rows or ()}
+    if len(widths) > 1:
+        raise ScoreError(f"{path}: its vectors differ in length: {sorted(widths)[:5]}")
+    return None if rows is None else np.array(rows), columns.get("id")
+
+
+def _read_safetensors(path: Path) -> tuple[Any, Any]:
+    try:
+        with require("safetensors", extra="models").safe_open(path, "np") as file:
+            metadata = file.metadata() or {}
+            vectors = file.get_tensor("vectors") if "vectors" in file.keys() else None  # noqa: SIM118
+    except Exception as error:  # the library raises a bare Exception
+        raise ScoreError(f"{path} is not a safetensors file: {first_line(error)}") from error
+    return vectors, parse_json(metadata["ids"], f"{path}: ids", error=ScoreError) if "ids" in metadata else None
+
+
+def _files_of(name: str) -> list[Path] | None:
+    """Return the files of images' and texts' vectors in a folder; None if one is missing."""
+    folder = Path(name.removeprefix("vectors:")).expanduser()
+    found = [next((file for suffix in SUFFIXES if (file := folder / f"{side}{suffix}").is_file()), None)
+             for side in ("images", "texts")]  # fmt: skip
+    return None if None in found else [file for file in found if file is not None]
+
+
+def _load_folder(name: str, _options: ModelOptions) -> VectorModel:
+    files = _files_of(name)
+    if files is None:
+        raise ScoreError(f"{name}: no vectors there: expected images and texts, each with one of {', '.join(SUFFIXES)}")
+    sides = []
+    for side, file in zip(("images", "texts"), files, strict=True):
+        vectors, ids = read_vectors(file)
+        if ids is None:
+            raise ScoreError(
+                f"{file} has no ids: write np.savez({side!r}, ids=ids, vectors=vectors), or the ids into "
+                f"{file.with_suffix('.txt')}, a line each"
+            )
+        sides.append(name_vectors(side, vectors, ids))
+    return VectorModel(name, *sides)
+
+
+VECTORS = ModelPrefix(
+    {"vectors:DIR": "vectors of another system: images and texts, each a .npz, .parquet, .safetensors or .npy file"},
+    _load_folder,
+    files=_files_of,
+)
+
+#: Vectors as callers give them: numbers, a tensor, or a file.
+VectorsGiven = str | Path | ArrayLike
