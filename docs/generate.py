@@ -218,12 +218,9 @@ def findings_table() -> str:
     pictures, answers = [], []
     for name in ("without-looking", "checkpoints", "order-and-ties"):
         text = (ROOT / "docs" / "findings" / f"{name}.md").read_text(encoding="utf-8")
-        found, picture = (
-            re.search(r"\*\*Answer\.\*\* (.+?)\n\n!\[(.+?)\]", text, re.DOTALL),
-            f"docs/findings/{name}.svg",
-        )
+        found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n!\[(.+?)\]", text, re.DOTALL)
         assert found is not None, name
-        pictures.append(f"![{found[2]}]({picture})")
+        pictures.append(f"![{found[2]}](docs/findings/{name}.svg)")
         answer = " ".join(found[1].split()).partition("; ")[0].rstrip(".")
         answers.append(f"{answer}. [More](docs/findings/{name}.md)")
     return f"| {' | '.join(pictures)} |\n|---|---|---|\n| {' | '.join(answers)} |\n"
@@ -336,6 +333,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "captions": captions_table,
     "tasks": tasks_table,
     "task-metrics": task_metrics_table,
+    "findings": findings_table,
     "model-names": names_table,
     "families": families_table,
     "speed": speed_table,
