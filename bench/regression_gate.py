@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from tellapart.evaluation.regression_gate import GateResult, judge
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark
+from tellapart.evaluation.systems import System
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
-from tellapart.records.systems import System
 
 HEADLINES = ("text_score", "image_score", "group_score")
 

@@ -23,6 +23,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import Scores
 from tellapart.evaluation.run import run_record
+from tellapart.evaluation.verified import read_result
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.memory.external import read_scores, write_scores
@@ -30,7 +31,7 @@ from tellapart.models.onnx.folder import CONFIG, FILES, read_folder
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.records.imported import read_imported
 from tellapart.records.result import ModelRecord, Result, Sample
-from tellapart.records.run_folder import read_result, read_samples, write_result, write_samples
+from tellapart.records.run_folder import read_samples, write_result, write_samples
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.tasks.predictions import box, read_predictions, text
 from tellapart.training.data.released_rows import json_rows, table_rows

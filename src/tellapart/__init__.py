@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from tellapart.api.run import open_run as open_run
     from tellapart.api.train import train as train
     from tellapart.api.training import show as show
+    from tellapart.api.verify import verify as verify
     from tellapart.benchmarks.benchmark import Benchmark as Benchmark
     from tellapart.benchmarks.find import find_benchmark as find_benchmark
     from tellapart.data.folder import read_pair_set as read_pair_set
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from tellapart.data.scores import Scores as Scores
     from tellapart.errors import TellapartError as TellapartError
     from tellapart.evaluation.run import Settings as Settings
+    from tellapart.evaluation.verified import read_result as read_result
     from tellapart.metrics.choice import choice_score as choice_score
     from tellapart.metrics.metric import Metric as Metric
     from tellapart.metrics.pairs import group_score as group_score
@@ -78,7 +80,6 @@ if TYPE_CHECKING:
     from tellapart.models.memory.external import read_scores as read_scores
     from tellapart.models.store.embedding_store import EmbeddingStore as EmbeddingStore
     from tellapart.records.result import Result as Result
-    from tellapart.records.run_folder import read_result as read_result
     from tellapart.records.run_folder import read_samples as read_samples
 
 __version__ = "0.2.0"
@@ -136,7 +137,7 @@ _WHERE = {
     "plot": "api.interchange",
     "push": "api.push",
     "read_pair_set": "data.folder",
-    "read_result": "records.run_folder",
+    "read_result": "evaluation.verified",
     "read_samples": "records.run_folder",
     "read_scores": "models.memory.external",
     "regions": "api.interchange",
@@ -149,6 +150,7 @@ _WHERE = {
     "text_score": "metrics.pairs",
     "time": "api.costs",
     "train": "api.train",
+    "verify": "api.verify",
     "write_pair_set": "data.folder",
 }
 

@@ -75,7 +75,9 @@ def compare() -> None:
     ta.compare(run, max_drop=1.0)  # wrong
     ta.compare(run, basline="oracle")  # wrong
     ta.compare(7)  # wrong
-    print(names, passed)
+    verified: bool = ta.verify(run, "runs/other.zip").passed
+    ta.verify(run, strict=True)  # wrong
+    print(names, passed, verified)
 
 
 def items() -> None:

@@ -23,7 +23,8 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.views.view import Table
 from tellapart.evaluation.compare import compare
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.evaluation.verified import read_result
+from tellapart.records.run_folder import read_samples
 
 #: As the fixture `runs` names a model.
 HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""

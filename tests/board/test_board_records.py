@@ -21,8 +21,9 @@ from tellapart.board.views.leaderboard import by_tag, leaderboard
 from tellapart.board.views.overview import all_benchmarks
 from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
+from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import read_imported
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.records.run_folder import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar
 from tellapart.stats.tiers import tiers

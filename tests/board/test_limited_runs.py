@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ from tellapart.board.app import create_app
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
+from tellapart.evaluation.verified import read_result
+from tellapart.records.run_folder import write_result
 
 PART = "20 of 60 items"
 
@@ -20,10 +21,9 @@ PART = "20 of 60 items"
 def limited(write_run: Any, folder: Path, model: str, *, skill: float, n: int = 20) -> None:
     """Write a run of some of the 60 items of `shapes`."""
     write_run(folder, model, skill=skill, n=n, fingerprint=f"{n:02}" * 32)
-    record = json.loads((folder / "results.json").read_text())
-    record["benchmarks"]["shapes"]["limited_from"] = 60
-    del record["sha256"]
-    (folder / "results.json").write_text(json.dumps(record))
+    result = read_result(folder)
+    shapes = result.benchmarks["shapes"].model_copy(update={"limited_from": 60})
+    write_result(folder, result.model_copy(update={"benchmarks": {"shapes": shapes}}))
 
 
 @pytest.fixture(params=["whole first", "part first"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,18 @@ from tellapart.board.app import create_app
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
+from tellapart.evaluation.verified import read_result
+from tellapart.records.run_folder import write_result
 
 
 def test_a_benchmarks_page_has_the_authors_number_where_ties_occurred(write_run: Any, tmp_path: Path) -> None:
     for model in ("tied", "plain"):
         write_run(tmp_path / model, model, skill=1.0)
-    path = tmp_path / "tied" / "results.json"
-    record = json.loads(path.read_text())
-    record["benchmarks"]["shapes"]["metrics"]["group_score"] |= {"ties": 3, "official": 0.4321}
-    del record["sha256"]
-    path.write_text(json.dumps(record))
+    result = read_result(tmp_path / "tied")
+    shapes = result.benchmarks["shapes"]
+    tied = shapes.metrics["group_score"].model_copy(update={"ties": 3, "official": 0.4321})
+    shapes = shapes.model_copy(update={"metrics": {**shapes.metrics, "group_score": tied}})
+    write_result(tmp_path / "tied", result.model_copy(update={"benchmarks": {"shapes": shapes}}))
     settings = BoardSettings(runs=(tmp_path,))
     with Store("sqlite://") as store:
         read_in(store, settings, pytest.fail)

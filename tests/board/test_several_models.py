@@ -18,7 +18,8 @@ from tellapart.board.store import Store
 from tellapart.board.views.many import PairTest
 from tellapart.board.views.pareto import choose_benchmarks
 from tellapart.evaluation.compare import compare
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.evaluation.verified import read_result
+from tellapart.records.run_folder import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.tiers import tiers
 

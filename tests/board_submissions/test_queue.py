@@ -17,7 +17,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tellapart.board.submissions import queue, queue_limits
-from tellapart.records.run_folder import read_result
+from tellapart.evaluation.verified import read_result
 
 MakeBoard = Callable[..., Any]
 

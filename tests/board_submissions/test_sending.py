@@ -18,8 +18,9 @@ from tellapart.board.submissions.rounding import round_to
 from tellapart.data.folder import read_pair_set
 from tellapart.data.scores import Scores
 from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.records.run_folder import read_samples
 
 MakeBoard = Callable[..., Any]
 

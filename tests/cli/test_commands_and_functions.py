@@ -29,6 +29,7 @@ ALONE = {
     "compare": {"markdown"},
     "items": {"as_csv"},
     "table": {"latex", "markdown", "as_csv"},  # form=
+    "verify": {"strict"},  # the exit status
 }
 
 #: `score --scores BENCHMARK=FILE` names no benchmark, in Python it is None then; `--no-cache` is `cache=False`.

@@ -16,9 +16,10 @@ from tellapart.evaluation.compare import compare
 from tellapart.evaluation.compare_models import compare_models
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.systems import System
+from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.records.run_folder import read_result, read_samples
-from tellapart.records.systems import System
+from tellapart.records.run_folder import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, paired_permutation
 from tellapart.stats.tiers import tiers

@@ -29,9 +29,10 @@ from tellapart.evaluation.distributed import (
     run_in_ranks,
 )
 from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.shard import Shard
-from tellapart.records.run_folder import find_runs, read_result
+from tellapart.records.run_folder import find_runs
 
 Make = Callable[..., Path]
 #: Models of every kind that is shared, and one that is not.

@@ -18,9 +18,10 @@ from tellapart.errors import RunError
 from tellapart.evaluation.resume import take_up
 from tellapart.evaluation.run import Settings, run, run_record
 from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord
-from tellapart.records.run_folder import beside, read_result
+from tellapart.records.run_folder import beside
 
 RECORD = run_record(Path(), seed=0, command="")
 MODEL = ModelRecord(name="m", fingerprint="f")

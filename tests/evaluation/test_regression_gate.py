@@ -149,8 +149,8 @@ def test_a_bias_is_shown_and_not_judged(tmp_path: Path) -> None:
     """It goes from -1 to 1 and 0 is best, so that to fall is no loss; what it took from Holm the score has again."""
     from tellapart.evaluation.regression_gate import judge
     from tellapart.evaluation.shared_benchmarks import SharedBenchmark
+    from tellapart.evaluation.systems import System
     from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
-    from tellapart.records.systems import System
 
     values = np.ones((30, 2))
     bias = np.column_stack([np.ones(30), -np.ones(30)])

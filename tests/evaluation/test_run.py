@@ -16,9 +16,10 @@ from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Result, Sample
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.records.run_folder import read_samples
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 VALUE = {

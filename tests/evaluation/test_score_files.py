@@ -12,8 +12,8 @@ from facts import raises
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
 from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
-from tellapart.records.run_folder import read_result
 
 Make = Callable[..., Path]
 

@@ -19,7 +19,7 @@ from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.tables import Entry, Model
-from tellapart.records.run_folder import read_result
+from tellapart.evaluation.verified import read_result
 
 Command = Callable[..., Any]
 

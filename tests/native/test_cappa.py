@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 from facts import raises
 from tellapart.cli.main import app
 from tellapart.errors import ModelError
+from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch.backend import import_torch
-from tellapart.records.run_folder import read_result
 from tellapart_native.cappa.model import Attention, Cappa, resize_linearly, rotate_states
 from tellapart_native.family import Layout
 

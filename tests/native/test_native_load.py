@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from facts import raises
 from tellapart.cli.main import app
 from tellapart.errors import ModelError
+from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
 from tellapart.models.torch.backend import import_torch
-from tellapart.records.run_folder import read_result
 
 torch = import_torch()
 

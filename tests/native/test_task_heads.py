@@ -32,12 +32,13 @@ from typer.testing import CliRunner
 from facts import raises
 from tellapart.cli.main import app
 from tellapart.errors import ModelError
+from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.tokens import leave_out_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
 from tellapart.models.torch.backend import import_torch
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.records.run_folder import read_samples
 from tellapart_native.heads.other_tasks import FusionAnswers, FusionHeat
 from tellapart_native.save import convert_model
 

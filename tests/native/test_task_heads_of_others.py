@@ -31,9 +31,10 @@ from typer.testing import CliRunner
 from facts import raises
 from tellapart.cli.main import app
 from tellapart.errors import ModelError
+from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.torch.backend import import_torch
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.records.run_folder import read_samples
 from tellapart_native.prefix import find_family
 
 pytestmark = pytest.mark.slow

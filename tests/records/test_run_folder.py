@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from facts import raises
 from tellapart.errors import RunError
 from tellapart.evaluation.run import Settings, run, run_record
+from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample
 from tellapart.records.run_folder import (
     beside,
     file_name,
     find_runs,
-    read_result,
     read_samples,
     write_result,
     write_samples,
@@ -215,7 +215,7 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
         find_runs(tmp_path)
 
 
-def test_a_record_that_was_changed_after_it_was_written_is_refused_until_its_checksum_is_taken_out(
+def test_a_record_that_was_changed_is_refused_and_measured_again_once_its_checksum_is_taken_out(
     tmp_path: Path,
 ) -> None:
     _ = run(Settings(models=("oracle",), limit="3"), tmp_path / "run", store=EmbeddingStore(None))
@@ -226,8 +226,9 @@ def test_a_record_that_was_changed_after_it_was_written_is_refused_until_its_che
     assert read_result(tmp_path / "run") == whole
     content["benchmarks"]["demo"]["metrics"]["group_score"]["value"] = 0.9
     path.write_text(json.dumps(content))
-    with raises(RunError, "results.json", "delete"):
+    with raises(RunError, "results.json", "delete", "tellapart verify"):
         read_result(tmp_path / "run")
     del content["sha256"]
     path.write_text(json.dumps(content))
-    assert read_result(tmp_path / "run").benchmarks["demo"].metrics["group_score"].value == 0.9
+    again = read_result(tmp_path / "run").benchmarks["demo"]
+    assert again.metrics == whole.benchmarks["demo"].metrics and "1 differed" in again.notes[-1]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tellapart.evaluation.score_files import run_scores
-from tellapart.records.run_folder import read_result, read_samples
+from tellapart.evaluation.verified import read_result
+from tellapart.records.run_folder import read_samples
 from tellapart.report.interchange.cards import eval_results
 from tellapart.stats.effective import effective_items
 

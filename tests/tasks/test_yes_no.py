@@ -20,9 +20,9 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.records.run_folder import read_result
 from tellapart.tasks.task import Session
 from tellapart.tasks.true_texts import TRUE_TEXTS, tot, tot_one_sided
 from tellapart.tasks.yes_no import YES_NO, measure_yes_no

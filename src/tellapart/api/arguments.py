@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,6 +13,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.paths import as_path as read_path
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import RunError, quote
+from tellapart.records.zipped import unpacked
 
 __all__ = [
     "LimitGiven",
@@ -24,6 +26,7 @@ __all__ = [
     "as_paths",
     "as_tuple",
     "locations",
+    "run_folders",
 ]
 
 #: A text or a path; a `Run` is one, too.
@@ -61,6 +64,21 @@ def as_paths(value: PathGiven | Sequence[PathGiven], what: str) -> list[Path]:
     ['a', 'b']
     """
     return [as_path(each, what) for each in as_tuple(value, what)]
+
+
+@contextmanager
+def run_folders(value: PathGiven | Sequence[PathGiven], name: str) -> Iterator[list[Path]]:
+    """Yield one run folder or several; a zip archive of one is unpacked until the block ends.
+
+    Raises:
+        RunError: there is none, one is neither a text nor a path, or an archive is refused.
+
+    >>> with run_folders(["a", Path("b")], "runs") as folders:
+    ...     print([folder.as_posix() for folder in folders])
+    ['a', 'b']
+    """
+    with unpacked(as_paths(value, name)) as folders:
+        yield folders
 
 
 def as_tuple(value: object, what: str) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths
 from tellapart.errors import DataError, RunError, TellapartWarning, require
+from tellapart.records.zipped import unpacked
 
 if TYPE_CHECKING:
     from tellapart.board.settings import BoardSettings
@@ -83,7 +84,7 @@ def serve(
     """Show runs in the browser until it is interrupted: leaderboards, models, items, comparisons, the Pareto front.
 
     Args:
-        runs: folders of run folders; ./runs if neither they nor a board file name one.
+        runs: folders of run folders, or zip archives; ./runs if neither they nor a board file name one.
         board: a board file (TOML).
         host: an address of this machine; 0.0.0.0 for the network.
         port: 0 for any free one.
@@ -335,16 +336,19 @@ def _open_board(
 
     settings = read_settings(board) if board is not None else BoardSettings()
     named = () if runs is None else tuple(as_paths(runs, "runs"))
-    folders = named or settings.runs or ((Path("runs"),) if board is None else ())
-    for folder in folders:
-        if not folder.is_dir():
-            raise RunError(f"{folder} is not a folder; `tellapart run --out {folder}/mine` makes a first run in it")
-    hidden = () if submissions is None else (submissions.records,)
-    settings = settings.model_copy(update={"runs": (*folders, *hidden)})
-    beside = folders[0] if folders else board.parent if board is not None else Path()
-    with Store(database_url(database or settings.database, beside, (*settings.runs, *settings.imported))) as store:
-        read_in(store, settings, report)
-        yield settings, store
+    given = named or settings.runs or ((Path("runs"),) if board is None else ())
+    with unpacked(given) as folders:
+        for folder in folders:
+            if not folder.is_dir():
+                raise RunError(f"{folder} is not a folder; `tellapart run --out {folder}/mine` makes a first run in it")
+        hidden = () if submissions is None else (submissions.records,)
+        settings = settings.model_copy(update={"runs": (*folders, *hidden)})
+        # The database of an archive goes with it: its folder has another name the next time.
+        first = next((new for new, old in zip(folders, given, strict=True) if new != old), next(iter(folders), None))
+        beside = first or (board.parent if board is not None else Path())
+        with Store(database_url(database or settings.database, beside, (*settings.runs, *settings.imported))) as store:
+            read_in(store, settings, report)
+            yield settings, store
 
 
 def _warn_left(problem: str) -> None:

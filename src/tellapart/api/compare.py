@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from tellapart.api.arguments import PathGiven, as_path
+from tellapart.api.arguments import PathGiven, run_folders
 from tellapart.api.frame import Frame
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import Comparison
@@ -52,7 +52,8 @@ def compare(
     """Compare models on the items that they share: paired differences, exact McNemar tests, Holm over all, and tiers.
 
     Args:
-        runs: runs, or run folders. All models of each are compared, but for reference models that only lie with them.
+        runs: runs, run folders, or zip archives of them. All models of each are compared, but for reference models
+            that only lie with them.
         baseline: a model that each other one is compared with, not each with each.
         by: a tag: compare on the items of each of its values, too.
         gate: of a base run and a new run, each of one model: judge the headlines of every benchmark of the base. The
@@ -77,20 +78,21 @@ def compare(
     >>> ta.compare(oracle, random, gate=True).passed, ta.compare(random, oracle, gate=True).rows[0].says
     (False, 'improvement')
     """
-    folders = [as_path(each, "runs") for each in runs]
     for option, value in (("baseline", baseline), ("by", by)):
         if value is not None and not isinstance(value, str):
             raise RunError(f"{option}={quote(value)}: give a name")
     if gate:
         if baseline is not None or by is not None:
             raise RunError("gate=True judges the headlines of two runs: leave baseline= and by= out")
-        if len(folders) != 2:
-            raise RunError(f"gate=True judges one run against another: got {len(folders)}; name BASE and NEW")
-        return regression_gate(*folders, max_drop=max_drop, seed=seed)
+        if len(runs) != 2:
+            raise RunError(f"gate=True judges one run against another: got {len(runs)}; name BASE and NEW")
+        with run_folders(runs, "runs") as (base, new):
+            return regression_gate(base, new, max_drop=max_drop, seed=seed)
     if max_drop is not None:
         raise RunError("max_drop= is of a gate: add gate=True")
-    chosen = choose_models(folders, baseline)
-    return Compared(compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed), chosen.left_out)
+    with run_folders(runs, "runs") as folders:
+        chosen = choose_models(folders, baseline)
+        return Compared(compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed), chosen.left_out)
 
 
 class Compared(Frame):

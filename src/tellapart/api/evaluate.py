@@ -37,6 +37,7 @@ from tellapart.errors import RunError, ScoreError, quote
 from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.run import Settings
 from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.models.memory.given import ModelGiven, as_model
 from tellapart.models.memory.held import HeldModel
@@ -44,7 +45,7 @@ from tellapart.models.memory.mistakes import explain_argument
 from tellapart.models.memory.rest import keep_random_state
 from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
-from tellapart.records.run_folder import RESULTS, file_name, find_runs, read_result
+from tellapart.records.run_folder import RESULTS, file_name, find_runs
 
 __all__ = ["describe_kept", "describe_stored", "evaluate", "load_pairs", "open_store", "run", "score", "use_store"]
 

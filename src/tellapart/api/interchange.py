@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations
+from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations, run_folders
 from tellapart.api.plugins import open_benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
@@ -18,11 +18,12 @@ from tellapart.evaluation.export import Exported
 from tellapart.evaluation.export import export as write_template
 from tellapart.evaluation.gap import Gaps
 from tellapart.evaluation.gap import gaps as measure_gaps
+from tellapart.evaluation.verified import read_result
 from tellapart.models.find import declared_prefix, name_forms
 from tellapart.models.fusion.region_import import ImportedRegions
 from tellapart.models.fusion.region_import import import_regions as take_regions
 from tellapart.records.result import Result
-from tellapart.records.run_folder import read_result, write_text_file
+from tellapart.records.run_folder import write_text_file
 from tellapart.report.benchmark_agreement import Agreeing
 from tellapart.report.interchange.foreign import import_results as read_files
 from tellapart.report.interchange.formats import FORMATS
@@ -154,7 +155,8 @@ def convert(
     _refuse_arguments(
         {"folder": folder, "tokenizer": tokenizer}, "goes with a model; a run's results are written with out="
     )
-    text = write_as(read_result(as_path(source, "source")), to, None if card is None else as_path(card, "card"))
+    with run_folders(source, "source") as (run,):
+        text = write_as(read_result(run), to, None if card is None else as_path(card, "card"))
     if out is not None:
         write_text_file(as_path(out, "out"), text)
     return Converted(text=text)
@@ -257,7 +259,8 @@ def table(
     if form not in (known := (*_FORMATS, "json")):
         hint = nearest(form, known) if isinstance(form, str) else ""
         raise UnknownNameError(f"table(form={quote(form)}){hint or ';'} the formats are {', '.join(known)}")
-    laid_out = lay_out(as_paths(runs, "runs"), layout, settings)
+    with run_folders(runs, "runs") as folders:
+        laid_out = lay_out(folders, layout, settings)
     text = write_json(laid_out) if form == "json" else _FORMATS[form](laid_out, intervals=intervals)
     if out is not None:
         write_text_file(as_path(out, "out"), text)
@@ -319,7 +322,8 @@ def plot(
         sort=sort,
     )
     to = as_path(out, "out")
-    write_picture(to, prepare_plot(kind, as_paths(runs, "runs"), settings))
+    with run_folders(runs, "runs") as folders:
+        write_picture(to, prepare_plot(kind, folders, settings))
     return to
 
 
@@ -336,7 +340,8 @@ def agreement(
     Raises:
         TellapartError: a folder is not a run, or there are not two benchmarks with five models in common.
     """
-    return read_agreement(as_paths(runs, "runs"), tuple(benchmarks), labels)
+    with run_folders(runs, "runs") as folders:
+        return read_agreement(folders, tuple(benchmarks), labels)
 
 
 def gap(runs: Sequence[PathGiven]) -> Gaps:
@@ -358,4 +363,5 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
     >>> row.task, row.in_domain, row.out_of_domain, row.gap
     ('nlvr2: accuracy', 0.75, 0.5, 0.25)
     """
-    return measure_gaps(as_paths(runs, "runs"))
+    with run_folders(runs, "runs") as folders:
+        return measure_gaps(folders)

@@ -20,6 +20,7 @@ from tellapart.evaluation.item_outcomes import (
     read_families,
     read_outcomes,
 )
+from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
 from tellapart.report.item_tables import analysis_lines, analysis_tables
 from tellapart.report.terminal import console, print_lines
@@ -52,7 +53,8 @@ def items(
     """Analyse a benchmark's items through many systems: difficulty, discrimination, suspects, reliability.
 
     Args:
-        runs: runs, or run folders: all models of each, but for reference models that only lie with them.
+        runs: runs, run folders, or zip archives of them: all models of each, but for reference models that only lie
+            with them.
         scores: files of scores or predictions, one a system, or folders of them; a system is named as its file.
         benchmark: which; the one that all the runs share if None.
         metric: by which an item is right or wrong; the one that ranks models if None.
@@ -79,19 +81,19 @@ def items(
     (300, 'model0', 0, True)
     """
     files = [] if scores is None else list_score_files(as_paths(scores, "scores"))
-    chosen, _ = gather_models([as_path(each, "runs") for each in runs]) if runs else ((), ())
     for option, value in (("benchmark", benchmark), ("metric", metric)):
         if value is not None and not isinstance(value, str):
             raise RunError(f"{option}={quote(value)}: give a name")
-    outcomes = read_outcomes(
-        chosen,
-        files,
-        benchmark=benchmark,
-        metric=metric,
-        without=as_names(without, "without"),
-        kind=kind,
-        place=locations(data),
-    )
+    with unpacked([as_path(each, "runs") for each in runs]) as folders:
+        outcomes = read_outcomes(
+            gather_models(folders)[0] if folders else (),
+            files,
+            benchmark=benchmark,
+            metric=metric,
+            without=as_names(without, "without"),
+            kind=kind,
+            place=locations(data),
+        )
     families = _list_families(family, outcomes.systems)
     return ItemsAnalysed(analyse_items(outcomes, families, seed=seed), outcomes)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.api.arguments import as_path
+from tellapart.api.arguments import run_folders
 from tellapart.api.plugins import open_benchmark
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.records.run_folder import read_result
+from tellapart.evaluation.verified import read_result
 from tellapart.report.interchange.hub_files import HubFiles, files_of_benchmark, files_of_run
 from tellapart.report.interchange.push import HubRepository
 
@@ -63,5 +63,6 @@ def push(
     if benchmark:
         files = files_of_benchmark(find_benchmark(open_benchmark(source)), config=config, split=split)
     else:
-        files = files_of_run(read_result(as_path(source, "source")), (lambda _: None) if alone else repository.read)
+        with run_folders(source, "source") as (run,):
+            files = files_of_run(read_result(run), (lambda _: None) if alone else repository.read)
     return Proposed(repository.page, files, None if dry_run else repository.propose(files), alone)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -17,9 +19,11 @@ from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.frame import Frame, html_of, text_of
 from tellapart.catalog import nearest
 from tellapart.errors import RunError, TellapartError, UnknownNameError, quote
+from tellapart.evaluation.systems import System, gather
+from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
-from tellapart.records.run_folder import find_runs, read_result, read_samples
-from tellapart.records.systems import System, gather
+from tellapart.records.run_folder import find_runs, read_samples, write_text_file
+from tellapart.records.zipped import is_zipped, unpack_run
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.numbers import plain
@@ -36,7 +40,7 @@ __all__ = ["Items", "Run", "ShownItem", "open_run"]
 
 
 def open_run(folder: PathGiven) -> Run:
-    """Open a run folder that `evaluate`, `score` or the command line wrote.
+    """Open a run folder that `evaluate`, `score` or the command line wrote, or a zip archive of one.
 
     Raises:
         RunError: it holds no run.
@@ -48,8 +52,19 @@ def open_run(folder: PathGiven) -> Run:
     1.0
     """
     path = as_path(folder, "folder")
-    find_runs(path)
-    return Run(path)
+    if not is_zipped(path):
+        find_runs(path)
+        return Run(path)
+    around = tempfile.TemporaryDirectory(prefix="tellapart-")
+    try:
+        inside = unpack_run(path, Path(around.name))
+        find_runs(inside)
+    except BaseException:
+        around.cleanup()
+        raise
+    run = Run(inside, archive=path)
+    weakref.finalize(run, around.cleanup)
+    return run
 
 
 class Run:
@@ -59,6 +74,7 @@ class Run:
         folder: the run folder.
         scratch: whether the folder around it is a temporary one, deleted when nothing refers to the run any more.
         leads: whether this process writes and shows the run; of several ranks the first does.
+        archive: the zip file that the folder was unpacked from; its report is written next to it.
 
     >>> import tellapart as ta
     >>> run = ta.evaluate(["oracle", "constant"], "demo", limit=10)
@@ -69,8 +85,8 @@ class Run:
     (['oracle', 'oracle'], ['text_score', 'image_score'])
     """
 
-    def __init__(self, folder: Path, *, scratch: bool = False, leads: bool = True) -> None:
-        self.folder, self.leads = folder, leads
+    def __init__(self, folder: Path, *, scratch: bool = False, leads: bool = True, archive: Path | None = None) -> None:
+        self.folder, self.leads, self.archive = folder, leads, archive
         if scratch:
             weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
 
@@ -163,7 +179,16 @@ class Run:
             bundle: keep the pictures that it shows in the folder, so that it can be sent.
             outside_images: read images at absolute paths and through links that leave the set's folder.
         """
-        return write_run_report(self.folder, bundle=bundle, outside=outside_images)
+        if self.archive is None:
+            return write_run_report(self.folder, bundle=bundle, outside=outside_images)
+        if bundle:
+            raise RunError(f"bundle=True keeps pictures in a run folder, and {self.archive} is an archive; unpack it")
+        report = write_run_report(self.folder, outside=outside_images)
+        if report.path is None:
+            return report
+        beside = self.archive.with_suffix(".html")
+        write_text_file(beside, report.path.read_text(encoding="utf-8"))
+        return replace(report, path=beside)
 
     def show(self, write: Callable[[], WrittenReport] | None = None) -> None:
         """Print it as `tellapart show` does: tables, sentences on them, and the report's path.
@@ -182,7 +207,8 @@ class Run:
         ]
         path = None if report.path is None else str(report.path)
         return {
-            "out": str(self.folder), "report": path, "warnings": report.warnings, "answer": answer, "runs": runs,
+            "out": str(self.archive or self.folder), "report": path, "warnings": report.warnings, "answer": answer,
+            "runs": runs,
         }  # fmt: skip
 
     def save(self, folder: PathGiven) -> Run:
@@ -226,7 +252,7 @@ class Run:
         return str(self.folder)
 
     def __repr__(self) -> str:
-        return f"{text_of(self._make_tables())}\nrun: {self.folder}"
+        return f"{text_of(self._make_tables())}\nrun: {self.archive or self.folder}"
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield from self._make_tables()

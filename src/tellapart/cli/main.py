@@ -38,6 +38,7 @@ from tellapart.cli.show import show_command
 from tellapart.cli.table import table_command
 from tellapart.cli.time import time_command
 from tellapart.cli.train import train_command
+from tellapart.cli.verify import verify_command
 from tellapart.errors import TellapartError, TellapartWarning
 
 __all__ = ["app", "main"]
@@ -62,6 +63,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Compare and publish": {
         "compare": compare_command,
         "items": items_command,
+        "verify": verify_command,
         "show": show_command,
         "table": table_command,
         "plot": plot_command,

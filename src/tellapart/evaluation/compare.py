@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from tellapart.catalog import nearest
 from tellapart.errors import RunError
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
+from tellapart.evaluation.systems import System
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.records.result import Result
-from tellapart.records.systems import System
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import at_floor, enough_flips, mcnemar, paired_difference, paired_permutation, write_p
 from tellapart.stats.power import detectable_difference

@@ -11,7 +11,7 @@ from tellapart.catalog import nearest
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, compare_pairs, match_benchmarks
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
-from tellapart.records.systems import System
+from tellapart.evaluation.systems import System
 from tellapart.stats.tiers import Tier, tiers
 
 __all__ = ["MetricTiers", "ModelsComparison", "compare_models"]

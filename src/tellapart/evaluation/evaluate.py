@@ -27,7 +27,17 @@ from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.registry import find_task
 from tellapart.tasks.task import Predictions, Records, Runner, Session, Task, Units
 
-__all__ = ["Evaluation", "Prepared", "chosen", "evaluate", "evaluate_predictions", "plan", "prepare", "prepare_listed"]
+__all__ = [
+    "Evaluation",
+    "Prepared",
+    "chosen",
+    "evaluate",
+    "evaluate_predictions",
+    "plan",
+    "prepare",
+    "prepare_listed",
+    "yield_samples",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +265,7 @@ def evaluate_predictions(
         notes=(*_warn_unlike(ready.unlike), *task.notes(ready.records, predictions)),
         **fields,
     )
-    samples = tuple(sample for units in measured for sample in _yield_samples(units))
+    samples = tuple(sample for units in measured for sample in yield_samples(units))
     return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), samples)
 
 
@@ -281,7 +291,15 @@ def _compare_with_published(benchmark: Benchmark, task: Task[Records], records: 
     return unlike
 
 
-def _yield_samples(units: Units) -> Iterator[Sample]:
+def yield_samples(units: Units) -> Iterator[Sample]:
+    """Yield the samples of measured units.
+
+    >>> from tellapart.metrics.per_item import PerItem
+    >>> from tellapart.tasks.task import Unit
+    >>> right = PerItem(name="accuracy", strict=np.array([1.0]))
+    >>> [sample.outcomes for sample in yield_samples(Units("statement", (Unit(id="0", cluster="0"),), (right,)))]
+    [{'accuracy': 1.0}]
+    """
     outcomes = {one.name: one.strict.tolist() for one in units.values if one.reduce is None}
     rows = zip(*outcomes.values(), strict=True) if outcomes else repeat(())
     tied: dict[int, list[str]] = {}

@@ -13,9 +13,10 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import names
 from tellapart.errors import RunError, TellapartError
+from tellapart.evaluation.verified import read_result
 from tellapart.metrics.generalisation import generalisation_gap, pearson
 from tellapart.records.result import Result, Value
-from tellapart.records.run_folder import find_runs, read_result
+from tellapart.records.run_folder import find_runs
 
 __all__ = ["Gap", "Gaps", "difference_bounds", "gaps"]
 

@@ -20,9 +20,9 @@ from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import match_benchmarks
 from tellapart.evaluation.evaluate import Prepared, prepare_listed
 from tellapart.evaluation.shared_benchmarks import check_items, check_same, is_testable
+from tellapart.evaluation.systems import System, label_runs
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.records.run_folder import read_samples
-from tellapart.records.systems import System, label_runs
 from tellapart.tasks.registry import headline, main_metric
 from tellapart.tasks.task import Units
 

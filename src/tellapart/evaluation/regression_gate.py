@@ -19,9 +19,9 @@ from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import MetricComparison, compare_pairs, match_benchmarks
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
+from tellapart.evaluation.systems import System, gather
 from tellapart.records.result import BenchmarkResult
 from tellapart.records.run_folder import RESULTS
-from tellapart.records.systems import System, gather
 from tellapart.stats.clusters import ClusterTotals
 from tellapart.stats.effective import detectable_fall
 from tellapart.tasks.registry import headline

@@ -14,8 +14,9 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.lock import drop_lock, holder_of, take_lock
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Evaluation
+from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Located, ModelRecord, Result, RunRecord
-from tellapart.records.run_folder import RESULTS, locate, read_result, write_result, write_samples
+from tellapart.records.run_folder import RESULTS, locate, write_result, write_samples
 
 __all__ = ["keep", "take_up"]
 

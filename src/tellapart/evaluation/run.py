@@ -119,7 +119,7 @@ def run(
             to be defined.
 
     >>> import tempfile
-    >>> from tellapart.records.run_folder import read_result
+    >>> from tellapart.evaluation.verified import read_result
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     settings = Settings(models=("oracle",), limit="3")
     ...     folders = run(settings, Path(scratch), store=EmbeddingStore(None))

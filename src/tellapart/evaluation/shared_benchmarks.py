@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError
+from tellapart.evaluation.systems import System
 from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Sample
 from tellapart.records.run_folder import read_samples
-from tellapart.records.systems import System
 from tellapart.tasks.registry import headline
 
 __all__ = ["SharedBenchmark", "check_items", "check_same", "is_testable", "lay_out_outcomes", "read_shared"]

@@ -7,8 +7,9 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -23,6 +24,7 @@ from tellapart.records.result import SCHEMA, BenchmarkResult, Located, Record, R
 __all__ = [
     "BESIDE",
     "RESULTS",
+    "Stored",
     "beside",
     "file_name",
     "find_located",
@@ -30,8 +32,8 @@ __all__ = [
     "locate",
     "places_of",
     "read_record",
-    "read_result",
     "read_samples",
+    "read_stored",
     "samples_path",
     "write_result",
     "write_samples",
@@ -47,6 +49,8 @@ R = TypeVar("R", bound=Record)
 
 #: The last entry of a record; older ones have none, and whoever edits one on purpose takes it out.
 _CHECKSUM = "sha256"
+
+Checksum = Literal["right", "wrong", "missing"]
 
 _UNREADABLE = "is not a record this version reads"
 
@@ -131,8 +135,24 @@ def write_result(folder: Path, result: Result) -> None:
     write_text_file(folder / RESULTS, text.removesuffix("\n}") + f",\n {last}\n}}\n")
 
 
-def read_result(folder: Path | str) -> Result:
-    """Read a run folder's record.
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A run's record as its file has it.
+
+    Attributes:
+        checksum: `right`, `wrong` or `missing`: numbers are as they were written only if it is right.
+    """
+
+    result: Result
+    checksum: Checksum
+
+
+def read_stored(folder: Path | str, *, checked: bool = True) -> Stored:
+    """Read a run folder's record as its file has it; `tellapart.read_result` measures again if there is no checksum.
+
+    Args:
+        folder: the run's.
+        checked: refuse a wrong checksum.
 
     Raises:
         RunError: no such folder or record, a record of another schema, or one that does not follow the schema.
@@ -140,12 +160,16 @@ def read_result(folder: Path | str) -> Result:
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> folder = getfixture("tmp_path") / "oracle"
     >>> _ = run(Settings(models=("oracle",), limit="3"), folder, store=EmbeddingStore(None))
-    >>> read_result(folder).benchmarks["demo"].metrics["group_score"].value
-    1.0
+    >>> read_stored(folder).checksum
+    'right'
     """
     folder = as_path(folder, "folder", RunError)
+    path = folder / RESULTS
     missing = f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote"
-    return read_record(folder / RESULTS, Result, missing=missing, refusal=_UNREADABLE)
+    text, checksum = _read_content(path, missing)
+    if checked:
+        _expect_right(path, checksum)
+    return Stored(_validate_record(Result, text, f"{path} {_UNREADABLE}"), checksum)
 
 
 def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R:
@@ -155,22 +179,34 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
         RunError: no such file, one of another schema, one that was changed after it was written, or one that does not
             fit the schema.
     """
-    refusal = f"{path} {refusal}"
+    text, checksum = _read_content(path, missing)
+    _expect_right(path, checksum)
+    return _validate_record(record, text, f"{path} {refusal}")
+
+
+def _read_content(path: Path, missing: str) -> tuple[str, Checksum]:
+    """Return a record's JSON without its checksum, and whether that is right."""
     text = _read_text(path, missing)
     content = parse_json(text, path, error=RunError)
+    if not isinstance(content, dict):
+        return text, "missing"
     # The schema first: a newer record may hold fields that this version would call a mistake.
-    schema = content.get("schema") if isinstance(content, dict) else None
+    schema = content.get("schema")
     if isinstance(schema, int) and schema != SCHEMA:
         raise RunError(f"{path} has schema {quote(schema)}, this version reads {SCHEMA}; update tellapart")
-    if isinstance(content, dict) and _CHECKSUM in content:
-        stated = content.pop(_CHECKSUM)
-        if stated != _content_checksum(content):
-            raise RunError(
-                f"{path} was changed after it was written: its checksum is not its content's; copy it again or measure "
-                f"again, or, if you changed it on purpose, delete its last entry, {_CHECKSUM!r}"
-            )
-        text = json.dumps(content)
-    return _validate_record(record, text, refusal)
+    if _CHECKSUM not in content:
+        return text, "missing"
+    stated = content.pop(_CHECKSUM)
+    return json.dumps(content), "right" if stated == _content_checksum(content) else "wrong"
+
+
+def _expect_right(path: Path, checksum: Checksum) -> None:
+    if checksum == "wrong":
+        raise RunError(
+            f"{path} was changed after it was written: its checksum is not its content's; copy it again or measure "
+            f"again. `tellapart verify {path.parent}` names the numbers that its samples do not give. If you changed "
+            f"it on purpose, delete its last entry, {_CHECKSUM!r}: its numbers are then measured again from its samples"
+        )
 
 
 def _content_checksum(content: object) -> str:
@@ -232,7 +268,7 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
     if not text.endswith("\n"):
         raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the full folder")
     if record is None and (folder / RESULTS).is_file():
-        record = read_result(folder).benchmarks.get(benchmark)
+        record = read_stored(folder).result.benchmarks.get(benchmark)
     if record is not None and record.samples is not None:
         _expect_unchanged(path, _describe_samples(text), record.samples)
     lines = text.split("\n")[:-1]  # not splitlines: a caption may hold U+2028

@@ -11,7 +11,7 @@ from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.compare_models import MetricTiers, ModelsComparison
-from tellapart.records.systems import System
+from tellapart.evaluation.systems import System
 from tellapart.report.measured import gather
 from tellapart.report.numbers import percent, plain, points, thousands
 from tellapart.report.terminal import console, print_lines, table

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.find import set_name
 from tellapart.errors import RunError
-from tellapart.records import systems
+from tellapart.evaluation import systems
+from tellapart.evaluation.systems import System
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
 from tellapart.records.run_folder import read_samples
-from tellapart.records.systems import System
 from tellapart.report.numbers import is_imported, items_text, plain
 from tellapart.report.sections import shared_headline
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[System]:
-    """Read runs as `records.systems.gather` does, with labels that are safe to print.
+    """Read runs as `evaluation.systems.gather` does, with labels that are safe to print.
 
     Raises:
         RunError: none is named, a folder is not a run, or no model has the name of a label.

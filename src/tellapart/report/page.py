@@ -13,9 +13,9 @@ from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
-from tellapart.records.systems import label_runs
 from tellapart.report import numbers
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all

@@ -11,7 +11,7 @@ import numpy as np
 from tellapart.catalog import REFERENCES
 from tellapart.evaluation.compare import MetricComparison, compare_pairs
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, is_testable, lay_out_outcomes
-from tellapart.records.systems import System
+from tellapart.evaluation.systems import System
 from tellapart.report.sections import ModelEntry, Section
 
 __all__ = ["ALPHA", "MOST_TESTED", "Duel", "Rivals", "own_models", "rivals_of"]

@@ -9,9 +9,9 @@ import numpy as np
 
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
+from tellapart.evaluation.systems import label_runs
 from tellapart.metrics.registry import one_name_each
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
-from tellapart.records.systems import label_runs
 from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.items import margins, shared_outcomes, worst_first
 from tellapart.report.numbers import is_deviation, worth_text

@@ -14,8 +14,9 @@ from tellapart.data.many_objects import collector_paused
 from tellapart.errors import DataError
 from tellapart.evaluation.check import Gate
 from tellapart.evaluation.gap import Gaps
+from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
-from tellapart.records.run_folder import find_runs, read_result, read_samples, write_text_file
+from tellapart.records.run_folder import find_runs, read_samples, write_text_file
 from tellapart.report.conclusions import Conclusion, answer_lines
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import is_imported, percent, plain, points, thousands

@@ -20,9 +20,10 @@ from tellapart.data.progress import Progress
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, ModelError
 from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult
-from tellapart.records.run_folder import read_result, write_text_file
+from tellapart.records.run_folder import write_text_file
 from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
 from tellapart.training.checkpoint import Weights

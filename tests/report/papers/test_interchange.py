@@ -16,8 +16,8 @@ from facts import raises
 from tellapart.cli.convert import convert_command
 from tellapart.cli.import_results import import_command
 from tellapart.errors import RunError, UnknownNameError
+from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
-from tellapart.records.run_folder import read_result
 from tellapart.report.interchange.foreign import import_results, read_foreign
 from tellapart.report.interchange.formats import convert
 from tellapart.report.measured import gather, outcomes_of, samples_of

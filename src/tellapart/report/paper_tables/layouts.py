@@ -11,7 +11,7 @@ from tellapart.catalog import nearest
 from tellapart.errors import RunError, UnknownNameError
 
 if TYPE_CHECKING:
-    from tellapart.records.systems import System
+    from tellapart.evaluation.systems import System
     from tellapart.report.paper_tables.paper_table import PaperTable
 
 __all__ = ["AVERAGES", "LAYOUTS", "TableSettings", "lay_out"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tellapart.errors import RunError
+from tellapart.evaluation.systems import System
 from tellapart.records.result import BenchmarkResult
-from tellapart.records.systems import System
 from tellapart.report.measured import first_metrics, pick_benchmark
 from tellapart.report.numbers import is_imported, items_text, plain, thousands
 from tellapart.report.paper_tables.benchmark_table import BOLD, DAGGER, IMPORTED_BESIDE, can_be_tested, unlike_published

@@ -9,8 +9,8 @@ from functools import cache
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.sugarcrepe import SUBSETS
 from tellapart.errors import RunError
+from tellapart.evaluation.systems import System
 from tellapart.records.result import Metrics, Value
-from tellapart.records.systems import System
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, mark_best
 
 __all__ = ["Part", "parts_of", "with_named_averages"]

@@ -10,8 +10,8 @@ import numpy as np
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark
+from tellapart.evaluation.systems import System
 from tellapart.records.result import BenchmarkResult, Value
-from tellapart.records.systems import System
 from tellapart.report.measured import first_metrics, outcomes_of, samples_of
 from tellapart.report.numbers import is_imported, official_number
 from tellapart.report.paper_tables.paper_table import TableCell, TableColumn, groups_of, numbers_of, paper_row

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tellapart.errors import RunError
+from tellapart.evaluation.systems import System
 from tellapart.records.result import Value
-from tellapart.records.systems import System
 from tellapart.report.numbers import items_text, plain
 from tellapart.report.paper_tables.benchmark_table import unlike_published
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError
-from tellapart.records.systems import System
+from tellapart.evaluation.systems import System
 from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.measured import pick_benchmark, samples_of
 from tellapart.report.numbers import is_deviation, items_text, plain, thousands

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tellapart.evaluation.systems import System
 from tellapart.records.result import Value
-from tellapart.records.systems import System
 from tellapart.report.heatmap import HeatMap, heat_map, is_above_chance
 from tellapart.report.measured import name_on, pick_benchmark
 from tellapart.report.numbers import percent, plain, thousands

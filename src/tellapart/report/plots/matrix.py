@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from tellapart.catalog import nearest
 from tellapart.data.video import as_picture, decode_slot
 from tellapart.errors import DataError, RunError
+from tellapart.evaluation.systems import System
+from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Sample
-from tellapart.records.run_folder import read_result, samples_path
-from tellapart.records.systems import System
+from tellapart.records.run_folder import samples_path
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.measured import pick_benchmark, samples_of

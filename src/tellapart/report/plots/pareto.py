@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellapart.errors import RunError
+from tellapart.evaluation.systems import System
 from tellapart.records.result import Value
-from tellapart.records.systems import System
 from tellapart.report.measured import first_metrics, value_of
 from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import Costs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tellapart.records.systems import System
+from tellapart.evaluation.systems import System
 from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, value_of
 from tellapart.report.plots.bars import title_of
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, write_title

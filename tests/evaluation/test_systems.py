@@ -8,9 +8,9 @@ import pytest
 
 from facts import raises
 from tellapart.errors import RunError
+from tellapart.evaluation.systems import System, gather
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
-from tellapart.records.systems import System, gather
 
 
 def write(folder: Path, name: str, *benchmarks: str, **model: str) -> Path:

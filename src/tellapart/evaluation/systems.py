@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tellapart.errors import RunError
+from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result
-from tellapart.records.run_folder import find_runs, read_result
+from tellapart.records.run_folder import find_runs
 
 __all__ = ["System", "gather", "label_runs"]
 

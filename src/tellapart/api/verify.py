@@ -1,0 +1,89 @@
+"""Verify runs: the function of `tellapart verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tellapart.api.arguments import PathGiven, as_paths, run_folders
+from tellapart.api.frame import Frame
+from tellapart.evaluation.verify import Verification, verify_run
+from tellapart.records.run_folder import find_runs
+from tellapart.report.numbers import plain
+from tellapart.report.terminal import console, print_lines
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Verified", "verify"]
+
+_COLUMNS = ("benchmark", "fact", "state", "recorded", "measured", "why")
+
+
+def verify(*runs: PathGiven) -> Verified:
+    """Measure every number of runs again from their samples, and check the samples.
+
+    A number is *equal*, *different*, or *cannot be checked*; the samples are checked against their digest, and against
+    the file of scores or predictions if they were read from one and it is still there.
+
+    Args:
+        runs: runs, run folders, folders of them, or zip archives of either.
+
+    Raises:
+        RunError: a folder is not a run, or a record does not follow the schema.
+
+    >>> import tellapart as ta
+    >>> verified = ta.verify(ta.evaluate("oracle", "demo", limit=20))
+    >>> verified.passed, verified["state"].count("different")
+    (True, 0)
+    """
+    named = as_paths(runs, "runs")
+    with run_folders(named, "runs") as folders:
+        found = [
+            verify_run(each).model_copy(update={"run": f"{given}{str(each).removeprefix(str(folder))}"})
+            for given, folder in zip(named, folders, strict=True)
+            for each in find_runs(folder)
+        ]
+    return Verified(found)
+
+
+class Verified(Frame):
+    """Runs, verified: a row for each number and each file; printed as `tellapart verify` does.
+
+    Attributes:
+        runs: what was found, a run each.
+    """
+
+    def __init__(self, runs: Sequence[Verification]) -> None:
+        self.runs = tuple(runs)
+        rows = [(one.run, one.model, check) for one in self.runs for check in one.checks]
+        columns: dict[str, list[Any]] = {"run": [run for run, *_ in rows], "model": [model for _, model, _ in rows]}
+        super().__init__(columns | {name: [getattr(check, name) for *_, check in rows] for name in _COLUMNS})
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differs."""
+        return "different" not in self["state"]
+
+    @property
+    def unchecked(self) -> int:
+        """How many numbers and files cannot be checked."""
+        return self["state"].count("cannot be checked")
+
+    def tables(self) -> list[Table]:
+        """Return a table of everything that is not equal."""
+        rows = [row for row in self.rows() if row["state"] != "equal"]
+        return Frame({name: [row[name] for row in rows] for name in self.columns}).tables() if rows else []
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of `tellapart verify --json`."""
+        return {"passed": self.passed, "runs": [one.model_dump(mode="json") for one in self.runs]}
+
+    def show(self) -> None:
+        """Print it as `tellapart verify` does."""
+        for shown in self.tables():
+            console().print(shown)
+            print_lines("")
+        for one in self.runs:
+            counts = ", ".join(f"{one.count(state)} {state}" for state in ("equal", "different", "cannot be checked"))
+            print_lines(f"{plain(one.run)} ({plain(one.model)}): {counts}")

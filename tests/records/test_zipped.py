@@ -1,0 +1,172 @@
+"""A zipped run folder is read by every command that reads a run; an archive that is more than that is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tellapart as ta
+from facts import raises
+from tellapart.errors import RunError
+from tellapart.records import zipped
+from tellapart.records.zipped import unpack_run, unpacked
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`a.zip`, as `zip -r a.zip a` makes it; `b.zip`, whose files lie at its top; `both.zip`, with two runs."""
+    folder = tmp_path_factory.mktemp("zipped")
+    ta.evaluate(["random", "oracle"], "demo", limit=40, out=folder / "a")
+    ta.evaluate("oracle", "demo", limit=40, out=folder / "b")
+    pack(folder / "a.zip", {"a": folder / "a"})
+    pack(folder / "b.zip", {"": folder / "b"})
+    pack(folder / "both.zip", {"a": folder / "a", "b": folder / "b"})
+    return folder
+
+
+def pack(path: Path, folders: dict[str, Path]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, folder in folders.items():
+            for file in sorted(folder.rglob("*")):
+                archive.write(file, f"{name}/{file.relative_to(folder)}" if name else file.relative_to(folder))
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_an_archive_is_read_as_its_folder_is(name: str, runs: Path) -> None:
+    whole, packed = runs / name, runs / f"{name}.zip"
+    assert ta.open_run(packed).table().columns == ta.open_run(whole).table().columns
+    assert ta.read_result(packed) == ta.read_result(whole)
+    assert ta.table(packed, "csv") == ta.table(whole, "csv")
+    assert ta.verify(packed)["state"] == ta.verify(whole)["state"]
+    assert ta.convert(packed, to="lm-eval").text == ta.convert(whole, to="lm-eval").text
+    assert ta.open_run(packed).items()["id"] == ta.open_run(whole).items()["id"]
+
+
+def test_archives_are_compared_drawn_and_put_on_a_board(runs: Path, tmp_path: Path) -> None:
+    compared = [ta.compare(one, two) for one, two in ((runs / "a.zip", runs / "b.zip"), (runs / "a", runs / "b"))]
+    assert compared[0].columns == compared[1].columns
+    assert ta.compare(runs / "b.zip", runs / "a.zip", gate=True).passed is False
+    assert ta.plot("bars", runs / "both.zip", tmp_path / "bars.svg").stat().st_size > 1000
+    pages = ta.board_export(tmp_path / "site", runs=runs / "both.zip", items=0, comparisons=0)
+    assert pages == ta.board_export(tmp_path / "site2", runs=[runs / "a", runs / "b"], items=0, comparisons=0)
+    for left in runs.glob("*/*.sqlite*"):
+        left.unlink()
+
+
+def test_every_command_that_reads_a_run_reads_an_archive(
+    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    one, two = runs / "a.zip", runs / "b.zip"
+    for words in (
+        ("show", one, "--json"), ("table", one, two), ("compare", one, two), ("verify", one),
+        ("plot", "tiers", one, two, "--out", "t.svg"), ("convert", two, "--to", "lm-eval"),
+        ("push", two, "me/mine", "--dry-run"),
+    ):  # fmt: skip
+        done = command(*words)
+        assert done.code == 0, (words, done.err)
+    assert json.loads(command("show", one, "--json").out)["report"] == str(runs / "a.html")
+    (runs / "a.html").unlink()
+    assert "--bundle" in command("show", one, "--bundle").err
+
+
+def test_nothing_is_left_of_an_archive(runs: Path) -> None:
+    before = set(Path(tempfile.gettempdir()).glob("tellapart-*"))
+    run = ta.open_run(runs / "a.zip")
+    inside = run.folder
+    assert inside.is_dir() and not str(inside).startswith(str(runs))
+    del run
+    with unpacked([runs / "a.zip", runs / "b"]) as (_, other):
+        assert other == runs / "b"
+    assert not inside.exists()
+    assert set(Path(tempfile.gettempdir()).glob("tellapart-*")) == before
+
+
+def made(path: Path, *entries: tuple[str, bytes], link: bool = False) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in entries:
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = (0o120777 if link else 0o100644) << 16
+            archive.writestr(entry, data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", ["../out.json", "a/../../out.json", "/srv/out.json", "..\\out.json", "C:out.json", "a\\b"]
+)
+def test_a_path_that_leaves_the_archive_is_refused(name: str, tmp_path: Path) -> None:
+    path = made(tmp_path / "run.zip", ("results.json", b"{}"), (name, b"x"))
+    with raises(RunError, "run.zip", "leaves"):
+        unpack_run(path, tmp_path / "into")
+    assert not (tmp_path / "out.json").exists() and not (tmp_path / "into").exists()
+
+
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    with raises(RunError, "run.zip", "link"):
+        unpack_run(made(tmp_path / "run.zip", ("samples", b"/etc"), link=True), tmp_path / "into")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_twice_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "run.zip", ("results.json", b"{}"), ("results.json", b"[]"))
+    with raises(RunError, "results.json", "twice"):
+        unpack_run(path, tmp_path / "into")
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    path = made(tmp_path / "run.zip", ("samples/demo.jsonl", bytes(80 << 20)))
+    assert path.stat().st_size < 100_000
+    with raises(RunError, "run.zip", "bytes"):
+        unpack_run(path, tmp_path / "into")
+    assert not (tmp_path / "into").exists()
+
+
+def test_a_bomb_whose_table_is_wrong_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipped, "_FREE", 1 << 10)
+    path = made(tmp_path / "run.zip", ("samples/demo.jsonl", bytes(1 << 20)))
+    data = bytearray(path.read_bytes())
+    for mark, place in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
+        struct.pack_into("<I", data, data.index(mark) + place, 100)  # the size that it says it unpacks to
+    path.write_bytes(data)
+    with raises(RunError, "run.zip"):
+        unpack_run(path, tmp_path / "into")
+    assert sum(file.stat().st_size for file in (tmp_path / "into").rglob("*.jsonl")) <= 1 << 10
+
+
+def test_more_files_than_a_run_has_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipped, "MOST_FILES", 3)
+    with raises(RunError, "4 files", "3"):
+        unpack_run(made(tmp_path / "run.zip", *((f"{k}.jsonl", b"") for k in range(4))), tmp_path / "into")
+
+
+def test_a_damaged_or_encrypted_archive_is_refused(runs: Path, tmp_path: Path) -> None:
+    data = (runs / "b.zip").read_bytes()
+    cut, flipped, locked = (tmp_path / f"{name}.zip" for name in ("cut", "flipped", "locked"))
+    cut.write_bytes(data[: len(data) // 2])
+    flipped.write_bytes(data[:200] + bytes([data[200] ^ 255]) + data[201:])
+    encrypted = bytearray(made(tmp_path / "plain.zip", ("results.json", b"{}")).read_bytes())
+    for mark, place in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
+        encrypted[encrypted.index(mark) + place] |= 1
+    locked.write_bytes(encrypted)
+    for path in (cut, flipped, locked):
+        with raises(RunError, path.name):
+            unpack_run(path, tmp_path / f"into-{path.stem}")
+
+
+def test_an_archive_without_a_run_is_refused(tmp_path: Path) -> None:
+    with raises(RunError, "empty.zip"):
+        ta.open_run(made(tmp_path / "empty.zip", ("readme.txt", b"nothing")))
+    stream = io.BytesIO()
+    zipfile.ZipFile(stream, "w").close()
+    (tmp_path / "none.zip").write_bytes(stream.getvalue())
+    with raises(RunError, "none.zip"):
+        ta.open_run(tmp_path / "none.zip")
