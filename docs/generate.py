@@ -226,6 +226,19 @@ def findings_table() -> str:
     return f"| {' | '.join(pictures)} |\n|---|---|---|\n| {' | '.join(answers)} |\n"
 
 
+def elsewhere_names_table() -> str:
+    """The names of the same sets in CLIP_benchmark and mteb."""
+    from tellapart.report.interchange.foreign import _CLIP_SETS, _MTEB_TASKS
+
+    clip = {ours: theirs for theirs, ours in _CLIP_SETS.items()} | {"sugarcrepe": "sugar_crepe/PART"}
+    mteb = {ours: theirs for theirs, (ours, _, _) in _MTEB_TASKS.items()}
+    rows = ["| here | CLIP_benchmark | mteb |", "|---|---|---|"]
+    for name in sorted({*clip, *mteb}):
+        theirs = (f"`{found[name]}`" if name in found else "" for found in (clip, mteb))
+        rows.append(f"| `{name}` | {' | '.join(theirs)} |")
+    return "\n".join(rows) + "\n"
+
+
 def names_table() -> str:
     """How a model that is in no catalogue is named."""
     from tellapart.models.find import name_forms
@@ -333,6 +346,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "captions": captions_table,
     "tasks": tasks_table,
     "task-metrics": task_metrics_table,
+    "elsewhere-names": elsewhere_names_table,
     "findings": findings_table,
     "model-names": names_table,
     "families": families_table,

@@ -1,0 +1,1 @@
+"""From other tools: bundles of CodaLab competitions, and samples of lmms-eval."""

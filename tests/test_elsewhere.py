@@ -1,0 +1,107 @@
+"""What other tools wrote becomes a board file and a file of predictions that tellapart reads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from examples.elsewhere.codalab import convert_bundle, read_bundle
+from examples.elsewhere.lmms_eval import convert_samples, read_ids
+
+from tellapart.board.settings import read_settings
+from tellapart.board.submissions.hidden import read_hidden
+
+ROOT = Path(__file__).parents[1]
+CODALAB = """
+title: Which caption is true?
+description: A challenge.
+end_date: 2027-03-01
+has_registration: true
+competition_docker_image: codalab/codalab-legacy:py37
+html: {overview: overview.html}
+phases:
+  1: {phasenumber: 1, label: Development, start_date: 2026-01-01, max_submissions: 100}
+  2:
+    phasenumber: 2
+    label: Test
+    start_date: 2026-02-01
+    max_submissions: 13
+    max_submissions_per_day: 2
+    scoring_program: scoring_program.zip
+    reference_data: reference.zip
+"""
+CODABENCH = """
+version: 2
+title: "Schönes Rätsel"
+phases:
+  - {name: Only, start: 2026-01-01, end: "2026-12-31 12:00:00+00:00", max_submissions: 5, tasks: [0]}
+tasks: [{index: 0, scoring_program: program, reference_data: data}]
+leaderboards: [{title: Results, key: main}]
+"""
+
+
+def test_a_bundle_of_codalab_becomes_a_board_file_that_serves_reads(tmp_path: Path) -> None:
+    (tmp_path / "competition.yaml").write_text(CODALAB)
+    command = [sys.executable, "-m", "examples.elsewhere.codalab", str(tmp_path), "--name", "captions"]
+    command += ["--benchmark", "demo", "--out", str(tmp_path / "board.toml")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    settings, hidden = read_settings(tmp_path / "board.toml"), read_hidden(tmp_path / "board.toml")
+    assert (settings.title, settings.about) == ("Which caption is true?", "A challenge.")
+    assert hidden is not None
+    [one] = hidden.hidden
+    assert (one.name, one.benchmark, one.daily, one.total) == ("captions", "demo", 2, 13)
+    assert one.closes == datetime(2027, 3, 1, tzinfo=UTC)
+    for lost in ("Development", "scoring_program", "reference_data", "competition_docker_image", "html"):
+        assert lost in done.stdout
+
+
+def test_a_bundle_of_codabench_has_its_phases_in_a_list(tmp_path: Path) -> None:
+    (tmp_path / "competition.yaml").write_text(CODABENCH, encoding="utf-8")
+    text, lost = convert_bundle(read_bundle(tmp_path), "riddle", {"pairs": "pairs"})
+    (tmp_path / "board.toml").write_text(text, encoding="utf-8")
+    hidden = read_hidden(tmp_path / "board.toml")
+    assert hidden is not None
+    [one] = hidden.hidden
+    assert (one.title, one.total, one.pairs) == ("Schönes Rätsel", 5, tmp_path / "pairs")
+    assert one.closes == datetime(2026, 12, 31, 12, tzinfo=UTC)
+    assert lost == ["leaderboards", "tasks"]
+
+
+def test_a_folder_without_a_bundle_is_refused_by_its_path(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"competition\.yaml"):
+        read_bundle(tmp_path)
+
+
+def test_samples_of_lmms_eval_become_predictions(tmp_path: Path) -> None:
+    rows = [
+        {"doc_id": 0, "doc": {"question_id": "a"}, "filtered_resps": ["(a) "], "resps": [["(a)"]]},
+        {"doc_id": 1, "doc": {"question_id": "b"}, "filtered_resps": [["No"]]},
+    ]
+    path = tmp_path / "samples.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert convert_samples(path) == [{"id": "0", "prediction": "(a)"}, {"id": "1", "prediction": "No"}]
+    assert [row["id"] for row in convert_samples(path, "question_id")] == ["a", "b"]
+    path.write_text(json.dumps({"doc_id": 0, "filtered_resps": [[0.5, True]]}))
+    with pytest.raises(SystemExit, match="line 1"):
+        convert_samples(path)
+
+
+def test_answers_that_lmms_eval_logged_are_scored_in_the_order_of_an_export(tmp_path: Path, command) -> None:
+    statements = ROOT / "examples" / "hidden_board" / "statements"
+    task = ["vlue-nlvr2", "--data", str(statements)]
+    assert command("export", *task, "--to", str(tmp_path / "ids.csv")).code == 0
+    ids = read_ids(tmp_path / "ids.csv")
+    samples = [{"doc_id": k, "filtered_resps": ["True"]} for k in range(len(ids))]
+    (tmp_path / "samples.jsonl").write_text("\n".join(map(json.dumps, samples)))
+    rows = convert_samples(tmp_path / "samples.jsonl", ids=ids)
+    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    given = ["--scores", str(tmp_path / "answers.jsonl"), "--name", "yes", "--out", str(tmp_path / "run")]
+    done = command("score", *task, *given)
+    assert done.code == 0, done.err
+    assert "50.00%" in done.out + done.err
+    with pytest.raises(SystemExit, match="doc_id 1"):
+        convert_samples(tmp_path / "samples.jsonl", ids=ids[:1])
