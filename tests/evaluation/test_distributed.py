@@ -47,7 +47,7 @@ def measured(folder: Path) -> list[Any]:
     for each in find_runs(folder):
         result = read_result(each)
         for name, record in result.benchmarks.items():
-            cost = {"seconds": 0, "images_encoded": 0, "texts_encoded": 0, "pairs_scored": 0}
+            cost = {"seconds": 0, "images_encoded": 0, "texts_encoded": 0, "texts_shared": 0, "pairs_scored": 0}
             found.append((result.model, name, record.model_copy(update=cost)))
         found += [(path.name, path.read_text()) for path in sorted((each / "samples").iterdir())]
     return found

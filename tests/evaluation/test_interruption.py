@@ -47,7 +47,7 @@ def wait_for(process: subprocess.Popen[str], batches: int) -> None:
 
 def numbers(out: Path) -> dict[str, Any]:
     record = json.loads((out / "results.json").read_text())
-    blank = {"seconds": 0, "images_encoded": 0, "texts_encoded": 0}
+    blank = {"seconds": 0, "images_encoded": 0, "texts_encoded": 0, "texts_shared": 0}
     return {name: {**result, **blank} for name, result in record["benchmarks"].items()}
 
 

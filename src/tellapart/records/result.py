@@ -154,6 +154,7 @@ class BenchmarkResult(Record):
         rounded_ties: items in which two scores of a score file differ, but beyond float32 only.
         images, texts: distinct ones in the benchmark.
         images_encoded, texts_encoded, pairs_scored: the number that this run had to compute; the rest was in the store.
+        texts_shared: the texts encoded by a tower that computed common beginnings once; the others were encoded apart.
         seconds: wall time of scoring and measuring.
         limited_from: the benchmark's full number of items if a limit cut it.
         published_items: the published number of records, if the files held another number, or other records: the
@@ -184,6 +185,7 @@ class BenchmarkResult(Record):
     texts: int = 0
     images_encoded: int = 0
     texts_encoded: int = 0
+    texts_shared: int = 0
     pairs_scored: int = 0
     seconds: float = 0.0
     limited_from: int | None = None

@@ -136,6 +136,7 @@ def _list_facts(records: PairSet | ListedPairs, predictions: Scored, session: Se
         "rounded_ties": predictions.rounded_ties,
         "images_encoded": predictions.images_encoded,
         "texts_encoded": predictions.texts_encoded,
+        "texts_shared": predictions.texts_shared,
         "pairs_scored": predictions.pairs_scored,
     }
     if outline.true > 1:

@@ -127,9 +127,11 @@ def test_attributes_are_listed_where_they_are_read() -> None:
 def test_a_model_has_what_is_listed(open_clip: Any, checkpoints: Callable[[str], Path]) -> None:
     parts = assemble(resolve(f"open_clip:tiny-gelu@{checkpoints('tiny')}"))
     model, elsewhere = parts.model, {"text", "eos_id", "pool_type", "cls_emb", "get_cast_dtype", "logit_bias"}
+    elsewhere |= {"correct_cls_mask", "pad_id", "resblocks"}
     assert [name for name in ATTRIBUTES["model"] if not hasattr(model, name)] == ["text"]
     assert {name for name in ATTRIBUTES["text tower"] if not hasattr(model, name)} < elsewhere
     assert [name for name in ATTRIBUTES["image tower"] if not hasattr(model.visual, name)] == []
+    assert [name for name in ATTRIBUTES["layer"] if not hasattr(model.transformer.resblocks[0], name)] == []
     transformers_only = {"strip_sep_token", "tokenizer", "tokenizer_mode"}
     assert {name for name in ATTRIBUTES["tokenizer"] if not hasattr(parts.tokenizer, name)} == transformers_only
     custom = assemble(resolve(f"open_clip:tiny-custom@{checkpoints('tiny-custom')}")).model.text

@@ -56,18 +56,26 @@ def test_no_score_changes_if_the_batch_size_is_left_to_the_model(
         assert sized.image_batches == [7, 7, 4]
 
 
-def test_texts_are_encoded_by_length_so_that_a_batch_is_padded_little(
+def test_texts_come_by_length_so_that_little_is_padded_and_those_that_begin_alike_together(
     histogram: Any, picture_set: Callable[..., PairSet]
 ) -> None:
     model, batches = histogram(), []
     encode = model.encode_texts
-    model.encode_texts = lambda texts: (batches.append([len(text) for text in texts]), encode(texts))[1]
+    model.encode_texts = lambda texts: (batches.append(texts), encode(texts))[1]
     pairset = picture_set(9)
-    backwards = fresh(model, pairset.select(range(8, -1, -1)), batch_size=4).scores
-    lengths = [length for batch in batches for length in batch]
-    assert lengths == sorted(lengths)
-    assert lengths[0] < lengths[-1]
-    np.testing.assert_array_equal(backwards.values[::-1], fresh(histogram(), pairset).scores.values)
+    ends = ["", " and beside it another one"]  # long and short ones by turns
+    items = [
+        item.model_copy(update={"texts": tuple(text + ends[k % 2] for text in item.texts)})
+        for k, item in enumerate(pairset.items)
+    ]
+    pairs = PairSet("long", tuple(items), pairset.root)
+    backwards = fresh(model, pairs.select(range(8, -1, -1)), batch_size=4).scores
+    texts = [text for batch in batches for text in batch]
+    long = [len(text) >= 24 for text in texts]
+    assert long == sorted(long) and set(long) == {False, True}
+    for group in ([text for text in texts if len(text) < 24], [text for text in texts if 24 <= len(text) < 48]):
+        assert group == sorted(group) and len(group) > 4
+    np.testing.assert_array_equal(backwards.values[::-1], fresh(histogram(), pairs).scores.values)
 
 
 @dataclass

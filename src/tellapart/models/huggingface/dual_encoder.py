@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.caption_rules import caption_rule
+from tellapart.models.huggingface.causal import reads_causally, share_beginnings
 from tellapart.models.huggingface.files import (
     config_facts,
     import_transformers,
@@ -34,6 +35,7 @@ from tellapart.models.huggingface.towers import (
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch.backend import (
     Runtime,
+    exact_size,
     fixed_batches,
     forward,
     import_torch,
@@ -133,7 +135,8 @@ class HuggingFaceDual:
     Images are prepared by the model's processor, in Pillow; texts by its tokenizer, cut to the context. Where
     an image has several vectors (BLIP-2's queries), its score is the largest of their cosines. Every forward has one of
     a few fixed shapes: on one device a vector depends on its own image or text alone, bit for bit on
-    a CPU.
+    a CPU. There CLIP's text tower computes beginnings that several texts share once (`shares_beginnings`), which
+    changes no bit.
 
     Attributes:
         batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
@@ -208,9 +211,13 @@ class HuggingFaceDual:
         lengths, truncated = self._texts.lengths(texts)
         self.truncated += sum(truncated)
         rows: dict[int, NDArray[np.float32]] = {}
+        shares = self.shares_beginnings
         for length, positions in positions_by_key(lengths).items():
             tokenize = partial(self._texts.tokens, length=length)
-            vectors = self._encode_samples(self._towers.text, [texts[position] for position in positions], tokenize)
+            group = [texts[position] for position in positions]
+            vectors = self._share_beginnings(tokenize(group)) if shares else None
+            if vectors is None:
+                vectors = self._encode_samples(self._towers.text, group, tokenize)
             rows |= zip(positions, vectors, strict=True)
         return np.stack([rows[position] for position in range(len(texts))]) if rows else np.zeros((0, 0), np.float32)
 
@@ -272,6 +279,18 @@ class HuggingFaceDual:
                     f"{self.name}: {what} of {kind} by up to {distance:.2g}, so no number of it would be its own; a "
                     "model of another kind can be measured through tellapart.score"
                 )
+
+    @property
+    def shares_beginnings(self) -> bool:
+        """Whether texts share the states of common beginnings: on a CPU, by CLIP's tower of untouched modules."""
+        return self.device == "cpu" and not exact_size() and reads_causally(self._model)
+
+    def _share_beginnings(self, inputs: Prepared) -> Vectors | None:
+        ids = inputs["input_ids"]
+        shown = inputs.get("attention_mask", import_torch().ones_like(ids))
+        with forward(self.name, self._model):
+            features = share_beginnings(self._model, ids, shown, self._size)
+        return None if features is None else normalise(features.float().numpy(), self.name)
 
     def _encode_samples(
         self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
-__all__ = ["TOWERS", "Tower", "Towers", "context_length", "find_towers", "fit_towers", "is_siglip"]
+__all__ = ["LEGACY_END", "TOWERS", "Tower", "Towers", "context_length", "find_towers", "fit_towers", "is_siglip"]
 
 Batch = Mapping[str, "Tensor"]  # by the names of inputs
 Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
@@ -127,7 +127,7 @@ def _bridgetower_text(model: PreTrainedModel, batch: Batch) -> Tensor:
 _LONGEST = 2**16
 
 #: OpenAI's configurations name this as the end of the text; transformers then takes the highest token of a text.
-_LEGACY_END = 2
+LEGACY_END = 2
 
 #: Architecture (a class of transformers) -> its towers, if they need more than `get_image_features` and
 #: `get_text_features` on texts of any padding.
@@ -201,7 +201,7 @@ def context_length(name: str, config: PreTrainedConfig, tokenizer: PreTrainedTok
             f"{name}: its tokenizer pads with token {tokenizer.pad_token_id}, its text encoder expects "
             f"{text.pad_token_id}; set pad_token in tokenizer_config.json"
         )
-    if towers.pools_at_end and text.eos_token_id not in {_LEGACY_END, tokenizer.eos_token_id}:
+    if towers.pools_at_end and text.eos_token_id not in {LEGACY_END, tokenizer.eos_token_id}:
         raise ModelError(
             f"{name}: its tokenizer ends a text with token {tokenizer.eos_token_id}, and its text encoder looks for "
             f"{text.eos_token_id} there; set eos_token_id of text_config in config.json to the tokenizer's"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.caption_rules import caption_rule
+from tellapart.models.openclip.causal import SharedTexts
 from tellapart.models.openclip.fitting import explain_weights
 from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
@@ -26,6 +27,7 @@ from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch.backend import (
     Runtime,
+    exact_size,
     fixed_batches,
     import_torch,
     move,
@@ -134,7 +136,8 @@ class OpenClipEncoder:
 
     A text is padded to the next multiple of 8 tokens where that changes nothing: a causal text tower that reads its
     answer off the end-of-text token sees nothing behind it. Other towers (not causal, or pooled elsewhere) get the
-    full context length, as they were trained.
+    full context length, as they were trained. On a CPU a causal tower computes beginnings that several texts share
+    once (`shares_beginnings`), which changes no bit.
 
     Attributes:
         activation: `QuickGELU` or `GELU`; empty if no tower is open_clip's.
@@ -172,6 +175,7 @@ class OpenClipEncoder:
         self.parameters = parameter_count(parts.model)
         self._model = parts.model if fingerprint else parts.model.to(runtime.device, runtime.torch_dtype)
         self._tower = TextTower(self._model)
+        self._shared = SharedTexts(self._model, self._tower)
         # Not by torchvision's step, which copies these again and asks the device about zeros, a wait in every batch.
         self._mean, self._deviation = (
             import_torch().as_tensor(numbers, device=runtime.device).view(-1, 1, 1)
@@ -218,13 +222,24 @@ class OpenClipEncoder:
         ids, cut = self._tokens.read(texts)
         self.truncated += cut
         vectors = np.zeros((len(texts), self._dimensions), np.float32)
+        shares = self.shares_beginnings
         for length, rows in positions_by_key(self._tower.lengths(ids)).items():
 
             def forward(batch: list[int], length: int = length) -> Tensor:
                 return self._tower.encode(move(ids[batch, :length], self._runtime))
 
-            vectors[rows] = self._encode_batches(forward, rows)
+            if shares:
+                with compute(self.name, self._model):
+                    features = self._shared.encode(ids[rows, :length], self._size)
+                vectors[rows] = normalise(features.float().numpy(), self.name)
+            else:
+                vectors[rows] = self._encode_batches(forward, rows)
         return vectors
+
+    @property
+    def shares_beginnings(self) -> bool:
+        """Whether texts share the states of common beginnings: on a CPU, by a causal tower of known modules."""
+        return self.device == "cpu" and not exact_size() and self._shared.works
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score vectors of length one: the cosines, float32 `(images, texts)`."""

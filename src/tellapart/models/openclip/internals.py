@@ -50,9 +50,11 @@ ATTRIBUTES = MappingProxyType(
         "text tower": {
             "attn_mask": "None or absent: not causal, so texts are padded to the whole context",
             "cls_emb": "a token appended for pooling, which sees the padding; None or absent: no such token",
+            "correct_cls_mask": "of CoCa: whether the appended token's mask is in its place",
             "eos_id": "the token that is pooled at; or text_eos_id",
             "text_eos_id": "the token that is pooled at, of CLIP",
             "ln_final": "the last norm: states of tokens for losses, and the shortened forward pass",
+            "pad_id": "of CoCa: the token that its appended token does not see",
             "pool_type": "how a text becomes one vector; or text_pool_type",
             "text_pool_type": "how a text becomes one vector, of CLIP",
             "positional_embedding": "for the shortened forward pass",
@@ -60,6 +62,15 @@ ATTRIBUTES = MappingProxyType(
             "token_embedding": "for the shortened forward pass",
             "transformer": "for the shortened forward pass",
             "get_cast_dtype": "of the transformer: the dtype that it computes in",
+            "resblocks": "of the transformer: its layers",
+        },
+        "layer": {
+            "attn": "for shared beginnings, as the other parts of a layer",
+            "ln_1": "the norm before attention",
+            "ln_2": "the norm before the MLP",
+            "ls_1": "scales the attention's result",
+            "ls_2": "scales the MLP's result",
+            "mlp": "the MLP",
         },
         "image tower": {
             "attn_pool": "None in a tower that pools by its first token",

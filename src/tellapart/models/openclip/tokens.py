@@ -90,7 +90,7 @@ class TextTower:
         context = ids.shape[1]
         if not self.shortens or not len(ids):
             return [context] * len(ids)
-        return [bucket(position + 1, context) for position in self._pooling_positions(ids).tolist()]
+        return [bucket(position + 1, context) for position in self.pooling_positions(ids).tolist()]
 
     def encode(self, ids: Tensor) -> Tensor:
         """Return the features, `(n, dimensions)`, of ids `(n, length)` on the model's device."""
@@ -103,7 +103,7 @@ class TextTower:
         dtype = read_attribute(transformer, "get_cast_dtype")()
         tokens = embed(ids).to(dtype) + positions[:length].to(dtype)
         hidden = self.last_norm(transformer(tokens, attn_mask=mask[:length, :length]))
-        return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self._pooling_positions(ids)])
+        return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self.pooling_positions(ids)])
 
     @property
     def last_norm(self) -> Module:
@@ -120,9 +120,9 @@ class TextTower:
     def words(self, ids: Tensor) -> Tensor:
         """Return which tokens of ids `(n, length)` are words or the end, bool `(n, length)`; the first is neither."""
         positions = import_torch().arange(ids.shape[1], device=ids.device)
-        return (positions > 0) & (positions <= self._pooling_positions(ids)[:, None])
+        return (positions > 0) & (positions <= self.pooling_positions(ids)[:, None])
 
-    def _pooling_positions(self, ids: Tensor) -> Tensor:
+    def pooling_positions(self, ids: Tensor) -> Tensor:
         """Return the position whose features represent each text: int64 `(n,)`."""
         return ids.argmax(dim=-1) if self._pool == "argmax" else import_torch().eq(ids, self._eos).int().argmax(dim=-1)
 

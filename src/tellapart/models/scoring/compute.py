@@ -31,6 +31,10 @@ __all__ = ["Job", "Writer", "compute_images", "compute_pairs", "compute_texts", 
 #: SugarCrepe's captions, in passes of 16, 18 % more with 64 texts at once, 4 % with 512.
 _PASSES = 8
 
+#: Characters by which texts of like length differ. Of the captions of VALSE and SugarCrepe, 512 at once, shared
+#: beginnings leave 1 token in 2.01 and 1.57 so; sorted by length alone 1 in 1.82 and 1.44.
+_LENGTHS = 24
+
 
 class Writer:
     """Runs writes in one thread, in order; a second write waits until the first is done.
@@ -190,7 +194,8 @@ def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float3
     """
     texts = {text_hash(text): text for item in job.pairset.items for text in item.texts}
     missing = job.store.missing_vectors(job.model.fingerprint, texts)
-    missing.sort(key=lambda key: len(texts[key]))  # with texts of like length a text is padded little
+    # With texts of like length a text is padded little; among these, texts that begin alike come together.
+    missing.sort(key=lambda key: (len(texts[key]) // _LENGTHS, texts[key]))
     done = len(texts) - len(missing)
     job.progress("texts", done, len(texts))
 
@@ -207,6 +212,8 @@ def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float3
     Batches(job.model, job.batch_size, passes=_PASSES).run_samples(encode_batch, missing)
     job.writer.settle_writes()
     job.counts["texts_encoded"] = len(missing)
+    if getattr(job.model, "shares_beginnings", False):
+        job.counts["texts_shared"] = len(missing)
 
 
 def compute_images(job: Job, model: DualEncoder) -> None:

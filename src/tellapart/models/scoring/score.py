@@ -52,6 +52,7 @@ class Scored:
         scores: of every item, in the pair set's order.
         images_encoded: images that the model computed in this call.
         texts_encoded: texts that it computed.
+        texts_shared: those of them that passed a tower in which common beginnings are computed once.
         pairs_scored: image-text pairs that it computed, if it reads both together.
         images_distinct: different images (by their pixels) that its scores needed; 0 if it reads none.
         texts_distinct: different texts that its scores needed; 0 if it reads none by themselves.
@@ -62,6 +63,7 @@ class Scored:
     scores: Scores
     images_encoded: int = 0
     texts_encoded: int = 0
+    texts_shared: int = 0
     pairs_scored: int = 0
     images_distinct: int = 0
     texts_distinct: int = 0

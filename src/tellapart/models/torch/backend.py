@@ -22,6 +22,7 @@ __all__ = [
     "Runtime",
     "bucket",
     "exact_batches",
+    "exact_size",
     "fixed_batches",
     "forward",
     "guard_torch_load",
@@ -130,6 +131,11 @@ def exact_batches(size: int) -> Iterator[None]:
         yield
     finally:
         _exact.reset(token)
+
+
+def exact_size() -> int | None:
+    """Return the size that `exact_batches` sets; None where it does not last."""
+    return _exact.get()
 
 
 def parameter_count(model: Network) -> int:

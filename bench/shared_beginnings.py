@@ -1,0 +1,116 @@
+"""Real captions through an encoder that shares beginnings, beside a loop of open_clip's modules over padded texts.
+
+    python bench/shared_beginnings.py --data ../shared/data
+
+The encoder is called by its public interface, `find_model(...).encode_texts`, with tokens and norms in its time. The
+loop is given tokens, sorted by length, in batches of 32 padded to multiples of 8, and fills none up: a bound. Both take
+turns over slices of 2,048 captions, in the order of a run, on one thread; figures are processor seconds. Captions are
+the distinct ones of VALSE's and SugarCrepe's published files; weights are random.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rivals import make_model
+
+from tellapart.models.find import find_model
+from tellapart.models.torch.backend import import_torch, positions_by_key
+from tellapart.models.vectors import normalise
+
+ROOT = Path(__file__).resolve().parents[1]
+BATCH, SLICE = 32, 2048
+
+
+def main() -> None:
+    """Measure, print, record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of valse/*.json and sugarcrepe/data/*.json")
+    parser.add_argument("--architecture", default="ViT-B-32")
+    parser.add_argument("--sets", nargs="+", help="names of sets; all if not given")
+    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "records" / "shared_beginnings.json")
+    options = parser.parse_args()
+    torch = import_torch()
+    torch.set_num_threads(1)
+    model = find_model(f"open_clip:{options.architecture}@{make_model(options.architecture)['file']}")
+    network, tokenise = model._model, model._tokens.read  # type: ignore[attr-defined]
+    record: dict[str, Any] = {
+        "architecture": options.architecture,
+        "threads": 1,
+        "torch": torch.__version__,
+        "sets": {},
+    }
+    for name, captions in read_sets(options.data).items():
+        if options.sets and name not in options.sets:
+            continue
+        captions.sort(key=lambda caption: (len(caption) // 24, caption))  # as a run hands them over
+        loop = shared = difference = 0.0
+        for start in range(0, len(captions), SLICE):
+            part = captions[start : start + SLICE]
+            ids = tokenise(part)[0]
+            plain, seconds = measure(lambda ids=ids: encode_loop(network, ids))
+            loop += seconds
+            vectors, seconds = measure(lambda part=part: model.encode_texts(part))  # type: ignore[union-attr]
+            shared += seconds
+            difference = max(difference, float(np.abs(vectors - normalise(plain)).max()))
+        record["sets"][name] = {
+            "captions": len(captions),
+            "loop_seconds": round(loop, 2),
+            "shared_seconds": round(shared, 2),
+            "times": round(loop / shared, 2),
+            "largest_difference": difference,
+        }
+        print(name, record["sets"][name], flush=True)
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def read_sets(data: Path) -> dict[str, list[str]]:
+    """Return the distinct captions of VALSE, of its counting instruments, of SugarCrepe and of each of its subsets."""
+    valse = {path.stem: read_captions(path) for path in sorted((data / "valse").glob("*.json"))}
+    crepe = {path.stem: read_captions(path) for path in sorted((data / "sugarcrepe" / "data").glob("*.json"))}
+    counting = [captions for name, captions in valse.items() if name.startswith("counting")]
+    joined = {"VALSE counting": counting, "VALSE": valse.values(), "SugarCrepe": crepe.values()}
+    sets = {name: list(dict.fromkeys(caption for part in parts for caption in part)) for name, parts in joined.items()}
+    return sets | {f"SugarCrepe {name}": captions for name, captions in crepe.items()}
+
+
+def read_captions(path: Path) -> list[str]:
+    """Return the distinct captions of a file."""
+    rows: Iterable[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")).values()
+    keys = ("caption", "foil", "negative_caption")
+    return list(dict.fromkeys(row[key] for row in rows for key in keys if row.get(key)))
+
+
+def encode_loop(network: Any, ids: Any) -> Any:
+    """Encode texts in batches of like padded length, as open_clip's modules do."""
+    torch = import_torch()
+    ends = ids.argmax(dim=-1).tolist()
+    vectors = np.empty((len(ids), network.text_projection.shape[1]), np.float32)
+    with torch.inference_mode():
+        for length, rows in positions_by_key(-(-(end + 1) // 8) * 8 for end in ends).items():
+            for start in range(0, len(rows), BATCH):
+                batch = rows[start : start + BATCH]
+                cut = ids[batch, : min(length, 77)]
+                hidden = network.token_embedding(cut) + network.positional_embedding[: cut.shape[1]]
+                mask = network.attn_mask[: cut.shape[1], : cut.shape[1]]
+                hidden = network.ln_final(network.transformer(hidden, attn_mask=mask))
+                read = hidden[torch.arange(len(batch)), cut.argmax(dim=-1)]
+                vectors[batch] = (read @ network.text_projection).numpy()
+    return vectors
+
+
+def measure(run: Callable[[], Any]) -> tuple[Any, float]:
+    """Return the result of a call and its processor seconds."""
+    began = time.process_time()
+    result = run()
+    return result, time.process_time() - began
+
+
+if __name__ == "__main__":
+    main()

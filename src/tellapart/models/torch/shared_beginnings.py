@@ -1,0 +1,155 @@
+"""The forward pass of causal text towers in which texts share the states of common beginnings.
+
+All that a layer computes token by token (norms, projections, the MLP) is computed once for each node of a pack; a pack
+has as many nodes as a batch of the plain pass has tokens. Attention is computed text by text, from the states of its
+nodes, in the shape of the plain pass. So every matrix product and every attention has the shapes that it would have
+without sharing, each row is computed as it would be there, and the vectors are the same, bit for bit on a CPU
+(docs/decisions/0022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import import_torch
+from tellapart.models.torch.packs import Pack, pack_texts
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    from tellapart.models.torch.network import Network
+
+__all__ = ["TORCH_MODULES", "CausalLayer", "CausalTower", "are_untouched", "encode_packs"]
+
+#: Modules of torch that are parts of the towers here.
+TORCH_MODULES = frozenset(
+    {
+        "torch.nn.modules.activation.GELU",
+        "torch.nn.modules.activation.MultiheadAttention",
+        "torch.nn.modules.container.ModuleList",
+        "torch.nn.modules.container.Sequential",
+        "torch.nn.modules.linear.Identity",
+        "torch.nn.modules.linear.Linear",
+        "torch.nn.modules.linear.NonDynamicallyQuantizableLinear",
+        "torch.nn.modules.normalization.LayerNorm",
+        "torch.nn.modules.sparse.Embedding",
+    }
+)
+
+
+class CausalLayer(Protocol):
+    """A layer of a causal tower, cut in two at its attention. Each row of the states is computed alone."""
+
+    heads: int
+
+    def project(self, states: Tensor) -> Tensor:
+        """Take states `(nodes, width)` to queries, keys and values, `(nodes, 3 * width)`."""
+
+    def finish(self, states: Tensor, mixed: Tensor) -> Tensor:
+        """Take states and the attention's mixture of values, `(nodes, width)` each, to the next layer's states."""
+
+
+@dataclass(frozen=True, slots=True)
+class CausalTower:
+    """A causal text tower in the parts that its forward pass is put together of here.
+
+    Attributes:
+        embed: tokens and their places, int64 `(nodes,)` each -> states `(nodes, width)`.
+        layers: from the first to the last.
+        read: the states of the places at which texts are read, `(texts, width)` -> features `(texts, dimensions)`.
+        mask: texts by position -> the mask of their attention, as `scaled_dot_product_attention` takes it.
+    """
+
+    embed: Callable[[Tensor, Tensor], Tensor]
+    layers: Sequence[CausalLayer]
+    read: Callable[[Tensor], Tensor]
+    mask: Callable[[Sequence[int]], Tensor]
+
+
+def are_untouched(modules: Iterable[Network], known: Collection[str]) -> bool:
+    """Return whether modules and their parts are of known classes, and compute as these do.
+
+    Args:
+        modules: of a tower.
+        known: classes besides `TORCH_MODULES`, each by module and name. A subclass is another class.
+
+    Returns:
+        False if a class is not known or its forward pass was replaced, a module has a hook (or torch has one for all
+        modules), was compiled, or is being trained, or a parameter is no plain one (a quantised one, for example).
+    """
+    torch = import_torch()
+    everywhere = torch.nn.modules.module
+    if everywhere._global_forward_hooks or everywhere._global_forward_pre_hooks:
+        return False
+    return all(_is_untouched(part, known) for module in modules for part in module.modules())
+
+
+def _is_untouched(part: Module, known: Collection[str]) -> bool:
+    kind, parameter = type(part), import_torch().nn.Parameter
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        (name in TORCH_MODULES or name in known)
+        and kind.forward.__module__.partition(".")[0] in {"torch", name.partition(".")[0]}
+        and "forward" not in vars(part)
+        and not (part._forward_hooks or part._forward_pre_hooks or part._compiled_call_impl or part.training)
+        and all(type(each) is parameter for each in part._parameters.values() if each is not None)
+    )
+
+
+def encode_packs(tower: CausalTower, tokens: NDArray[np.int64], ends: NDArray[np.int64], size: int) -> Tensor:
+    """Return the features of texts of one padded length, `(n, dimensions)`.
+
+    Args:
+        tower: in its parts.
+        tokens: int64 `(n, length)`, `packs.HIDDEN` at places that a text's vector does not depend on.
+        ends: the place at which each text is read, int64 `(n,)`.
+        size: texts in a batch of the plain pass.
+    """
+    torch = import_torch()
+    parts, positions = [], []
+    for pack in pack_texts(tokens, size * tokens.shape[1]):
+        batches = [_Batch(tower, pack, start, size) for start in range(0, len(pack.texts), size)]
+        states = tower.embed(torch.from_numpy(pack.tokens), torch.from_numpy(pack.depths))  # (nodes, width)
+        for layer in tower.layers:
+            projected = layer.project(states)
+            mixed = torch.zeros_like(states)
+            for batch in batches:
+                batch.attend(projected, layer.heads, mixed)
+            states = layer.finish(states, mixed)
+        for start, batch in zip(range(0, len(pack.texts), size), batches, strict=True):
+            read = np.take_along_axis(batch.nodes, ends[batch.texts][:, None], axis=1)[:, 0]
+            parts.append(tower.read(states[torch.from_numpy(read)])[: len(pack.texts) - start])
+        positions.append(pack.texts)
+    features = torch.cat(parts)
+    back = np.empty(len(tokens), np.int64)
+    back[np.concatenate(positions)] = np.arange(len(tokens))
+    return features[torch.from_numpy(back)]
+
+
+class _Batch:
+    """The texts of a pack whose attention is computed at once: as many as in the plain pass, the last one repeated."""
+
+    def __init__(self, tower: CausalTower, pack: Pack, start: int, size: int) -> None:
+        torch = import_torch()
+        chosen = np.minimum(np.arange(start, start + size), len(pack.texts) - 1)
+        self.texts, self.nodes = pack.texts[chosen], pack.nodes[chosen]  # (size,), (size, length)
+        first = pack.first[chosen] & (np.arange(start, start + size) == chosen)[:, None]
+        self._mask = tower.mask(self.texts.tolist())
+        self._every = torch.from_numpy(self.nodes.reshape(-1))  # the node of each place
+        self._places = torch.from_numpy(np.flatnonzero(first))  # those with new nodes
+        self._new = torch.from_numpy(self.nodes[first])
+
+    def attend(self, projected: Tensor, heads: int, mixed: Tensor) -> None:
+        """Mix values `(nodes, 3 * width)` text by text, and write the rows of this batch's new nodes into `mixed`."""
+        (size, length), width = self.nodes.shape, mixed.shape[1]
+        parts = projected.index_select(0, self._every).view(size, length, 3, heads, width // heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)  # (size, heads, length, width / heads) each
+        attend = import_torch().nn.functional.scaled_dot_product_attention
+        out = attend(query, key, value, self._mask).transpose(1, 2).reshape(size * length, width)
+        mixed.index_copy_(0, self._new, out.index_select(0, self._places))

@@ -1,0 +1,238 @@
+"""Texts that share their beginnings get the vectors of texts encoded apart, bit for bit; other towers do not share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tellapart.models.find import find_model
+from tellapart.models.openclip.causal import SharedTexts
+from tellapart.models.openclip.dual_encoder import OpenClipEncoder
+from tellapart.models.openclip.tokens import TextTower
+from tellapart.models.options import ModelOptions
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import exact_batches, fixed_batches, import_torch, positions_by_key
+
+pytest.importorskip("torch", reason="torch is not installed (the models extra)")
+
+from tiny_openclip import TEXTS, named
+
+torch = import_torch()
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+VALSE = Path(__file__).parents[4] / "shared" / "data" / "valse"
+START, END, SIZE = 49406, 49407, 16
+
+#: Captions that are beginnings of others, equal ones, one word, none, and some beyond the context.
+CAPTIONS = [
+    *TEXTS,
+    *(f"there are exactly {count} {noun}" for count in ("two", "three", "four") for noun in ("cats", "red cups")),
+    "there are exactly",
+    "there",
+    "there are exactly two cats",
+    "! a",
+    "a ! b",
+    "a red cup <end_of_text> left of a blue bowl",
+    "there are exactly two " * 30,
+    "there are exactly two " * 30 + "dogs",
+]
+
+
+def tower_of(open_clip: Any, architecture: str, dtype: str) -> tuple[Any, TextTower]:
+    torch.manual_seed(0)
+    model = open_clip.create_model(architecture).eval().to(getattr(torch, dtype))
+    for parameter in model.parameters():  # large enough that every step shows; CoCa leaves one as the memory was
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model, TextTower(model)
+
+
+def encode_apart(tower: TextTower, ids: Any) -> Any:
+    """The plain pass: batches of one shape."""
+    return torch.cat([tower.encode(ids[batch])[:real] for batch, real in fixed_batches(range(len(ids)), SIZE)])
+
+
+@st.composite
+def token_rows(draw: st.DrawFn, length: int) -> NDArray[np.int64]:
+    """Rows of tokens as a tokenizer makes them, of few words, so that they begin alike: cut, short, with early ends."""
+    words = st.lists(st.sampled_from([0, 1, 2, 320, END]), max_size=length + 3)
+    rows = np.zeros((draw(st.integers(1, 40)), length), np.int64)
+    texts = draw(st.lists(words, min_size=len(rows), max_size=len(rows)))
+    for row, text in zip(rows, texts, strict=True):
+        tokens = [START, *text, END][:length]
+        tokens[-1] = END
+        row[: len(tokens)] = tokens
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("architecture", "dtype", "length"),
+    [
+        ("tiny", "float32", 8),
+        ("tiny-quickgelu", "float32", 16),
+        ("tiny-custom", "float64", 16),
+        ("tiny", "bfloat16", 16),
+        ("tiny-coca", "float32", 76),
+        ("tiny-coca", "float64", 76),
+    ],
+)
+def test_trees_of_every_shape_give_the_bits_of_the_plain_pass(
+    open_clip: Any, architecture: str, dtype: str, length: int
+) -> None:
+    model, tower = tower_of(open_clip, architecture, dtype)
+    shared = SharedTexts(model, tower)
+    assert shared.works
+
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck))
+    @given(rows=token_rows(length))
+    def compare(rows: NDArray[np.int64]) -> None:
+        ids = torch.from_numpy(rows)
+        with torch.inference_mode():
+            apart = encode_apart(tower, ids)
+            assert torch.equal(shared.encode(ids, SIZE), apart)
+        assert apart.std() > 0
+
+    compare()
+
+
+@pytest.mark.parametrize("architecture", ["tiny", "tiny-custom", "tiny-coca"])
+def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(
+    checkpoints: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, architecture: str
+) -> None:
+    model = find_model(f"open_clip:{named(architecture)}@{checkpoints(architecture)}")
+    assert isinstance(model, OpenClipEncoder) and model.shares_beginnings
+    shared = model.encode_texts(CAPTIONS)
+    for some in np.random.default_rng(0).permuted(np.tile(np.arange(len(CAPTIONS)), (3, 1)), axis=1)[:, :9]:
+        assert np.array_equal(model.encode_texts([CAPTIONS[k] for k in some]), shared[some])
+    with monkeypatch.context() as patch:
+        patch.setattr(SharedTexts, "works", False)
+        assert np.array_equal(model.encode_texts(CAPTIONS), shared)
+    with exact_batches(4):  # times one text at a time: nothing to share
+        assert not model.shares_beginnings
+
+
+def test_a_run_has_the_scores_of_the_plain_pass_for_any_batch_size(
+    checkpoints: Callable[[str], Path], picture_set: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, pairs = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}"), picture_set(9)
+    runs = [score(model, pairs, store=EmbeddingStore(None), batch_size=size).scores.values for size in (None, 1, 7)]
+    monkeypatch.setattr(SharedTexts, "works", False)
+    runs.append(score(model, pairs, store=EmbeddingStore(None)).scores.values)
+    assert all(np.array_equal(runs[0], run) for run in runs[1:])
+
+
+def hook_states(text: Any) -> None:
+    text.transformer.resblocks[1].register_forward_hook(lambda _module, _inputs, output: output * 1.5)
+
+
+def hook_inputs(text: Any) -> None:
+    text.ln_final.register_forward_pre_hook(lambda _module, inputs: (inputs[0] + 1,))
+
+
+def replace_forward(text: Any) -> None:
+    mlp = text.transformer.resblocks[0].mlp
+    mlp.forward = lambda states: torch.nn.Sequential.forward(mlp, states) * 2
+
+
+def wrap_layer(text: Any) -> None:
+    class Adapted(torch.nn.Linear):
+        def forward(self, states: Any) -> Any:
+            return super().forward(states) * 2
+
+    block = text.transformer.resblocks[0]
+    adapted = Adapted(32, 128)
+    adapted.load_state_dict(block.mlp.c_fc.state_dict())
+    block.mlp.c_fc = adapted.eval()
+
+
+def quantise_weight(text: Any) -> None:
+    class Quantised(torch.nn.Parameter):  # as libraries wrap a weight that they unpack for each product
+        pass
+
+    layer = text.transformer.resblocks[0].mlp.c_fc
+    layer.weight = Quantised(layer.weight.detach().round(decimals=1), requires_grad=False)
+
+
+@pytest.mark.parametrize("change", [hook_states, hook_inputs, replace_forward, wrap_layer, quantise_weight])
+def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(
+    checkpoints: Callable[[str], Path], change: Callable[[Any], None]
+) -> None:
+    model = find_model(f"open_clip:tiny-custom@{checkpoints('tiny-custom')}")
+    assert isinstance(model, OpenClipEncoder)
+    before = model.encode_texts(CAPTIONS)
+    change(model._model.text)
+    assert not model.shares_beginnings
+    after = model.encode_texts(CAPTIONS)
+    # Of the plain pass, which goes through the changed modules.
+    assert not np.array_equal(before, after)
+
+
+def test_towers_that_are_compiled_trained_or_of_other_classes_do_not_share(
+    open_clip: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def works(model: Any) -> bool:
+        return SharedTexts(model, TextTower(model)).works
+
+    model, _ = tower_of(open_clip, "tiny", "float32")
+    assert works(model)
+    assert not works(model.train()) and works(model.eval())
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
+    assert not works(model)
+    handle.remove()
+    assert works(model)
+    with monkeypatch.context() as patch:  # as `Module.compile` leaves it; the compiler takes seconds to import
+        patch.setattr(model.transformer.resblocks[0], "_compiled_call_impl", model.transformer.resblocks[0].forward)
+        assert not works(model)
+    assert works(model)
+    assert not works(tower_of(open_clip, "tiny-bidirectional", "float32")[0])
+
+    class Wrapped(type(model)):  # type: ignore[misc]
+        pass
+
+    model.__class__ = Wrapped
+    assert not works(model)
+
+
+def read_captions(names: Sequence[str], count: int) -> list[str]:
+    if not VALSE.is_dir():
+        pytest.skip("VALSE's captions are not in ../shared/data")
+    rows = [row for name in names for row in list(json.loads((VALSE / f"{name}.json").read_text()).values())[:count]]
+    return [row[key] for row in rows for key in ("caption", "foil") if row.get(key)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_real_captions_have_the_bytes_of_the_plain_pass_at_full_width(open_clip: Any, threads: int) -> None:
+    captions = read_captions(["counting-hard", "foil-it", "coreference-standard"], 40)
+    torch.manual_seed(0)
+    model = open_clip.create_model("ViT-B-32").eval()
+    tower = TextTower(model)
+    shared, ids = SharedTexts(model, tower), open_clip.get_tokenizer("ViT-B-32")(captions)
+    assert shared.works
+    torch.set_num_threads(threads)
+    with torch.inference_mode():
+        for length, rows in positions_by_key(tower.lengths(ids)).items():
+            assert torch.equal(shared.encode(ids[rows, :length], SIZE), encode_apart(tower, ids[rows, :length]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_store_of_the_plain_pass_serves_shared_beginnings(
+    checkpoints: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    def load() -> Any:
+        return find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}", ModelOptions(dtype=dtype))
+
+    shared = load()
+    vectors = shared.encode_texts(CAPTIONS)
+    monkeypatch.setattr(SharedTexts, "works", False)
+    plain = load()
+    assert plain.fingerprint == shared.fingerprint and np.array_equal(plain.encode_texts(CAPTIONS), vectors)
