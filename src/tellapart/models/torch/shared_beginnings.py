@@ -4,7 +4,7 @@ All that a layer computes token by token (norms, projections, the MLP) is comput
 has as many nodes as a batch of the plain pass has tokens. Attention is computed text by text, from the states of its
 nodes, in the shape of the plain pass. So every matrix product and every attention has the shapes that it would have
 without sharing, each row is computed as it would be there, and the vectors are the same, bit for bit on a CPU
-(docs/decisions/0022).
+(docs/decisions/0023).
 """
 
 from __future__ import annotations
