@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tellapart.benchmarks.find import set_name
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.pair_table import TABLE
 from tellapart.data.pairset import PairSet
 from tellapart.data.paths import as_path as read_path
 from tellapart.data.progress import NotedProgress
@@ -26,6 +28,7 @@ __all__ = [
     "as_paths",
     "as_tuple",
     "locations",
+    "refuse_columns",
     "run_folders",
 ]
 
@@ -127,8 +130,22 @@ def as_limit(value: object) -> str | None:
     return f"{value}"
 
 
+def refuse_columns(columns: Mapping[str, str] | None, names: Iterable[object]) -> None:
+    """Refuse names of columns if no benchmark is a table: they would have no effect.
+
+    Raises:
+        RunError: no name is that of a table.
+    """
+    tables = (isinstance(name, str | os.PathLike) and set_name(str(name)).startswith(TABLE) for name in names)
+    if columns and not any(tables):
+        raise RunError(f"columns={quote(dict(columns))} is of {TABLE}FILE (.csv, .tsv, .jsonl, .parquet); name one")
+
+
 def locations(
-    data: PathGiven | None = None, images: PathGiven | None = None, outside_images: bool = False
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> Locations:
     """Return the folders of the user's benchmarks, as `Locations`.
 
@@ -143,4 +160,5 @@ def locations(
         None if data is None else as_path(data, "data"),
         None if images is None else as_path(images, "images"),
         bool(outside_images),
+        tuple((columns or {}).items()),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from functools import partial
 
@@ -31,6 +32,7 @@ def audit(
     data: PathGiven | None = None,
     images: PathGiven | None = None,
     outside_images: bool = False,
+    columns: Mapping[str, str] | None = None,
     progress: ProgressGiven = None,
 ) -> Audited:
     """Look for artefacts in a pair set: blind accuracy, lengths, duplicates, leaks, changes of the pictures, tags.
@@ -43,7 +45,7 @@ def audit(
         grammar_model: scores how grammatical a text is.
         detector_model: a dual encoder, by whose vectors first entries are distinguished from others, as well.
         read_images: whether pictures are read.
-        data, images, outside_images, progress: as of `evaluate`.
+        data, images, outside_images, columns, progress: as of `evaluate`.
 
     Raises:
         TellapartError: the set or a model is not there, or an image cannot be read.
@@ -53,7 +55,7 @@ def audit(
     >>> found.record.items, "pass" in found["verdict"]
     (300, True)
     """
-    load = partial(load_pairs, data=data, images=images, outside_images=outside_images)
+    load = partial(load_pairs, data=data, images=images, outside_images=outside_images, columns=columns)
     with reporting(progress) as report:
         update = None if report is None else report("audit")
         own = load(pairs)

@@ -23,6 +23,7 @@ from tellapart.api.arguments import (
     as_path,
     as_tuple,
     locations,
+    refuse_columns,
 )
 from tellapart.api.plugins import open_benchmark, open_model
 from tellapart.api.progress import reporting
@@ -74,6 +75,7 @@ def evaluate(
     data: PathGiven | None = None,
     images: PathGiven | None = None,
     outside_images: bool = False,
+    columns: Mapping[str, str] | None = None,
     names: str | Sequence[str] = (),
     batch_size: int | None = None,
     device: str = "cpu",
@@ -102,7 +104,7 @@ def evaluate(
 
     Args:
         models: one or several; the default model and the reference models if not given.
-        benchmarks: one or several: a name (`tellapart ls benchmarks`), `folder:PATH`, a file's object
+        benchmarks: one or several: a name (`tellapart ls benchmarks`), `folder:PATH`, `table:FILE`, a file's object
             (`my_set.py:MY_SET`), a `PairSet` or a `Benchmark`.
         out: the run folder, which a later call with the same models goes on with; one that is deleted with the result
             if not given.
@@ -111,6 +113,7 @@ def evaluate(
             attribute `batched` if not given.
         data, images: folders of the benchmarks' files and images.
         outside_images: images may lie outside of these folders; never for a stranger's set.
+        columns: of `table:FILE`, field -> its column: `{"image_0": "left", "image_1": "right", "caption_0": "a"}`.
         cache: the folder of the embedding store, or a store; False keeps embeddings in memory.
         progress: True shows it, False does not; if not given, a notebook and a terminal show it.
         command: what the record names as the command.
@@ -144,6 +147,7 @@ def evaluate(
             "evaluate: tokenizer= names the folder of a tokenizer, for models in their authors' files: write "
             "evaluate(ta.model(model, preprocess=preprocess, tokenizer=tokenizer), ...)"
         )
+    refuse_columns(columns, as_tuple(benchmarks, "benchmarks"))
     settings = Settings(
         names=as_names(names),
         benchmarks=tuple(
@@ -163,7 +167,7 @@ def evaluate(
         frames=frames,
         seed=seed,
         strict=strict,
-        place=locations(data, images, outside_images),
+        place=locations(data, images, outside_images, columns),
     )
     if models is not None:
         found = tuple(_find_model(each, batched) for each in as_tuple(models, "models"))
@@ -193,6 +197,7 @@ def score(
     data: PathGiven | None = None,
     images: PathGiven | None = None,
     outside_images: bool = False,
+    columns: Mapping[str, str] | None = None,
     seed: int = 0,
     strict: bool = False,
     command: str = "",
@@ -207,7 +212,7 @@ def score(
         name: the model's; a file's name if not given.
         kind: similarity, logit or probability.
         out: the run folder; files of further benchmarks join it under the same name.
-        data, images, outside_images: as of `evaluate`.
+        data, images, outside_images, columns: as of `evaluate`.
         seed: of the bootstrap.
         strict: refuse files that hold another number of records than the benchmark as published.
         command: what the record names as the command.
@@ -223,7 +228,8 @@ def score(
     """
     if kind is not None and kind not in get_args(ScoreKind):
         raise ScoreError(f"kind={kind}: use one of {', '.join(get_args(ScoreKind))}")
-    place = locations(data, images, outside_images)
+    refuse_columns(columns, scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,))
+    place = locations(data, images, outside_images, columns)
     with _run_folder(out) as folder:
         if benchmark is None:
             if not isinstance(scores, Mapping) or not scores:
@@ -247,7 +253,12 @@ def score(
 
 
 def load_pairs(
-    pairs: PairsGiven, *, data: PathGiven | None = None, images: PathGiven | None = None, outside_images: bool = False
+    pairs: PairsGiven,
+    *,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> PairSet:
     """Load minimal pairs: a benchmark's by its name, or those of a folder, with or without `folder:` before it.
 
@@ -261,7 +272,8 @@ def load_pairs(
     if isinstance(pairs, PairSet):
         return pairs
     name = open_benchmark(str(as_path(pairs, "pairs")))
-    return load_pairs_or_folder(name, locations(data, images, outside_images))
+    refuse_columns(columns, (name,))
+    return load_pairs_or_folder(name, locations(data, images, outside_images, columns))
 
 
 def open_store(cache: PathGiven | Literal[False] | None = None) -> EmbeddingStore:

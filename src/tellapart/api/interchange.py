@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations, run_folders
+from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations, refuse_columns, run_folders
 from tellapart.api.plugins import open_benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
@@ -57,6 +57,7 @@ def export(
     data: PathGiven | None = None,
     images: PathGiven | None = None,
     outside_images: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> Exported:
     """Write the items that a system elsewhere scores or answers: a benchmark's pairs, or a task's records.
 
@@ -70,7 +71,8 @@ def export(
     >>> template.read_text().splitlines()[0]
     'id,image,text,score,image_file,caption'
     """
-    place = locations(data, images, outside_images)
+    refuse_columns(columns, (benchmark,))
+    place = locations(data, images, outside_images, columns)
     if isinstance(benchmark, str):
         return write_template(find_benchmark(open_benchmark(benchmark), place), as_path(to, "to"))
     return write_template(as_benchmark(benchmark, place), as_path(to, "to"))

@@ -14,10 +14,12 @@ from tellapart.benchmarks.class_folders import class_folder_benchmark
 from tellapart.benchmarks.given import CODE
 from tellapart.benchmarks.image_sources import own_images
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark
 from tellapart.benchmarks.ranking import ranking_benchmark
 from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
+from tellapart.data.compressed import plain_suffix
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
@@ -71,9 +73,12 @@ def _typed_file(path: Path, name: str) -> str:
     with suppress(DataError):
         if path.suffix == ".jsonl" and "candidates" in next(iter(read_jsonl(path)), (0, {}))[1]:
             return f"{name} holds rankings by people; write ranking:{name}"
+    if plain_suffix(path) == ".jsonl":
+        return f"{name} is a file; if it holds pairs, write table:{name}"
     return (
-        f"{name} is a file, and no benchmark; write folder:PATH of a folder of pairs, ranking:FILE.jsonl, or a listed "
-        "benchmark (`tellapart ls benchmarks`); scores of one are measured by: tellapart score BENCHMARK --scores FILE"
+        f"{name} is a file, and no benchmark; write folder:PATH of a folder of pairs, table:FILE.csv, "
+        "ranking:FILE.jsonl, or a listed benchmark (`tellapart ls benchmarks`); scores of one are measured by: "
+        "tellapart score BENCHMARK --scores FILE"
     )
 
 
@@ -84,8 +89,9 @@ SET = "set:"
 def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the benchmark of that name, or the user's files behind a prefix.
 
-    `folder:PATH` is their pair set, `FILE.toml` or `set:FILE.toml` a set that the file declares, `ranking:FILE` their
-    rankings, `classes:DIR` their folders of classes. `pairing:NAME` is a set of 2x2 pairs asked in words, `texts:NAME`
+    `folder:PATH` is their pair set, `table:FILE` (or `FILE.csv`, `.tsv`, `.parquet`) pairs in one file, `FILE.toml` or
+    `set:FILE.toml` a set that the file declares, `ranking:FILE` their rankings, `classes:DIR` their folders of classes.
+    `pairing:NAME` is a set of 2x2 pairs asked in words, `texts:NAME`
     the texts alone of a set with two true ones.
 
     A set is its content and its name: `folder:../A/my_pairs` and `folder:my_pairs` are both named `folder:my_pairs`.
@@ -145,6 +151,8 @@ def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
     """
     if own is None:
         return find_benchmark(name, place)
+    if name.startswith(TABLE):
+        return open_pair_images(own, place)
     if CODE in name:
         return _code_again(name, own, place)
     return find_benchmark(f"{_split_name(name)[0]}{own}", place)
@@ -173,9 +181,12 @@ def set_name(typed: str) -> str:
 
 
 def _with_prefix(name: str) -> str:
-    """Return the name of a TOML file with the prefix that it may be typed without."""
-    bare = name.endswith(".toml") and not name.startswith((*_OWN, *(f"{prefix}{SET}" for prefix in _OWN)))
-    return f"{SET}{name}" if bare else name
+    """Return the name of a file of TOML or of a table with the prefix that it may be typed without."""
+    if name.startswith(tuple(_OWN)):
+        return name
+    if name.endswith((".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")):
+        return f"{TABLE}{name}"
+    return f"{SET}{name}" if name.endswith(".toml") else name
 
 
 def _split_name(name: str) -> tuple[str, str]:
@@ -330,6 +341,7 @@ _OWN: Mapping[str, Callable[[str, Locations | None], Benchmark]] = MappingProxyT
     {
         FOLDER: _open_folder,
         SET: _set_file,
+        TABLE: pair_table_benchmark,
         "ranking:": ranking_benchmark,
         "classes:": class_folder_benchmark,
         "pairing:": _open_pairing,

@@ -26,6 +26,7 @@ class Locations:
     Attributes:
         data: of annotation files: each benchmark's in a folder of its name, or of one benchmark directly.
         images: likewise of images, if they do not lie with the annotations.
+        columns: for `table:FILE`, field -> its column, as pairs.
         outside: images may lie outside of these folders and of a set's folder, by absolute paths, `..` and links. A set
             that a stranger wrote could then name any picture of this machine.
 
@@ -36,6 +37,7 @@ class Locations:
     data: Path | None = None
     images: Path | None = None
     outside: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         for name, folder in (("data", self.data), ("images", self.images)):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import interruptible
-from tellapart.cli.options import Data, Images, Json, Outside, Quiet, print_json
+from tellapart.cli.options import Columns, Data, Images, Json, Outside, Quiet, columns_of, print_json
 
 __all__ = ["audit_command"]
 
@@ -42,6 +42,7 @@ def audit_command(
     data: Data = None,
     images: Images = None,
     outside_images: Outside = False,
+    columns: Columns = None,
     open_card: Annotated[bool, typer.Option("--open", help="With --to: show its card.html in a browser.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -69,6 +70,7 @@ def audit_command(
             data=data,
             images=images,
             outside_images=outside_images,
+            columns=columns_of(columns),
             progress=progress.callback,
         )
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import BenchmarkName, Data, Images, Json, Outside, print_json
+from tellapart.cli.options import BenchmarkName, Columns, Data, Images, Json, Outside, columns_of, print_json
 
 __all__ = ["export_command"]
 
@@ -19,6 +19,7 @@ def export_command(
     data: Data = None,
     images: Images = None,
     outside_images: Outside = False,
+    columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Write items for a system elsewhere to score or answer: a benchmark's image-text pairs, or a task's records.
@@ -27,12 +28,15 @@ def export_command(
     """
     from tellapart.api.interchange import export
 
-    written = export(benchmark, to, data=data, images=images, outside_images=outside_images)
+    written = export(
+        benchmark, to, data=data, images=images, outside_images=outside_images, columns=columns_of(columns)
+    )
     if as_json:
         print_json({"to": str(to), written.noun: written.rows})
     else:
         location = ["--data", str(data)] if data else []
         location += ["--images", str(images)] if images else []
         location += ["--outside-images"] if outside_images else []
+        location += [f"--columns={each}" for each in columns or ()]
         next_command = shlex.join(["tellapart", "score", benchmark, "--scores", written.scores, *location])
         print(f"{written.rows:,} {written.noun} in {to}; {written.todo}, then: {next_command}")

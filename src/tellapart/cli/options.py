@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ __all__ = [
     "BenchmarkName",
     "Bundle",
     "Cache",
+    "Columns",
     "Data",
     "Device",
     "Dtype",
@@ -30,6 +32,7 @@ __all__ = [
     "Sort",
     "Strict",
     "cache_of",
+    "columns_of",
     "labels_of",
     "print_json",
 ]
@@ -75,6 +78,14 @@ Outside = Annotated[
         help="Read images at absolute paths and through links that leave the set's folder; never for a stranger's set.",
     ),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="FIELD=COLUMN,...",
+        help="Of table:FILE (CSV, TSV, JSONL, parquet): image_0=left,image_1=right,caption_0=a,caption_1=b.",
+    ),
+]
 Labels = Annotated[
     list[str] | None, typer.Option("--label", metavar="NAME=TEXT", help="What to call a model. Repeatable.")
 ]
@@ -110,6 +121,26 @@ def cache_of(folder: Path | None, *, no_cache: bool) -> Path | Literal[False] | 
     if folder is not None and no_cache:
         raise StoreError("--cache and --no-cache were both given; give one of them")
     return False if no_cache else folder
+
+
+def columns_of(given: list[str] | None) -> dict[str, str]:
+    """Read `--columns FIELD=COLUMN,...`; a comma in a column's name parts nothing unless a field and `=` follow.
+
+    Raises:
+        RunError: a part has no `=`, or names a field again.
+
+    >>> columns_of(["image_0=left,image_1=right", "caption_0=first, shown"])
+    {'image_0': 'left', 'image_1': 'right', 'caption_0': 'first, shown'}
+    """
+    from tellapart.errors import RunError
+
+    columns: dict[str, str] = {}
+    for each in (part for text in given or () for part in re.split(r",(?=[\w:]+=)", text)):
+        field, separator, column = each.partition("=")
+        if not (field and separator and column) or field in columns:
+            raise RunError(f"--columns {each}: write FIELD=COLUMN, each field once: image_0=left,image_1=right")
+        columns[field] = column
+    return columns
 
 
 def labels_of(given: list[str] | None) -> dict[str, str]:

@@ -13,6 +13,7 @@ from tellapart.cli.invocation import command_line, interruptible, new_run_folder
 from tellapart.cli.options import (
     Bundle,
     Cache,
+    Columns,
     Data,
     Device,
     Dtype,
@@ -27,6 +28,7 @@ from tellapart.cli.options import (
     Seed,
     Strict,
     cache_of,
+    columns_of,
 )
 from tellapart.cli.show import show_run
 
@@ -49,6 +51,7 @@ def run_command(
     data: Data = None,
     images: Images = None,
     outside_images: Outside = False,
+    columns: Columns = None,
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -115,6 +118,7 @@ def run_command(
             data=data,
             images=images,
             outside_images=outside_images,
+            columns=columns_of(columns),
             cache=store,
             progress=progress.callback,
             command=command,

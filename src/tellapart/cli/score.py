@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from tellapart.cli.invocation import command_line, new_run_folder
-from tellapart.cli.options import Bundle, Data, Images, Json, Out, Outside, Seed, Strict
+from tellapart.cli.options import Bundle, Columns, Data, Images, Json, Out, Outside, Seed, Strict, columns_of
 from tellapart.cli.show import show_run
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def score_command(
     data: Data = None,
     images: Images = None,
     outside_images: Outside = False,
+    columns: Columns = None,
     seed: Seed = 0,
     strict: Strict = False,
     out: Out = None,
@@ -63,6 +64,7 @@ def score_command(
         data=data,
         images=images,
         outside_images=outside_images,
+        columns=columns_of(columns),
         seed=seed,
         strict=strict,
         command=command_line(),

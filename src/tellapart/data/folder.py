@@ -24,19 +24,24 @@ from tellapart.data.validation import Problem
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, quote
 
-__all__ = ["LISTINGS", "fields_of", "read_pair_set", "write_pair_set"]
+__all__ = ["LISTINGS", "fields_of", "make_item", "read_pair_set", "write_pair_set"]
 
 _NUMBERED = re.compile(r"(image|caption|text)_?(\d{1,3})(_file_name)?")
-_SINGLE = {"image": ("file_name",), "text": ("caption", "negative_caption", "foil")}
+_SINGLE = {"image": ("file_name", "image", "image_path", "filepath"), "text": ("caption", "negative_caption", "foil")}
 _LISTED = {"image": "file_names", "text": "texts"}
-_WANTED = {"image": "file_name, file_names, image_0...", "text": "texts, caption_0..., caption and negative_caption"}
+_WANTED = {
+    "image": "file_name, image, image_path, filepath, file_names, image_0...",
+    "text": "texts, caption_0..., caption and negative_caption or foil",
+}
+_NUMBERED_NAMES = {"image": ("image_0", "image_1"), "text": ("caption_0", "caption_1", "text_0", "text_1")}
 
 
 def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Sort one row's columns into the fields of an item.
 
-    Images are in `file_names` (a list), in `image_0`, `image_1`, ... (or `image_0_file_name`), or in `file_name`; texts
-    in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`, `negative_caption`, `foil`. Numbers begin at
+    Images are in `file_names` (a list), in `image_0`, `image_1`, ... (or `image_0_file_name`), or in `file_name`,
+    `image`, `image_path` or `filepath`; texts in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`,
+    `negative_caption`, `foil`. Numbers begin at
     0 or 1. `id`, `cluster` and `tags` keep their meaning; every other column becomes provenance. An image without a
     suffix is searched under `images/` and in the file's folder, as COCO-Counterfactuals names them.
 
@@ -95,8 +100,13 @@ def _numbered_columns(row: Mapping[str, Any], noun: str) -> list[str]:
 def _single_columns(row: Mapping[str, Any], noun: str) -> list[str]:
     columns = [column for column in _SINGLE[noun] if column in row]
     if not columns:
-        raise DataError(f"no column of {noun}s ({_WANTED[noun]}) among {', '.join(row)}")
-    return columns
+        names = (*_SINGLE[noun], *_NUMBERED_NAMES[noun])
+        near = next((f"; is it {column!r}?" for column in row if nearest(column, names)), "")
+        raise DataError(
+            f"no column of {noun}s ({_WANTED[noun]}) among {', '.join(row)}{near}; rename it, or name the columns of "
+            f"table:FILE with columns={{{names[-1]!r}: ...}}"
+        )
+    return columns[:1] if noun == "image" else columns
 
 
 def _with_suffix(find: Callable[[str], object], reference: object) -> object:
@@ -222,16 +232,24 @@ def _own_item(find: Callable[[str], Path], row: Mapping[str, Any]) -> Item:
     for key in row:
         if key not in _FIELDS:
             raise DataError(f"unknown key {quote(key)}{nearest(key, _FIELDS)} (an item has {', '.join(_FIELDS)})")
-    return _make_item(find, row, {})
+    return make_item(find, row, {})
 
 
 def _foreign_item(find: Callable[[str], Path], row: Mapping[str, Any], line: int) -> Item:
     fields, sources = fields_of(find, row)
-    return _make_item(find, {"id": f"row-{line}", **fields}, sources)
+    return make_item(find, {"id": f"row-{line}", **fields}, sources)
 
 
-def _make_item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
-    """Make an item of fields, and check that its images exist; `sources` names the columns of the fields."""
+def make_item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
+    """Make an item of fields, and check that its images exist; `sources` names the columns of the fields.
+
+    Raises:
+        DataError: a field has a wrong value, or an image is missing.
+
+    >>> row = {"id": "7", "images": ["a.png"], "texts": ["two clocks", "three clocks"]}
+    >>> make_item(Path, row, {}).shape
+    (1, 2)
+    """
     try:
         item = Item.model_validate(dict(row))
     except ValidationError as error:

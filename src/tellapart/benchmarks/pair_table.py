@@ -1,0 +1,147 @@
+"""Pairs in one file: CSV, TSV, JSONL or parquet with named columns, read as `table:FILE`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.image_sources import FolderImages, own_images
+from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.parquet import ParquetTable, image_columns
+from tellapart.catalog import nearest
+from tellapart.data.compressed import plain_suffix
+from tellapart.data.folder import fields_of, make_item
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.errors import DataError, quote
+
+__all__ = ["TABLE", "open_pair_images", "pair_table_benchmark", "read_pair_table"]
+
+TABLE = "table:"
+
+#: Names that a column may be given.
+_FIELDS = re.compile(r"id|cluster|tag:\w+|(image|caption|text)(_?\d{1,3})?|negative_caption|foil|file_names|texts")
+
+
+def pair_table_benchmark(name: str, place: Locations | None = None) -> Benchmark:
+    """Return the pairs of a file as a benchmark; `place.columns` names the columns that have other names.
+
+    Raises:
+        DataError: the file is missing or malformed.
+    """
+    path = Path(name.removeprefix(TABLE)).expanduser()
+    if name == TABLE:
+        raise DataError(f"{TABLE} names no file; write {TABLE}FILE, for example -b {TABLE}pairs.csv")
+    path, place = path.resolve(), place or Locations()
+    pairs = read_pair_table(path, place)
+    return replace(
+        open_pair_images(path, place),
+        items=len(pairs),
+        shape=pairs.shape,
+        true=pairs.true,
+        load=lambda _place: pairs,
+        pictures=None,
+    )
+
+
+def open_pair_images(path: Path, place: Locations) -> Benchmark:
+    """Return the benchmark of such a file with its images alone: a record names no columns."""
+    return Benchmark(
+        name=f"{TABLE}{path.name}",
+        own=path,
+        title=path.name,
+        items=0,
+        source=str(path),
+        licence="not stated",
+        citation="not stated",
+        load=lambda at: read_pair_table(path, at),
+        pictures=lambda at: _image_reader(path, at),
+        place=place,
+    )
+
+
+def read_pair_table(path: Path, place: Locations) -> PairSet:
+    """Read a file of pairs; every image must be there.
+
+    Columns are those of `fields_of`, and `tag:NAME`. Images are paths relative to the file, or to the folder of images;
+    in parquet they may also be encoded images, as the hub stores them.
+
+    Args:
+        path: a `.csv`, `.tsv`, `.jsonl` or `.parquet` file; a text file may be packed (`.csv.gz`).
+        place: the folder of the images, and the names of columns.
+
+    Raises:
+        DataError: the file is missing or malformed, or has no such column; the message names file, row and column.
+
+    >>> from PIL import Image
+    >>> folder = getfixture("tmp_path")
+    >>> Image.new("RGB", (8, 8)).save(folder / "a.png")
+    >>> _ = (folder / "pairs.csv").write_text("photo,true,false\\na.png,a cat,a dog\\n")
+    >>> columns = (("image", "photo"), ("caption", "true"), ("negative_caption", "false"))
+    >>> read_pair_table(folder / "pairs.csv", Locations(columns=columns)).items[0].texts
+    ('a cat', 'a dog')
+    """
+    images = own_images(path.parent, place)
+    table, rows = _open_rows(path)
+    encoded = set() if table is None else set(image_columns(path))
+    items: dict[str, Item] = {}
+    for number, (where, cells) in enumerate(rows, start=1):
+        row = {**{name: f"{number - 1}/{name}" for name in encoded}, **cells}
+        try:
+            row = _rename_columns(row, place.columns)
+            item = _read_item(row, number, images, bool(encoded))
+        except DataError as error:
+            raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
+        if item.id in items:
+            raise DataError(f"{where}: field 'id': {quote(item.id, 200)} is in a row above", path=where, field="id")
+        items[item.id] = item
+    if not items:
+        raise DataError(f"{path} holds no pairs", path=path)
+    return PairSet(f"{TABLE}{path.name}", tuple(items.values()), path.parent, read=table if encoded else images)
+
+
+def _open_rows(path: Path) -> tuple[ParquetTable | None, Iterator[tuple[str, Mapping[str, Any]]]]:
+    suffix = plain_suffix(path)
+    if suffix == ".parquet":
+        table = ParquetTable([path], images=image_columns(path))
+        return table, table.rows()
+    if suffix not in {".csv", ".tsv", ".jsonl"}:
+        raise DataError(f"{path}: pairs are read from .csv, .tsv, .jsonl and .parquet files; got {suffix!r}", path=path)
+    rows = read_jsonl(path) if suffix == ".jsonl" else read_csv(path)
+    return None, ((f"{path}:{line}", row) for line, row in rows)
+
+
+def _image_reader(path: Path, place: Locations) -> Callable[[str], bytes]:
+    table, _ = _open_rows(path)
+    return table if table is not None and image_columns(path) else own_images(path.parent, place)
+
+
+def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    renamed = dict(row)
+    for field, column in columns:
+        if _FIELDS.fullmatch(field) is None:
+            raise DataError(
+                f"columns={{{field!r}: {column!r}}}: {quote(field)} is not a field of pairs; these are image_0, "
+                "image_1, caption_0, caption_1, ..., image, caption, negative_caption, id, cluster and tag:NAME",
+                field=field,
+            )
+        if column not in row:
+            hint = nearest(column, row) or f"; it has {', '.join(row)}"
+            raise DataError(f"no column {quote(column)} for {field!r}{hint}", field=field)
+        renamed.pop(column, None)
+    renamed |= {field: row[column] for field, column in columns}
+    tags = {name.removeprefix("tag:"): str(renamed.pop(name)) for name in list(renamed) if name.startswith("tag:")}
+    return renamed | ({"tags": tags} if tags else {})
+
+
+def _read_item(row: Mapping[str, Any], number: int, images: FolderImages, encoded: bool) -> Item:
+    def find_nothing(reference: str) -> Path:
+        raise DataError(reference)
+
+    fields, sources = fields_of(find_nothing if encoded else images.find, row)
+    return make_item(Path if encoded else images.find, {"id": f"row-{number}", **fields}, sources)

@@ -1,0 +1,113 @@
+"""Pairs in one file: any CSV, TSV, JSONL or parquet, its columns named, and what is wrong in it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import tellapart as ta
+from facts import raises
+from tellapart.benchmarks.find import find_benchmark, set_name
+from tellapart.benchmarks.locations import Locations
+from tellapart.errors import DataError, RunError
+from tellapart.records.run_folder import read_result
+from tellapart.report.image_sources import ImageSources
+
+COLUMNS = {"image_0": "left", "image_1": "right", "caption_0": "first", "caption_1": "second", "tag:kind": "what"}
+ROWS = [
+    {"left": f"{k}_0.png", "right": f"{k}_1.png", "first": f"{k} cups, red", "second": f"{k} bowls", "what": "swap"}
+    for k in range(4)
+]
+
+
+def draw(number: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (8, 8), (number * 20, 9, 9)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for k in range(4):
+        for side in (0, 1):
+            (folder / f"{k}_{side}.png").write_bytes(draw(2 * k + side))
+    return folder
+
+
+def write_table(folder: Path, name: str, rows: list[dict[str, str]]) -> Path:
+    mark = "\t" if ".tsv" in name else ","
+    text = {
+        True: "".join(json.dumps(row) + "\n" for row in rows),
+        False: "\n".join(mark.join(f'"{cell}"' for cell in row) for row in ([*rows[0]], *(r.values() for r in rows))),
+    }[".jsonl" in name]
+    data = text.encode()
+    (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return folder / name
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.jsonl", "p.csv.gz"])
+def test_a_table_is_measured_with_its_columns_named(tmp_path: Path, photos: Path, name: str) -> None:
+    path = write_table(tmp_path, name, ROWS)
+    typed = f"table:{path}" if "jsonl" in name else str(path)
+    ta.evaluate("oracle", typed, images=photos, columns=COLUMNS, out=tmp_path / "run")
+    record = read_result(tmp_path / "run").benchmarks[f"table:{name}"]
+    assert (record.shape, record.metrics["group_score"].value, list(record.by)) == ((2, 2), 1.0, ["kind"])
+    # Reports find the images again, though a record names no columns.
+    read = ImageSources.of(tmp_path / "run", read_result(tmp_path / "run"), f"table:{name}").reader()
+    assert read is not None and read("3_1.png") == draw(7)
+    assert set_name(typed) == f"table:{name}"
+
+
+def test_usual_names_need_no_option(tmp_path: Path, photos: Path) -> None:
+    rows = [{"filepath": "0_0.png", "caption": "a cat", "foil": "a dog", "note": "x"}]
+    pairs = find_benchmark(str(write_table(photos, "p.csv", rows))).records()
+    assert pairs.items[0].texts == ("a cat", "a dog")
+    assert (pairs.items[0].images, pairs.items[0].provenance) == (("0_0.png",), {"note": "x"})
+
+
+def test_parquet_holds_its_images(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    images = {side: [{"bytes": draw(2 * k + k * side), "path": None} for k in range(4)] for side in (0, 1)}
+    table = {"left": images[0], "right": images[1]} | {key: [row[key] for row in ROWS] for key in ("first", "second")}
+    parquet.write_table(pyarrow.table(table), tmp_path / "p.parquet")
+    columns = tuple((field, column) for field, column in COLUMNS.items() if field != "tag:kind")
+    pairs = find_benchmark(str(tmp_path / "p.parquet"), Locations(columns=columns)).records()
+    assert (pairs.shape, pairs.items[3].texts) == ((2, 2), ("3 cups, red", "3 bowls"))
+    assert pairs.read_bytes(pairs.items[3].images[1]) == draw(9)
+
+
+def test_wrong_columns_are_named_with_the_near_ones(tmp_path: Path, photos: Path) -> None:
+    path = write_table(photos, "p.csv", ROWS)
+    with raises(DataError, "p.csv:2", "'lefft'", "did you mean 'left'", field="image_0"):
+        ta.evaluate("oracle", str(path), columns={**COLUMNS, "image_0": "lefft"})
+    with raises(DataError, "'pictures'", "image_0", "tag:NAME"):
+        ta.evaluate("oracle", str(path), columns={"pictures": "left"})
+    with raises(DataError, "p.csv:2", "file_name", "left, right", "columns="):
+        ta.evaluate("oracle", str(path))
+    near = write_table(photos, "near.csv", [{"image_0": "0_0.png", "captoin_0": "a", "captoin_1": "b"}])
+    with raises(DataError, "near.csv:2", "is it 'captoin_0'"):
+        find_benchmark(str(near))
+    with raises(DataError, "p.csv:2", "'gone.png'", field="image_0"):
+        broken = write_table(photos, "p.csv", [{**ROWS[0], "left": "gone.png"}])
+        ta.evaluate("oracle", str(broken), columns=COLUMNS)
+    with raises(RunError, "columns=", "table:FILE"):
+        ta.evaluate("oracle", "demo", columns=COLUMNS)
+
+
+def test_the_command_line_takes_columns(command, tmp_path: Path, photos: Path) -> None:
+    path = write_table(tmp_path, "p.csv", ROWS)
+    columns = ",".join(f"{field}={column}" for field, column in COLUMNS.items())
+    ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--columns", columns, "--out", "r", "--json")
+    assert ran.code == 0, ran.err
+    assert "table:p.csv" in ran.json["runs"][0]["benchmarks"]
+    ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--columns", "image_0", "--out", "r2")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "FIELD=COLUMN" in ran.err
