@@ -58,7 +58,18 @@ def test_the_first_help_has_panels_with_the_most_used_commands_first(command) ->
 
 
 #: Examples on files that somebody must have: their parsing is tested above.
-NEED_FILES = {"annotate import", "annotate agree", "build", "gap", "import", "mine", "regions", "serve", "train"}
+NEED_FILES = {
+    "annotate import",
+    "annotate agree",
+    "build",
+    "gap",
+    "import",
+    "items",
+    "mine",
+    "regions",
+    "serve",
+    "train",
+}
 
 
 @pytest.mark.slow

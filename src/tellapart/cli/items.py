@@ -53,7 +53,10 @@ def items_command(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each item, as CSV.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Analyse items through many systems: difficulty, discrimination, suspects, and how reliable the set is."""
+    """Analyse items through many systems: difficulty, discrimination, suspects, and how reliable the set is.
+
+    Example: `tellapart items runs/*`
+    """
     from tellapart.api.items import items
 
     if as_csv and as_json:
