@@ -15,7 +15,7 @@ from facts import raises
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
 from tellapart.errors import DataError, RunError
-from tellapart.records.run_folder import read_result
+from tellapart.evaluation.verified import read_result
 from tellapart.report.image_sources import ImageSources
 
 COLUMNS = {"image_0": "left", "image_1": "right", "caption_0": "first", "caption_1": "second", "tag:kind": "what"}
