@@ -220,7 +220,7 @@ def _describe(
     published: dict[str, float] | None,
 ) -> _Part:
     words = float(right.mean())
-    interval = interval_for(right, clusters, binary=is_binary(right))
+    interval = interval_for(right, clusters, binary=is_binary(right), bounds=(0.0, 1.0))
     if published is None:
         return _Part(name, part, len(right), words, interval, language)
     values = np.array([*published.values()])
