@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tellapart.api.memory import score_vectors as score_vectors
     from tellapart.api.negatives import detect as detect
     from tellapart.api.negatives import mine as mine
+    from tellapart.api.parity import parity as parity
     from tellapart.api.plugins import load_plugin as load_plugin
     from tellapart.api.probe import PairProbe as PairProbe
     from tellapart.api.push import push as push
@@ -134,6 +135,7 @@ _WHERE = {
     "model": "api.memory",
     "open_run": "api.run",
     "paper_table": "api.interchange",
+    "parity": "api.parity",
     "plot": "api.interchange",
     "push": "api.push",
     "read_pair_set": "data.folder",

@@ -28,6 +28,7 @@ ALONE = {
     "build": {"open_card"},
     "compare": {"markdown"},
     "items": {"as_csv"},
+    "parity": {"most"},  # the exit status
     "table": {"latex", "markdown", "as_csv"},  # form=
     "verify": {"strict"},  # the exit status
 }

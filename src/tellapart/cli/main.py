@@ -28,6 +28,7 @@ from tellapart.cli.ls import ls_command
 from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
 from tellapart.cli.once import OnceCommand, load_plugins, name_options
+from tellapart.cli.parity import parity_command
 from tellapart.cli.plot import plot_command
 from tellapart.cli.push import push_command
 from tellapart.cli.regions import regions_command
@@ -86,6 +87,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Tools": {
         "ls": ls_command,
         "check": check_command,
+        "parity": parity_command,
         "convert": convert_command,
         "regions": regions_command,
     },

@@ -7,7 +7,7 @@ judgements and boxes from `AnswerChooser`, `TwoImageClassifier` and `BoxFinder`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -203,6 +203,23 @@ class StackedSimilarity(DualEncoder, Protocol):
         Returns:
             float32 `(items, images, texts)`.
         """
+
+
+@runtime_checkable
+class Transparent(DualEncoder, Protocol):
+    """A dual encoder that shows the inputs of its towers, so that it can be compared with another, step by step.
+
+    Attributes:
+        traits: facts that change a vector and are in no input: `activation`, `context`, `dtype`, `texts`.
+    """
+
+    traits: Mapping[str, str]
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, as its tower is given them, padding included."""
+
+    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
+        """Return one image as its tower is given it, float32 `(3, height, width)`, normalised."""
 
 
 @runtime_checkable

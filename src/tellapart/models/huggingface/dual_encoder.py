@@ -48,7 +48,7 @@ from tellapart.models.torch.backend import (
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, ProcessorMixin
+    from transformers import PreTrainedConfig, PreTrainedModel, ProcessorMixin
 
     from tellapart.models.options import ModelOptions
 
@@ -122,6 +122,12 @@ def hold_dual(
     return _test_encoder(HuggingFaceDual(name, model, processor, fitted, where, fingerprint="held"), processor)
 
 
+def _read_activation(config: PreTrainedConfig) -> str:
+    """Return the activation of the text tower, as configurations name it; empty if none is named."""
+    named = getattr(getattr(config, "text_config", config), "hidden_act", "")
+    return {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_pytorch_tanh": "GELU (tanh)"}.get(named, str(named))
+
+
 def _plain_architecture(model_type: str) -> str:
     """Return a family's class without other heads, for a configuration that names no architecture."""
     plain = (name for name, towers in TOWERS.items() if towers.model_type == model_type and name.endswith("Model"))
@@ -169,6 +175,12 @@ class HuggingFaceDual:
         length = context_length(name, model.config, processor.tokenizer, towers)
         self.texts, clean = caption_rule(is_siglip(towers), processor.tokenizer, texts)
         self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole, clean=clean)
+        self.traits = {
+            "activation": _read_activation(model.config),
+            "context": f"{length} tokens",
+            "dtype": where.dtype,
+            "texts": self.texts,
+        }
         self._image_inputs = image_inputs(name, processor.image_processor)
         check_images(name, model.config, self._image_inputs)
         self.fingerprint = fingerprint or "tellapart:huggingface:itc:1:" + weights_fingerprint(
@@ -188,6 +200,16 @@ class HuggingFaceDual:
             ModelError: the image processor does not take a picture of that shape.
         """
         return self._image_inputs(pixels)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, padded to the context."""
+        ids = self._texts.tokens(texts, self._texts.length)["input_ids"] if texts else []
+        return [[int(token) for token in row] for row in ids]
+
+    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
+        """Return one image as the tower is given it; of a model that takes patches, `(patches, values)`."""
+        values: NDArray[np.float32] = np.asarray(self.prepare_image(pixels)["pixel_values"], np.float32)
+        return values
 
     def encode_images(self, images: Sequence[Pixels | Prepared]) -> Vectors:
         """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`, or `(n, queries * dimensions)`.

@@ -173,6 +173,12 @@ class OpenClipEncoder:
             parts.model, _VERSION, runtime.dtype, *(json.dumps(fact, sort_keys=True) for fact in facts)
         )
         self.parameters = parameter_count(parts.model)
+        self.traits = {
+            "activation": parts.activation,
+            "context": f"{self._tokens.facts['context_length']} tokens",
+            "dtype": runtime.dtype,
+            "texts": parts.texts,
+        }
         self._model = parts.model if fingerprint else parts.model.to(runtime.device, runtime.torch_dtype)
         self._tower = TextTower(self._model)
         self._shared = SharedTexts(self._model, self._tower)
@@ -197,19 +203,32 @@ class OpenClipEncoder:
         """Return a prepared image that was kept."""
         return import_torch().from_numpy(packed)
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, padded to the context."""
+        ids, _cut = self._tokens.read(texts)
+        return [[int(token) for token in row] for row in ids]
+
+    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
+        """Return one image as the tower is given it, float32 `(3, height, width)`."""
+        unit: NDArray[np.float32] = self._scale([self.prepare_image(pixels)])[0].float().cpu().numpy()
+        return unit
+
+    def _scale(self, prepared: list[Tensor]) -> Tensor:
+        """Return prepared images as the tower is given them, `(n, 3, height, width)`."""
+        torch = import_torch()
+        pixels = move(torch.stack(prepared), self._runtime).permute(0, 3, 1, 2).contiguous()
+        return pixels.to(torch.float32).div(255).sub_(self._mean).div_(self._deviation).to(self._runtime.torch_dtype)
+
     def encode_images(self, images: Sequence[Any]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)` or prepared, to float32 `(n, dimensions)` of length one.
 
         Raises:
             ModelError: the model fails, or a vector has no direction.
         """
-        torch = import_torch()
 
         def forward(batch: list[Any]) -> Tensor:
             prepared = [self.prepare_image(image) if isinstance(image, np.ndarray) else image for image in batch]
-            pixels = move(torch.stack(prepared), self._runtime).permute(0, 3, 1, 2).contiguous()
-            unit = pixels.to(torch.float32).div(255).sub_(self._mean).div_(self._deviation)  # (size, 3, height, width)
-            return self._model.encode_image(unit.to(self._runtime.torch_dtype))
+            return self._model.encode_image(self._scale(prepared))
 
         return self._encode_batches(forward, images)
 

@@ -1,0 +1,69 @@
+"""Compare two doors to one model: the function of `tellapart parity`."""
+
+from __future__ import annotations
+
+from tellapart.api.arguments import PathGiven, ProgressGiven, locations
+from tellapart.api.plugins import open_benchmark, open_model
+from tellapart.api.progress import reporting
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.data.pairset import PairSet
+from tellapart.errors import RunError, quote
+from tellapart.evaluation.evaluate import prepare
+from tellapart.evaluation.parity import Parity, compare_doors
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Model
+from tellapart.models.store.embedding_store import EmbeddingStore
+
+__all__ = ["parity"]
+
+
+def parity(
+    a: str | Model,
+    b: str | Model,
+    benchmark: str = "demo",
+    *,
+    limit: int | str | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    dtype_b: str | None = None,
+    texts: str = "raw",
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
+    progress: ProgressGiven = None,
+) -> Parity:
+    """Compare the same weights through two doors: tokens, pixels, vectors, scores and outcomes, in this order.
+
+    Args:
+        a, b: names of two models, or objects of `tellapart.models.protocols`, that should give the same numbers.
+        benchmark: a set of pairs.
+        limit: a number or a share of its items; None for all.
+        device: of models that are named.
+        dtype: likewise; `dtype_b` of the second one, if it is another.
+        texts: likewise: `library` for captions as the libraries' tokenizers have them.
+        data, images, outside_images, progress: as of `evaluate`.
+
+    Raises:
+        RunError: the benchmark is not of pairs, or the models put out scores of different kinds.
+        TellapartError: a name is unknown, a file is missing, or a model fails.
+
+    >>> import tellapart as ta
+    >>> same = ta.parity("demo-encoder", "demo-encoder", limit=8)
+    >>> same.first is None, same.flipped
+    (True, 0.0)
+    """
+    named = open_benchmark(benchmark)
+    found = find_benchmark(named, locations(data, images, outside_images))
+    if found.task != "pairs":
+        raise RunError(f"benchmark={quote(benchmark)} is of the task {found.task!r}; parity compares scores of pairs")
+    ready = prepare(found, store=EmbeddingStore(None), limit=None if limit is None else str(limit))
+    pairs: PairSet = ready.records
+    models = [
+        find_model(open_model(model), ModelOptions(device=device, dtype=precision, texts=texts))
+        if isinstance(model, str)
+        else model
+        for model, precision in ((a, dtype), (b, dtype_b or dtype))
+    ]
+    with reporting(progress) as report:
+        return compare_doors(models[0], models[1], pairs, progress=None if report is None else report("parity"))

@@ -1,0 +1,65 @@
+"""The command `tellapart parity`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tellapart.cli.invocation import interruptible
+from tellapart.cli.options import Data, Device, Dtype, Images, Json, Outside, Quiet, print_json
+
+__all__ = ["parity_command"]
+
+
+def parity_command(
+    a: Annotated[str, typer.Argument(metavar="A", help="A model.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another name of the same weights.")],
+    benchmark: Annotated[str, typer.Option("-b", "--benchmark", help="A set of pairs, or folder:PATH.")] = "demo",
+    limit: Annotated[str | None, typer.Option("--limit", help="A number or a share of its items.")] = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    dtype_b: Annotated[
+        str | None, typer.Option("--dtype-b", help="Of the second model, if it is another: bfloat16 or float16.")
+    ] = None,
+    texts: Annotated[
+        str, typer.Option("--texts", help="library: captions as the libraries' tokenizers have them.")
+    ] = "raw",
+    data: Data = None,
+    images: Images = None,
+    outside_images: Outside = False,
+    most: Annotated[
+        float, typer.Option("--most", min=0, max=1, help="Exit with 1 if a larger share of outcomes differs.")
+    ] = 0.0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Compare the same weights through two doors: where tokens, pixels, vectors, scores and outcomes part, and why.
+
+    Example: `tellapart parity demo-encoder demo-encoder --limit 8`
+    """
+    from tellapart.api.parity import parity
+    from tellapart.report.parity import print_parity
+
+    with interruptible(quiet=quiet) as progress:
+        found = parity(
+            a,
+            b,
+            benchmark,
+            limit=limit,
+            device=device,
+            dtype=dtype,
+            dtype_b=dtype_b,
+            texts=texts,
+            data=data,
+            images=images,
+            outside_images=outside_images,
+            progress=progress.callback,
+        )
+    if as_json:
+        first = None if found.first is None else found.first.step
+        print_json(found.model_dump(mode="json") | {"first": first, "flipped": found.flipped})
+    else:
+        print_parity(found)
+    if found.flipped > most:
+        raise typer.Exit(1)

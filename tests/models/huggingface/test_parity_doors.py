@@ -1,0 +1,166 @@
+"""Of two doors to one tiny model, the planted difference is found at the step where it enters, and named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from facts import raises
+
+pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
+pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
+
+import tiny_models
+from PIL import Image
+
+from tellapart.api.parity import parity
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import RunError
+from tellapart.evaluation.parity import compare_doors
+from tellapart.models.find import find_model
+from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
+from tellapart.models.torch.backend import import_torch
+
+torch = import_torch()
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+LONG = "a red bowl and a blue cup and a red cup"
+TEXTS = [
+    ("A Red cup", "A Blue cup"),
+    ("red, blue", "blue, red"),
+    (
+        "a red bowl and a blue cup and a red cup and a blue bowl",
+        "a red bowl and a blue cup and a red cup and a red bowl",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("pairs")
+    rng = np.random.default_rng(0)
+    rows = []
+    for k, texts in enumerate(TEXTS):
+        for side in "ab":
+            Image.fromarray(rng.integers(0, 256, (90, 70, 3), dtype=np.uint8)).save(place / f"{k}{side}.png")
+        rows.append({"id": str(k), "images": [f"{k}a.png", f"{k}b.png"], "texts": texts})
+    (place / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return place
+
+
+@pytest.fixture
+def copied(folder: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(folder, tmp_path / "other")
+
+
+def change_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def test_one_model_through_one_door_parts_nowhere(folder: Path, pairs: Path) -> None:
+    same = parity(f"hf:{folder}", f"hf:{folder}", f"folder:{pairs}")
+    assert same.first is None and same.flipped == 0
+    assert [(step.step, step.compared, step.differ) for step in same.steps] == [
+        ("tokens", 6, 0),
+        ("pixels", 6, 0),
+        ("vectors", 12, 0),
+        ("scores", 12, 0),
+    ]
+
+
+def test_a_tokenizer_that_keeps_capitals_is_found(folder: Path, copied: Path, pairs: Path) -> None:
+    def keep_capitals(content: dict[str, Any]) -> None:
+        inner = content["normalizer"]["normalizers"]
+        content["normalizer"]["normalizers"] = [one for one in inner if one["type"] != "Lowercase"]
+
+    change_json(copied / "tokenizer.json", keep_capitals)
+    config = copied / "tokenizer_config.json"
+    change_json(config, lambda content: content.update(tokenizer_class="PreTrainedTokenizerFast"))
+    found = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}")
+    first = found.first
+    assert first is not None and first.step == "tokens" and first.differ == 2
+    assert first.cause == "case: A leaves it out, B keeps it"
+    text, of_a, of_b = first.examples[0]
+    assert text == "A Red cup" and of_a != of_b
+
+
+def test_a_shorter_context_is_found(folder: Path, copied: Path, pairs: Path) -> None:
+    change_json(copied / "tokenizer_config.json", lambda content: content.update(model_max_length=16))
+    first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}").first
+    assert first is not None and (first.step, first.differ) == ("tokens", 2)
+    assert first.cause.startswith("context: B reads 16 tokens")
+
+
+def test_another_activation_is_found(folder: Path, copied: Path, pairs: Path) -> None:
+    def change_activation(content: dict[str, Any]) -> None:
+        for side in ("text_config", "vision_config"):
+            content[side]["hidden_act"] = "gelu"
+
+    change_json(copied / "config.json", change_activation)
+    first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}").first
+    assert first is not None and (first.step, first.differ) == ("vectors", 12)
+    assert first.cause == "activation: QuickGELU in A, GELU in B"
+
+
+def test_another_precision_is_found(folder: Path, pairs: Path) -> None:
+    first = parity(f"hf:{folder}", f"hf:{folder}", f"folder:{pairs}", dtype_b="bfloat16").first
+    assert first is not None and first.step == "vectors"
+    assert first.cause == "dtype: float32 in A, bfloat16 in B"
+
+
+class Aliased:
+    """The same encoder, whose images are resized without antialias."""
+
+    def __init__(self, inner: HuggingFaceDual) -> None:
+        self.inner, self.traits = inner, inner.traits
+        self.name, self.kind, self.fingerprint = "aliased", inner.kind, inner.fingerprint + "-aliased"
+        self.encode_texts, self.similarity, self.token_ids = inner.encode_texts, inner.similarity, inner.token_ids
+
+    def input_pixels(self, pixels: Any) -> Any:
+        size = self.inner.input_pixels(pixels).shape[-1]
+        tensor = torch.from_numpy(np.array(pixels)).permute(2, 0, 1)[None].float()
+        scale = size / min(pixels.shape[:2])
+        shape = [round(side * scale) for side in pixels.shape[:2]]
+        made = torch.nn.functional.interpolate(tensor, size=shape, mode="bicubic", antialias=False)
+        top, left = ((side - size) // 2 for side in shape)
+        unit = made.clamp(0, 255).round()[0, :, top : top + size, left : left + size].numpy() / 255
+        mean, deviation = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+        return ((unit - np.reshape(mean, (3, 1, 1))) / np.reshape(deviation, (3, 1, 1))).astype(np.float32)
+
+    def encode_images(self, images: Sequence[Any]) -> Any:
+        return self.inner.encode_images([{"pixel_values": torch.from_numpy(self.input_pixels(one))} for one in images])
+
+
+def test_a_resize_without_antialias_is_found(folder: Path, pairs: Path) -> None:
+    inner = find_model(f"hf:{folder}")
+    assert isinstance(inner, HuggingFaceDual)
+    first = compare_doors(inner, Aliased(inner), read_pair_set(pairs)).first
+    assert first is not None and (first.step, first.differ) == ("pixels", 6)
+    assert first.cause.startswith("antialias: A is nearest to bicubic with antialias, cropped, B to bicubic without")
+
+
+def test_the_command_exits_with_1_if_outcomes_differ_and_refuses_other_kinds(
+    folder: Path, pairs: Path, command: Callable[..., Any]
+) -> None:
+    assert command("parity", f"hf:{folder}", f"hf:{folder}", "-b", f"folder:{pairs}").code == 0
+    parted = command("parity", f"hf:{folder}", "bag-of-words", "-b", f"folder:{pairs}", "--json", "--most", "0")
+    content = json.loads(parted.out)
+    assert content["first"] == "scores" and parted.code == int(content["flipped"] > 0)
+    with raises(RunError, "similarity", "probability"):
+        parity(f"hf:{folder}", "constant", f"folder:{pairs}")
+    with raises(RunError, "'vlue-nlvr2'", "nlvr2"):
+        parity("constant", "blind", "vlue-nlvr2")
