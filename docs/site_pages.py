@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import posixpath
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -23,6 +28,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from notebook_pages import NOTEBOOKS, notebook_pages
 
+from tellapart.api.board import board_export
 from tellapart.catalog import BENCHMARKS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +44,9 @@ OWN_PAGES = {
 
 #: Pages that stand alone, or quote much: they take the place of the navigation at their side, too.
 WIDE_PAGES = {"index.md", "start.md", "commands.md"}
+
+#: Pages that lead to the exported board of checkpoints.
+ZOO_PAGES = {"findings/checkpoints.md", "board.md"}
 
 #: The rooms whose public names have a page in the API reference, beside those of `import tellapart`.
 ROOMS = ("api", "data", "metrics", "stats", "tasks", "records", "models", "benchmarks", "evaluation", "errors")
@@ -146,10 +155,30 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in prose_and_code)
 
 
-def on_page_content(html: str, **_: Any) -> str:
-    """Write formulas as MathML, which browsers draw themselves."""
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the board of published checkpoints into the site, as static pages.
+
+    The twelve checkpoints that ship; all of vl_compo's if VL_COMPO_RESULTS names its `individual_results.csv`.
+    """
+    board = ROOT / "examples" / "clip_zoo_board" / "board.toml"
+    with tempfile.TemporaryDirectory() as scratch:
+        if results := os.environ.get("VL_COMPO_RESULTS"):
+            shutil.copy(board, scratch)
+            board = Path(scratch) / "board.toml"
+            command = ["-m", "examples.clip_zoo_board.build", results, "--without", "elevater-"]
+            subprocess.run(
+                [sys.executable, *command, "--out", str(board.with_name("records.toml"))], cwd=ROOT, check=True
+            )
+        board_export(Path(config.site_dir) / "zoo", board=board, small=True)
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Write formulas as MathML, which browsers draw themselves; link to the board of checkpoints."""
 
     def drawn(match: re.Match[str]) -> str:
         return convert(unescape(match[3]), display="block" if match[2] == "[" else "inline")
 
+    if page.file.src_uri in ZOO_PAGES:
+        address = posixpath.relpath("zoo/index.html", posixpath.dirname(page.file.src_uri) or ".")
+        html += f'<p><a href="{address}">The board of these checkpoints, page by page</a></p>'
     return FORMULA.sub(drawn, html)

@@ -2,7 +2,8 @@
 
     python -m examples.clip_zoo_board.build individual_results.csv --out examples/clip_zoo_board/records.toml
 
-Without `--only`, all 202 checkpoints; `--only` a name keeps that one, and can be repeated.
+Without `--only`, all 202 checkpoints; `--only` a name keeps that one, and can be repeated. `--without elevater-` leaves
+out the benchmarks whose names begin so.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from examples.clip_zoo_board.columns import COLUMNS, PARTS, Column
@@ -28,25 +29,27 @@ _HEAD = """\
 """
 
 
-def build(rows: list[dict[str, str]], only: Iterable[str] = ()) -> str:
+def build(rows: list[dict[str, str]], only: Iterable[str] = (), without: str = "") -> str:
     """Return the TOML of imported numbers.
 
     Args:
         rows: of the file, a checkpoint each.
         only: names of checkpoints to keep; all if none.
+        without: how the names of benchmarks begin that are left out; none if empty.
     """
+    columns = [column for column in COLUMNS if not without or not column.benchmark.startswith(without)]
     kept = set(only) or set(names_of(rows))
     if unknown := sorted(kept - set(names_of(rows))):
         raise SystemExit(f"the file has no checkpoint {unknown[0]!r}; its first is {names_of(rows)[0]!r}")
     sizes: Counter[str] = Counter()
-    for benchmark, _, n in {(column.benchmark, column.part, column.n) for column in COLUMNS if _counts_items(column)}:
+    for benchmark, _, n in {(column.benchmark, column.part, column.n) for column in columns if _counts_items(column)}:
         sizes[benchmark] += n or 0
     lines = [_HEAD, f"source = {json.dumps(SOURCE)}", 'tie_rule = "not said"', "", "[items]"]
     lines += [f"{_key(name)} = {n}" for name, n in sorted(sizes.items()) if n]
     for name, row in zip(names_of(rows), rows, strict=True):
         if name in kept:
             lines += ["", "[[models]]", f"name = {json.dumps(name)}", f"note = {json.dumps(row['family'])}"]
-            lines += _tables(row)
+            lines += _tables(row, columns)
     return "\n".join(lines) + "\n"
 
 
@@ -63,12 +66,12 @@ def _counts_items(column: Column) -> bool:
     return not column.metric.startswith("t2i_")
 
 
-def _tables(row: Mapping[str, str]) -> list[str]:
+def _tables(row: Mapping[str, str], columns: Sequence[Column]) -> list[str]:
     """Return a model's numbers: a line for each benchmark, and for each part of one."""
     scores: list[str] = ["[models.scores]"]
     parts: dict[str, list[str]] = {}
-    for benchmark in dict.fromkeys(column.benchmark for column in COLUMNS):
-        own = [column for column in COLUMNS if column.benchmark == benchmark]
+    for benchmark in dict.fromkeys(column.benchmark for column in columns):
+        own = [column for column in columns if column.benchmark == benchmark]
         scores.append(f"{_key(benchmark)} = {_inline(_whole(row, own))}")
         if benchmark in PARTS:
             lines = parts.setdefault(PARTS[benchmark], [f"[models.by.{PARTS[benchmark]}]"])
@@ -110,6 +113,7 @@ if __name__ == "__main__":
     parser.add_argument("results", type=Path, help="vl_compo's individual_results.csv")
     parser.add_argument("--out", type=Path, required=True, help="the TOML file to write")
     parser.add_argument("--only", action="append", default=[], help="a checkpoint's name; repeatable")
+    parser.add_argument("--without", default="", help="leave out benchmarks whose names begin so")
     given = parser.parse_args()
     with given.results.open(encoding="utf-8") as file:
-        given.out.write_text(build(list(csv.DictReader(file)), given.only), encoding="utf-8")
+        given.out.write_text(build(list(csv.DictReader(file)), given.only, given.without), encoding="utf-8")

@@ -84,6 +84,23 @@ def test_it_holds_no_script(site: Path) -> None:
     assert not list(site.rglob("*.js"))
 
 
+def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(
+    store, settings, site: Path, tmp_path: Path
+) -> None:
+    export_site(store, settings, tmp_path, most_items=5, small=True)
+    kept = {path.relative_to(tmp_path) for path in tmp_path.rglob("index.html")}
+    every = {path.relative_to(site) for path in site.rglob("index.html")}
+    ranks = {path for path in every if path.parts[-2:-1] == ("ranks",) and path.parts[0] != "ranks"}
+    left = ranks | {path for path in every if {"by", "map"} & set(path.parts)}
+    assert left
+    assert kept == every - left
+    assert not list(tmp_path.rglob("data.*"))
+    for page in tmp_path.rglob("index.html"):
+        for address in addresses_of(page):
+            assert address.startswith("#") or (page.parent / unquote(address)).is_file(), f"{page}: {address}"
+        assert 'class="bar"' not in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_writing_it_again_changes_no_byte(store, settings, site: Path, tmp_path: Path) -> None:
     export_site(store, settings, tmp_path, most_items=5)

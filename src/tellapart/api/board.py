@@ -153,6 +153,7 @@ def board_export(
     database: str | None = None,
     items: int = 500,
     comparisons: int = 25,
+    small: bool = False,
     left_out: Callable[[str], None] | None = None,
 ) -> int:
     """Write the board as a static site, which opens from the disk; return how many pages it has.
@@ -162,6 +163,7 @@ def board_export(
         runs, board, database, left_out: as of `serve`.
         items: of a benchmark, that get a page: those that most models fail.
         comparisons: models that are compared, each with each: the first page's best.
+        small: without data files, pages of a benchmark's parts, and bars.
 
     Raises:
         TellapartError: a folder or the board file cannot be read, or the site cannot be written.
@@ -181,9 +183,8 @@ def board_export(
         open_submissions(file, measuring=False) as submissions,
         _open_board(runs, file, database, submissions, left_out or _warn_left) as (settings, store),
     ):
-        return export_site(
-            store, settings, as_path(out, "out"), submissions=submissions, most_items=items, most_compared=comparisons
-        )
+        most = {"most_items": items, "most_compared": comparisons}
+        return export_site(store, settings, as_path(out, "out"), submissions=submissions, small=small, **most)
 
 
 def board_user(name: str, board: PathGiven, *, role: str = "submitter", days: float = 365) -> BoardToken:

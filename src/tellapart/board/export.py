@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,12 @@ __all__ = ["export_site"]
 #: A site has thousands of files; after a power cut, the same command makes them again.
 _write_text = partial(write_text_file, synced=False)
 
+#: Pages that a small site leaves out: a benchmark's parts, and how its ranking changes.
+_LARGE_PAGES = frozenset({"by", "map", "benchmark_ranks"})
+
+#: In a small site numbers have no bars, and lines no indentation.
+_BAR = re.compile(r'<svg class="bar".*?</svg>|(?<=\n)[ \t\n]+')
+
 PageKey = tuple[str, tuple[tuple[str, str | int], ...]]
 
 
@@ -43,6 +50,7 @@ def export_site(
     submissions: Submissions | None = None,
     most_items: int = 500,
     most_compared: int = MOST,
+    small: bool = False,
 ) -> int:
     """Write the board to a folder, and return the number of pages.
 
@@ -56,12 +64,13 @@ def export_site(
         most_items: so many of each benchmark's items, those that most models fail, have a page; and so many queries
             of a gallery, each way.
         most_compared: so many models, the best by the first page, are compared each with each.
+        small: without data files, pages of a benchmark's parts, and bars.
 
     Raises:
         RunError: a file cannot be written.
     """
     with store.reading() as session:
-        return _Crawl(session, settings, out, submissions, (most_items, most_compared)).run()
+        return _Crawl(session, settings, out, submissions, (most_items, most_compared), small=small).run()
 
 
 class _Crawl:
@@ -72,7 +81,10 @@ class _Crawl:
         out: Path,
         submissions: Submissions | None,
         most: tuple[int, int],
+        *,
+        small: bool = False,
     ) -> None:
+        self._small = small
         self._session, self._settings, self._out, self._hidden = session, settings, out, submissions
         self._most, most_compared = most
         self._choice = choose_page(session, settings, most=most_compared)
@@ -93,6 +105,8 @@ class _Crawl:
 
     def _add_page(self, page: str, args: dict[str, str | int]) -> bool:
         """Return whether a page is in the site; a new one is written later, a file at once."""
+        if self._small and page in _LARGE_PAGES:
+            return False
         key = (page, tuple(sorted(args.items())))
         if page == "picture":
             return self._has_picture(key, args)
@@ -123,14 +137,15 @@ class _Crawl:
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
         here = path_of(name, **args)
-        folder, links = self._out / here.lstrip("/"), StaticLinks(here, self._add_page)
+        folder, links = self._out / here.lstrip("/"), StaticLinks(here, self._add_page, with_data=not self._small)
         if name not in PAGES:
             self._write_hidden(folder, links, **args)
             return
         page, hidden = PAGES[name], self._hidden is not None
         view = self._choice if name == "choose" else page.gather(self._session, self._settings, **args)
-        _write_text(folder / "index.html", render(page.template, view, links, self._settings, hidden=hidden))
-        if name != "home_page":  # the first page's data has all models
+        content = render(page.template, view, links, self._settings, hidden=hidden)
+        _write_text(folder / "index.html", _BAR.sub("", content) if self._small else content)
+        if name != "home_page" and not self._small:  # the first page's data has all models
             self._write_data(folder, view)
 
     def _write_hidden(self, folder: Path, links: StaticLinks, name: str = "") -> None:

@@ -80,6 +80,7 @@ class StaticLinks:
     Args:
         here: the page's address on a server.
         add: called with every page that is linked to; returns whether the site has it.
+        with_data: the site has the data of its pages.
 
     >>> links = StaticLinks("/models/clip", lambda page, args: page != "item")
     >>> links.to("benchmark", slug="demo"), links.to("static", name="board.css"), links.to("home"), links.data("csv")
@@ -90,7 +91,8 @@ class StaticLinks:
 
     is_static = True
 
-    def __init__(self, here: str, add: Callable[[str, dict[str, str | int]], bool]) -> None:
+    def __init__(self, here: str, add: Callable[[str, dict[str, str | int]], bool], *, with_data: bool = True) -> None:
+        self._with_data = with_data
         self._up = "../" * (len(PurePosixPath(here).parts) - 1)
         self._add = add
 
@@ -104,5 +106,5 @@ class StaticLinks:
         return self._up + (f"{path}/index.html" if path else "index.html")
 
     def data(self, kind: str) -> str:
-        """Return the file of this page's data, in the same folder."""
-        return f"data.{'tex' if kind == 'latex' else kind}"
+        """Return the file of this page's data, in the same folder; empty if the site has none."""
+        return "" if not self._with_data else f"data.{'tex' if kind == 'latex' else kind}"

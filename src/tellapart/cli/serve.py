@@ -85,6 +85,9 @@ def export_command(
         int,
         typer.Option("--comparisons", min=0, help="Models that are compared, each with each: the first page's best."),
     ] = 25,
+    small: Annotated[
+        bool, typer.Option("--small", help="Without data files, pages of a benchmark's parts, and bars.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write the board as a static site: it opens from the disk, and any web server can hold it.
@@ -100,6 +103,7 @@ def export_command(
         database=database,
         items=items,
         comparisons=comparisons,
+        small=small,
         left_out=_print_left_out,
     )
     if as_json:

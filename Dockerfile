@@ -1,0 +1,17 @@
+# A board in a container. Its folder, /srv/board, holds board.toml, the runs and the state of hidden benchmarks:
+#   docker build -t tellapart-board .
+#   docker run -p 8421:8421 -v "$PWD/my_board:/srv/board" tellapart-board
+FROM python:3.11-slim
+
+COPY pyproject.toml README.md LICENSE /opt/tellapart/
+COPY src /opt/tellapart/src
+RUN pip install --no-cache-dir "/opt/tellapart[board]" && useradd --create-home --uid 1000 board \
+    && mkdir -p /srv/board/runs && chown -R board /srv/board
+
+USER board
+WORKDIR /srv/board
+VOLUME /srv/board
+EXPOSE 8421
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8421/healthz', timeout=5)"]
+CMD ["tellapart", "serve", "--board", "/srv/board/board.toml", "--host", "0.0.0.0", "--port", "8421"]

@@ -1,0 +1,146 @@
+"""The container of a board, and the folder of a static Space: read, and their steps run without an engine."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from examples.clip_zoo_board.build import build
+
+ROOT = Path(__file__).parents[1]
+ZOO = ROOT / "examples" / "clip_zoo_board"
+
+
+@pytest.fixture(scope="module")
+def steps() -> list[tuple[str, str]]:
+    """The instructions of the Dockerfile, each with its text."""
+    text = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines]
+
+
+def test_the_container_runs_as_a_user_with_a_volume_and_a_health_check(steps: list[tuple[str, str]]) -> None:
+    names = [name for name, _ in steps]
+    found = dict(steps)
+    assert names[0] == "FROM"
+    assert re.fullmatch(r"[a-z]+:\d+\.\d+\S*", found["FROM"])  # a version, never `latest`
+    assert "ADD" not in names
+    assert found["USER"] not in {"root", "0"}
+    assert names.index("USER") > max(k for k, name in enumerate(names) if name in {"RUN", "COPY"})
+    assert {"HEALTHCHECK", "VOLUME", "EXPOSE", "CMD"} <= set(names)
+    assert found["CMD"].startswith("[")  # no shell between the engine's signal and the server
+
+
+def test_every_file_that_is_copied_is_there_and_is_not_ignored(steps: list[tuple[str, str]]) -> None:
+    kept = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
+    for name, text in steps:
+        if name == "COPY":
+            for source in shlex.split(text)[:-1]:
+                assert (ROOT / source).exists()
+                assert source in kept
+
+
+@pytest.fixture
+def served(steps: list[tuple[str, str]], tmp_path: Path) -> Iterator[str]:
+    """The address of a board that the container's command serves, at another port and folder."""
+    shutil.copy(ZOO / "board.toml", tmp_path)
+    shutil.copy(ZOO / "records.toml", tmp_path)
+    command = json.loads(dict(steps)["CMD"])
+    command[command.index("--port") + 1] = "0"
+    line = [part.replace("/srv/board", str(tmp_path)) for part in command[1:]]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tellapart", *line],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert server.stdout is not None
+    found = re.search(r"http://\S+?:(\d+)", server.stdout.readline())
+    assert found
+    yield f"http://127.0.0.1:{found[1]}"
+    server.send_signal(signal.SIGINT)
+    server.wait(timeout=30)
+    server.stdout.close()
+
+
+@pytest.mark.slow
+def test_its_command_serves_a_board_that_its_health_check_finds(steps: list[tuple[str, str]], served: str) -> None:
+    check = json.loads(dict(steps)["HEALTHCHECK"].partition("CMD ")[2])
+    code = check[2].replace("http://127.0.0.1:8421", served)
+    for _ in range(20):
+        done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+        if done.returncode == 0:
+            break
+        time.sleep(0.5)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_image_is_built_and_serves(tmp_path: Path) -> None:
+    engine = shutil.which("docker") or shutil.which("podman")
+    image = "python:3.11-slim"
+    if (
+        engine is None
+        or subprocess.run([engine, "image", "inspect", image], check=False, capture_output=True).returncode
+    ):
+        pytest.skip(f"no container engine here, or none that has {image}")
+    built = subprocess.run([engine, "build", "-q", str(ROOT)], check=True, capture_output=True, text=True)
+    shown = subprocess.run(
+        [engine, "run", "--rm", built.stdout.strip(), "tellapart", "--version"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "tellapart" in shown.stdout
+
+
+def test_the_spaces_page_has_the_front_matter_of_a_static_space() -> None:
+    _, front, text = (ZOO / "space" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    matter = yaml.safe_load(front)
+    assert (matter["sdk"], matter["app_file"]) == ("static", "index.html")
+    assert {"title", "emoji", "colorFrom", "colorTo"} <= matter.keys()
+    assert "vl_compo" in text
+
+
+@pytest.mark.slow
+def test_the_zoos_static_board_is_small_and_begins_at_index_html(
+    command: Callable[..., object], tmp_path: Path
+) -> None:
+    done = command("board", "export", "--board", ZOO / "board.toml", "--out", tmp_path / "zoo", "--small")
+    assert done.code == 0, done.err  # type: ignore[attr-defined]
+    files = [path for path in (tmp_path / "zoo").rglob("*") if path.is_file()]
+    assert (tmp_path / "zoo" / "index.html") in files
+    assert sum(path.stat().st_size for path in files) < 2_000_000
+
+
+@pytest.mark.slow
+def test_the_board_of_all_checkpoints_has_the_size_that_the_document_gives(
+    command: Callable[..., object], tmp_path: Path
+) -> None:
+    results = ROOT.parent / "shared" / "data" / "vl_compo" / "individual_results.csv"
+    if not results.is_file():
+        pytest.skip("vl_compo's results are not beside this checkout")
+    with results.open(encoding="utf-8") as file:
+        (tmp_path / "records.toml").write_text(build(list(csv.DictReader(file)), without="elevater-"), encoding="utf-8")
+    shutil.copy(ZOO / "board.toml", tmp_path)
+    done = command(
+        "board", "export", "--board", tmp_path / "board.toml", "--out", tmp_path / "zoo", "--small", "--json"
+    )
+    size = sum(path.stat().st_size for path in (tmp_path / "zoo").rglob("*") if path.is_file())
+    stated = re.search(r"has (\d+) pages in ([\d.]+) MB", (ROOT / "docs" / "board.md").read_text(encoding="utf-8"))
+    assert stated
+    assert done.json["pages"] == int(stated[1])  # type: ignore[attr-defined]
+    assert size / 1e6 == pytest.approx(float(stated[2]), abs=0.1)
+    assert size <= 10_000_000
