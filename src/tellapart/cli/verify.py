@@ -19,7 +19,10 @@ def verify_command(
     strict: Annotated[bool, typer.Option("--strict", help="Also exit with 1 if a number cannot be checked.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure every number of runs again from their samples; exit with 1 if one differs."""
+    """Measure every number of runs again from their samples; exit with 1 if one differs.
+
+    Example: `tellapart verify runs/a`
+    """
     from tellapart.api.verify import verify
 
     verified = verify(*runs)
