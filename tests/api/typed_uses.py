@@ -81,7 +81,7 @@ def compare() -> None:
 
 
 def items() -> None:
-    found = ta.items("runs/mine", scores=["a.npz"], benchmark="demo", family={"a": "b"}, without="c")
+    found = ta.items("runs/mine", scores=["a.npz"], benchmark="demo", family={"a": "b"}, without="c", short=10)
     alpha: float | None = found.record.alpha
     ta.items("runs/mine", kind="logits")  # wrong
     ta.items(7)  # wrong

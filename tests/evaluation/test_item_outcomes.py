@@ -13,7 +13,7 @@ import pytest
 
 import tellapart as ta
 from facts import raises
-from tellapart.errors import RunError
+from tellapart.errors import RunError, TellapartError
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 Make = Callable[..., Path]
@@ -130,3 +130,79 @@ def test_winogrounds_55_systems() -> None:
     assert found.scores[found.systems.index("clip")] == 0.08
     right = {row.id: row.solved for row in found.items}
     assert found.nobody == sum(solved == 0 for solved in right.values()) == 110
+
+
+def test_a_short_form_is_a_file_that_run_takes(systems: tuple[str, Path], tmp_path: Path) -> None:
+    name, scores = systems
+    files, form = sorted(scores.iterdir()), tmp_path / "short.txt"
+    with raises(RunError, "to=", "short="):
+        ta.items(scores=scores, benchmark=name, to=form)
+    with raises(RunError, "short=20", 19):
+        ta.items(scores=scores, benchmark=name, short=20)
+    with raises(TellapartError, 8, 10):  # too few systems to try it on others
+        ta.items(scores=scores, benchmark=name, short=4)
+    for k, path in enumerate(files[:4]):
+        np.save(scores / f"c_{k}.npy", np.load(path) + np.random.default_rng(k).standard_normal((20, 2, 2)))
+    found = ta.items(scores=scores, benchmark=name, short=4, to=form).record
+    assert tuple(form.read_text().split()) == found.short and len(set(found.short)) == 4
+    assert [row.size for row in found.short_forms] == [4, 10]
+    run = ta.evaluate("oracle", name, items=form)
+    assert set(run.items()["id"]) == set(found.short)
+    assert (run.record("group_score").n, run.result().benchmarks[run.benchmarks[0]].limited_from) == (4, 20)
+    assert ta.evaluate("oracle", name, items=form, limit=2).record("group_score").n == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"), [("item-3\nitem-99\n", ("item-99",)), ("item-3\nitem-3\n", ("item-3",)), ("\n", ())]
+)
+def test_a_file_of_ids_that_does_not_fit_is_refused(
+    made_set: Make, tmp_path: Path, text: str, facts: tuple[str, ...]
+) -> None:
+    path = tmp_path / "short.txt"
+    path.write_text(text)
+    with raises(RunError, "items=", *facts, path=path):
+        ta.evaluate("oracle", f"folder:{made_set()}", items=path)
+
+
+def test_a_file_of_ids_is_of_one_benchmark(made_set: Make, tmp_path: Path) -> None:
+    path = tmp_path / "short.txt"
+    path.write_text("item-3\n")
+    with raises(RunError, "items=", "demo"):
+        ta.evaluate("oracle", ["demo", f"folder:{made_set()}"], items=path)
+
+
+def test_the_page_has_a_point_and_a_card_of_each_item_with_its_pictures_and_captions(
+    systems: tuple[str, Path], tmp_path: Path
+) -> None:
+    name, scores = systems
+    page = tmp_path / "items.html"
+    found = ta.items(scores=scores, benchmark=name, page=page).record
+    text = page.read_text()
+    known = sum(row.discrimination is not None for row in found.items)
+    assert text.count("<circle") == known and text.count('<article class="card"') == 20
+    assert text.count('src="data:image/png') == 40 and "<script" not in text
+    first = ta.load_pairs(name.removeprefix("folder:")).items[0]
+    assert all(caption in text for caption in first.texts)
+    runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())[:5]]
+    ta.items(*runs, page=page)
+    assert page.read_text().count('src="data:image/png') == 40
+
+
+def test_a_page_escapes_ids_and_does_without_files(tmp_path: Path) -> None:
+    rows = [{"id": f"<b>{k}</b>", "scores": [[1.0, 0.0], [0.0, 1.0]]} for k in range(4)]
+    sets = tmp_path / "pairs"
+    sets.mkdir()
+    (sets / "pairs.jsonl").write_text(
+        "".join(json.dumps({"id": row["id"], "images": ["a.png", "b.png"], "texts": ["x", "y"]}) + "\n" for row in rows)
+    )
+    for name in ("a.png", "b.png"):
+        (sets / name).write_bytes(b"not an image")
+    files = []
+    rng = np.random.default_rng(0)
+    for k in range(6):
+        files.append(tmp_path / f"s{k}.npy")
+        np.save(files[-1], rng.random((4, 2, 2)))
+    page = tmp_path / "items.html"
+    ta.items(scores=files, benchmark=f"folder:{sets}", page=page)
+    text = page.read_text()
+    assert "<b>0</b>" not in text and "&lt;b&gt;0" in text and "data:image" not in text

@@ -25,6 +25,7 @@ from tellapart.stats.item_analysis import (
 from tellapart.stats.paired import mcnemar, paired_permutation
 from tellapart.stats.power import power_of_difference
 from tellapart.stats.rasch import LEAST_SYSTEMS, expected_outcomes, fit_rasch
+from tellapart.stats.short_forms import order_items, try_short_forms
 
 
 def draw(items=40, systems=30, seed=0, slope=1.0):
@@ -213,3 +214,45 @@ def test_a_rasch_model_says_how_many_systems_it_needs_and_leaves_out_what_has_no
     values[3, 5] = 0
     found = fit_rasch(values)
     assert np.isnan(found.difficulty[3]) and np.isnan(found.ability[5]) and np.isfinite(found.difficulty).sum() >= 35
+
+
+def test_short_forms_are_nested_and_each_step_adds_the_item_that_correlates_most_with_the_score_on_all():
+    values = draw(items=25, systems=20)
+    order = order_items(values)
+    assert order[:8] == order_items(values, 8) and sorted(order) == list(range(25))
+    total = values.sum(axis=0)
+
+    def correlate(form):
+        score = values[form].sum(axis=0)
+        return np.corrcoef(score, total)[0, 1] if np.ptp(score) else -1
+
+    for size in (1, 5, 9):
+        best = max(correlate([*order[: size - 1], item]) for item in set(range(25)) - set(order[: size - 1]))
+        assert correlate(order[:size]) == pytest.approx(best, abs=1e-8)
+
+
+def test_short_forms_beat_random_items_if_items_differ_in_worth_and_do_not_if_all_are_noise():
+    rng = np.random.default_rng(0)
+    able = rng.standard_normal(60)
+    useful = rng.random((30, 60)) < expit(3 * able - rng.standard_normal((30, 1)))
+    noise = rng.random((60, 60)) < 0.5
+    short = try_short_forms(np.vstack([useful, noise]), None, [15])[0]
+    assert short.error < 0.8 * short.random_error and short.ordered > short.random_ordered + 0.05
+    guessed = try_short_forms(rng.random((200, 60)) < 0.5, None, [15])[0]
+    assert abs(guessed.ordered - guessed.random_ordered) < 0.06
+
+
+def test_systems_of_a_family_are_never_on_both_sides_of_a_short_form():
+    # Copies of a system: with them on both sides a form of two items would order them all.
+    rng = np.random.default_rng(0)
+    values = np.repeat(rng.random((80, 6)) < 0.5, 5, axis=1)
+    copies = np.repeat(np.arange(6), 5)
+    apart, mixed = try_short_forms(values, copies, [5])[0], try_short_forms(values, None, [5])[0]
+    assert mixed.error < 0.3 * apart.error
+
+
+def test_short_forms_name_the_systems_that_they_need():
+    with raises(MetricError, 10, 4):
+        try_short_forms(draw(systems=12), np.arange(12) % 4, [5])
+    with raises(MetricError, 41, 40):
+        try_short_forms(draw(), None, [41])

@@ -71,6 +71,7 @@ def evaluate(
     *,
     out: PathGiven | None = None,
     limit: LimitGiven = None,
+    items: PathGiven | None = None,
     batched: bool | None = None,
     data: PathGiven | None = None,
     images: PathGiven | None = None,
@@ -109,6 +110,7 @@ def evaluate(
         out: the run folder, which a later call with the same models goes on with; one that is deleted with the result
             if not given.
         limit: measure only so many items (20) or such a share of them (0.1), spread evenly.
+        items: a file of ids, one a line: measure these items of the one benchmark alone.
         batched: whether functions take all images and texts of an item and return their matrix; the value of their
             attribute `batched` if not given.
         data, images: folders of the benchmarks' files and images.
@@ -154,6 +156,7 @@ def evaluate(
             open_benchmark(each) if isinstance(each, str) else each for each in as_tuple(benchmarks, "benchmarks")
         ),
         limit=as_limit(limit),
+        items=None if items is None else as_path(items, "items"),
         batch_size=batch_size,
         device=device,
         dtype=dtype,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TypeAlias
 
 from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations
 from tellapart.api.frame import Frame
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.scores import ScoreKind, join_names
-from tellapart.errors import RunError, quote
+from tellapart.errors import RunError, TellapartError, quote
 from tellapart.evaluation.item_analysis import ItemAnalysis, analyse_items
 from tellapart.evaluation.item_outcomes import (
     ItemOutcomes,
@@ -20,8 +22,12 @@ from tellapart.evaluation.item_outcomes import (
     read_families,
     read_outcomes,
 )
+from tellapart.records.run_folder import write_text_file
+from tellapart.records.systems import System
 from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
+from tellapart.report.image_sources import ImageSources
+from tellapart.report.item_page import make_item_page
 from tellapart.report.item_tables import analysis_lines, analysis_tables
 from tellapart.report.terminal import console, print_lines
 
@@ -48,6 +54,11 @@ def items(
     without: str | Sequence[str] | None = None,
     kind: ScoreKind | None = None,
     data: PathGiven | None = None,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
+    page: PathGiven | None = None,
+    short: int | None = None,
+    to: PathGiven | None = None,
     seed: int = 0,
 ) -> ItemsAnalysed:
     """Analyse a benchmark's items through many systems: difficulty, discrimination, suspects, reliability.
@@ -62,11 +73,16 @@ def items(
             a mapping, "name" (the letters that a system's name begins with), or None: each system is one.
         without: systems that are left out.
         kind: of the files' scores: similarity, logit or probability.
-        data: the folder of the benchmarks' files, which gives ids, tags and clusters.
-        seed: of the permutations.
+        data, images, outside_images: as of `evaluate`; the benchmark's files give ids, tags, clusters and captions.
+        page: the HTML file to write: difficulty by discrimination, and each item with its images and captions.
+        short: choose a short form of so many items, and try such forms on systems that had no part in choosing them.
+        to: the file to write its ids to, one a line: `run(items=FILE)` measures these alone.
+        seed: of the permutations and folds.
 
     Raises:
-        RunError: fewer than five systems, systems with other items, or no such benchmark, metric, family or system.
+        RunError: fewer than five systems, systems with other items, or no such benchmark, metric, family or system;
+            `to` without `short`.
+        MetricError: too few systems or families to try a short form on.
         TellapartError: a file or folder cannot be read.
 
     >>> import numpy as np
@@ -84,18 +100,27 @@ def items(
     for option, value in (("benchmark", benchmark), ("metric", metric)):
         if value is not None and not isinstance(value, str):
             raise RunError(f"{option}={quote(value)}: give a name")
+    if to is not None and short is None:
+        raise RunError("to= is the file of a short form's ids: add short=, its number of items")
+    place = locations(data, images, outside_images)
     with unpacked([as_path(each, "runs") for each in runs]) as folders:
+        chosen = gather_models(folders)[0] if folders else ()
         outcomes = read_outcomes(
-            gather_models(folders)[0] if folders else (),
+            chosen,
             files,
             benchmark=benchmark,
             metric=metric,
             without=as_names(without, "without"),
             kind=kind,
-            place=locations(data),
+            place=place,
         )
-    families = _list_families(family, outcomes.systems)
-    return ItemsAnalysed(analyse_items(outcomes, families, seed=seed), outcomes)
+        record = analyse_items(outcomes, _list_families(family, outcomes.systems), short=short, seed=seed)
+        if page is not None:
+            read_image = _find_images(chosen, outcomes.benchmark, benchmark, place)
+            write_text_file(as_path(page, "page"), make_item_page(record, outcomes, read_image))
+    if to is not None:
+        write_text_file(as_path(to, "to"), "".join(f"{id_}\n" for id_ in record.short))
+    return ItemsAnalysed(record, outcomes)
 
 
 class ItemsAnalysed(Frame):
@@ -135,6 +160,21 @@ class ItemsAnalysed(Frame):
         with redirect_stdout(io.StringIO()) as text:
             self.show()
         return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
+
+
+def _find_images(
+    runs: Sequence[System], name: str, typed: str | None, place: Locations
+) -> Callable[[str], bytes] | None:
+    """Return a reader of the benchmark's images: as the first run finds them, else in the folders that are given."""
+    for run in runs:
+        if name in run.folders:
+            reader = ImageSources.of(run.folders[name], run.result, name).reader(outside=place.outside)
+            if reader is not None:
+                return reader
+    try:
+        return find_benchmark(typed or name, place).read_image()
+    except TellapartError:  # its files are not here: the page has no pictures
+        return None
 
 
 def _list_families(family: FamilyGiven, systems: Sequence[str]) -> list[str] | None:

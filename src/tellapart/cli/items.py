@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tellapart.cli.options import Data, Json, Seed, print_json
+from tellapart.cli.options import Data, Images, Json, Outside, Seed, print_json
 from tellapart.errors import RunError
 
 if TYPE_CHECKING:
@@ -49,6 +49,17 @@ def items_command(
         str | None, typer.Option("--kind", help="Kind of the files' scores: similarity, logit or probability.")
     ] = None,
     data: Data = None,
+    images: Images = None,
+    outside_images: Outside = False,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Write a page: difficulty by discrimination, and each item.")
+    ] = None,
+    short: Annotated[
+        int | None, typer.Option("--short", min=1, help="Choose a short form of so many items, and print its error.")
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Write the short form's ids into a file, for `run --items`.")
+    ] = None,
     seed: Seed = 0,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each item, as CSV.")] = False,
     as_json: Json = False,
@@ -70,6 +81,11 @@ def items_command(
         without=without,
         kind=cast("ScoreKind | None", kind),
         data=data,
+        images=images,
+        outside_images=outside_images,
+        page=page,
+        short=short,
+        to=to,
         seed=seed,
     )
     if as_json:

@@ -48,6 +48,9 @@ def run_command(
         str | None,
         typer.Option("--limit", help="Measure only so many items (20) or such a share of them (0.1), spread evenly."),
     ] = None,
+    items: Annotated[
+        Path | None, typer.Option("--items", help="Measure only the items that a file names, an id a line.")
+    ] = None,
     data: Data = None,
     images: Images = None,
     outside_images: Outside = False,
@@ -115,6 +118,7 @@ def run_command(
             benchmarks or "demo",
             out=folder,
             limit=limit,
+            items=items,
             data=data,
             images=images,
             outside_images=outside_images,

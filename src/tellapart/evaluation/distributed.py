@@ -247,7 +247,14 @@ def _compute_part(settings: Settings, rank: Rank, shard: Shard, progress: Callab
     """Run every model on this rank's part of every benchmark, which fills the shard."""
     benchmarks, models = resolve(settings, shard)
     for benchmark in benchmarks:
-        ready = prepare(benchmark, store=shard, limit=settings.limit, strict=settings.strict, frames=settings.frames)
+        ready = prepare(
+            benchmark,
+            store=shard,
+            limit=settings.limit,
+            items=settings.items,
+            strict=settings.strict,
+            frames=settings.frames,
+        )
         for model in models:
             loaded = model.load() if isinstance(model, Deferred) else model
             part = ready.task.part_of(loaded, ready.records, rank.number, rank.of)

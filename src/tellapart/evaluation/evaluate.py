@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
+from pathlib import Path
 from typing import Any, Generic
 
 import numpy as np
@@ -17,6 +18,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
+from tellapart.evaluation.named_items import find_positions
 from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.memory.function import is_stored
 from tellapart.models.protocols import Model, NoteTaker
@@ -126,6 +128,7 @@ def prepare(
     *,
     store: EmbeddingStore,
     limit: str | None = None,
+    items: Path | None = None,
     strict: bool = False,
     frames: int | None = None,
 ) -> Prepared:
@@ -135,6 +138,7 @@ def prepare(
         benchmark: by name, as `find_benchmark` returns it.
         store: keeps the embeddings and scores of models.
         limit: a number or a share of the records; None for all.
+        items: a file of ids, one a line: these records alone.
         strict: refuse other records than the benchmark's as published.
         frames: of each video in an image's place; the set's number if None.
 
@@ -153,7 +157,11 @@ def prepare(
     if frames is not None and isinstance(everything, PairSet):
         everything = replace(everything, frames=frames)
     available = task.size(everything)
-    records = everything if limit is None else task.select(everything, chosen(available, limit))
+    records = everything
+    if items is not None:
+        records = task.select(records, find_positions(task, benchmark.name, records, items))
+    if limit is not None:
+        records = task.select(records, chosen(task.size(records), limit))
     unlike = _compare_with_published(benchmark, task, everything, strict)
     pictures = benchmark.read_image(everything) or _no_image
     shown = frames or getattr(everything, "frames", None) or DEFAULT_FRAMES

@@ -23,11 +23,15 @@ from tellapart.stats.item_analysis import (
 )
 from tellapart.stats.multiple import holm
 from tellapart.stats.rasch import LEAST_SYSTEMS, fit_rasch
+from tellapart.stats.short_forms import ShortForm, order_items, try_short_forms
 
-__all__ = ["ALPHA", "DIFFERENCES", "LEAST", "ItemAnalysis", "ItemRow", "TagRow", "analyse_items"]
+__all__ = ["ALPHA", "DIFFERENCES", "LEAST", "SIZES", "ItemAnalysis", "ItemRow", "TagRow", "analyse_items"]
 
 #: The error of tests, after correction.
 ALPHA = 0.05
+
+#: Sizes of short forms that are tried with the one that is asked for.
+SIZES = (10, 20, 50, 100, 200)
 
 #: Systems below which items cannot be analysed: three give a correlation one degree of freedom.
 LEAST = 5
@@ -104,6 +108,8 @@ class ItemAnalysis(BaseModel, frozen=True):
         groups: ids of items that are got together beyond their difficulty.
         unmeasured: items left out because a system has no value of them.
         notes: facts beyond the numbers.
+        short: ids of the short form that was asked for, in the order in which they were chosen.
+        short_forms: the cost of short forms of several sizes, that one's among them.
     """
 
     benchmark: str
@@ -130,18 +136,24 @@ class ItemAnalysis(BaseModel, frozen=True):
     groups: tuple[tuple[str, ...], ...]
     unmeasured: int
     notes: tuple[str, ...]
+    short: tuple[str, ...] = ()
+    short_forms: tuple[ShortForm, ...] = ()
 
 
-def analyse_items(outcomes: ItemOutcomes, families: Sequence[str] | None = None, *, seed: int = 0) -> ItemAnalysis:
+def analyse_items(
+    outcomes: ItemOutcomes, families: Sequence[str] | None = None, *, short: int | None = None, seed: int = 0
+) -> ItemAnalysis:
     """Analyse a benchmark's items through many systems.
 
     Args:
         outcomes: of all systems.
         families: of each system, which then are no independent draws; None if each is a family.
-        seed: of the permutations and sign flips.
+        short: items of the short form to choose; None for none.
+        seed: of the permutations, sign flips and folds.
 
     Raises:
-        RunError: fewer than five systems, or fewer than two items.
+        RunError: fewer than five systems, fewer than two items, or a short form that is no part of them.
+        MetricError: too few systems or families to try a short form on.
 
     >>> from tellapart.records.result import Sample
     >>> values = np.tril(np.ones((6, 8)))
@@ -159,7 +171,7 @@ def analyse_items(outcomes: ItemOutcomes, families: Sequence[str] | None = None,
     found, whole = item_statistics(values, families, seed=seed), reliability(values, families)
     binary = is_binary(values)
     p_pairs = pair_p_values(values, outcomes.clusters, seed=seed)
-    groups = shared_residuals(values, families)
+    groups = shared_residuals(values, families, seed=seed)
     group_of = {item: number for number, group in enumerate(groups, start=1) for item in group}
     notes = []
     rasch = None
@@ -218,7 +230,16 @@ def analyse_items(outcomes: ItemOutcomes, families: Sequence[str] | None = None,
         groups=tuple(tuple(ids[k] for k in group) for group in groups),
         unmeasured=outcomes.unmeasured,
         notes=tuple(notes),
+        short=() if short is None else tuple(ids[k] for k in order_items(values, short)),
+        short_forms=() if short is None else tuple(_try_sizes(values, families, short, seed)),
     )
+
+
+def _try_sizes(values: NDArray[np.float64], families: Sequence[str] | None, short: int, seed: int) -> list[ShortForm]:
+    if not 1 <= short < len(values):
+        raise RunError(f"short={short}: there are {len(values)} items; give a number from 1 to {len(values) - 1}")
+    sizes = sorted({short, *(size for size in SIZES if size < len(values))})
+    return try_short_forms(values, families, sizes, seed=seed)
 
 
 def _describe_tags(outcomes: ItemOutcomes, discrimination: NDArray[np.float64]) -> list[TagRow]:

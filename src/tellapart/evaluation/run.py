@@ -50,6 +50,7 @@ class Settings:
         benchmarks: names, declarations or pair sets.
         names: of the models in results, in their order; each as it names itself if none is given.
         limit: a number or a share of items; None for all.
+        items: a file of ids, one a line: of the only benchmark, these items alone.
         batch_size: images, texts or pairs encoded together; one that suits the model and its device if None; changes no
             number.
         device: `cpu`, `cuda` or `mps`.
@@ -74,6 +75,7 @@ class Settings:
     names: tuple[str, ...] = ()
     benchmarks: tuple[str | Benchmark | PairSet, ...] = ("demo",)
     limit: str | None = None
+    items: Path | None = None
     batch_size: int | None = None
     device: str = "cpu"
     dtype: str = "float32"
@@ -137,7 +139,12 @@ def run(
             results.append(held.enter_context(take_up(folder, record, now)))
         for benchmark in benchmarks:
             ready = prepare(
-                benchmark, store=store, limit=settings.limit, strict=settings.strict, frames=settings.frames
+                benchmark,
+                store=store,
+                limit=settings.limit,
+                items=settings.items,
+                strict=settings.strict,
+                frames=settings.frames,
             )
             for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
                 report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
@@ -179,6 +186,10 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         for each in expect_distinct(settings.models, "models=")
     ]
     chosen(1, settings.limit)
+    if settings.items is not None and len(benchmarks) > 1:
+        raise RunError(
+            f"items={settings.items} are of one benchmark; got {', '.join(each.name for each in benchmarks)}"
+        )
     for model in models:
         for benchmark in benchmarks:
             plan(model, benchmark)

@@ -12,7 +12,7 @@ from tellapart.report.terminal import table
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["analysis_lines", "analysis_tables"]
+__all__ = ["analysis_lines", "analysis_tables", "first_to_check"]
 
 #: Rows of a table, at most.
 _MOST = 10
@@ -24,12 +24,19 @@ def analysis_tables(analysis: ItemAnalysis) -> list[Table]:
     Args:
         analysis: of a benchmark's items.
     """
-    known = [row for row in analysis.items if row.discrimination is not None]
-    lowest = sorted(known, key=lambda row: (row.p or 0.0, row.discrimination or 0.0, row.id))[:_MOST]
+    lowest = first_to_check(analysis, _MOST)
     tables = [_set_table(analysis), _item_table("items that better systems rather get wrong: labels to check", lowest)]
     if analysis.tags:
         tables.append(_tag_table(analysis))
+    if analysis.short_forms:
+        tables.append(_short_table(analysis))
     return tables
+
+
+def first_to_check(analysis: ItemAnalysis, most: int) -> list[ItemRow]:
+    """Return the items whose labels are to be checked first: those with the lowest p, then discrimination."""
+    known = [row for row in analysis.items if row.discrimination is not None]
+    return sorted(known, key=lambda row: (row.p or 0.0, row.discrimination or 0.0, row.id))[:most]
 
 
 def analysis_lines(analysis: ItemAnalysis) -> list[str]:
@@ -43,6 +50,12 @@ def analysis_lines(analysis: ItemAnalysis) -> list[str]:
         first = "; ".join(", ".join(map(plain, group[:_MOST])) for group in analysis.groups[:3])
         lines.append(
             f"got together beyond their difficulty: {thousands(len(analysis.groups))} groups of items, first {first}"
+        )
+    chosen = next((row for row in analysis.short_forms if row.size == len(analysis.short)), None)
+    if chosen is not None:
+        lines.append(
+            f"the short form of {thousands(chosen.size)} items: another system's score on all items is predicted "
+            f"with an error of {percent(chosen.error)} points (as many items at random: {percent(chosen.random_error)})"
         )
     if analysis.unmeasured:
         lines.append(f"{thousands(analysis.unmeasured)} items are left out: a system has no value of them")
@@ -97,6 +110,17 @@ def _tag_table(analysis: ItemAnalysis) -> Table:
         cells = (_write(value, lambda number: f"{number:.2f}") for value in values)
         share = _write(row.share, lambda number: f"{100 * number:.1f}%")
         rows.add_row(plain(f"{row.tag} = {row.value}"), thousands(row.n), percent(row.right, 1), *cells, share)
+    return rows
+
+
+def _short_table(analysis: ItemAnalysis) -> Table:
+    headings = ("items", "error, points", "at random", "pairs in order", "at random", "alpha")
+    title = "short forms, on systems that had no part in choosing them"
+    rows = table(*headings, numbers_from=0, title=title)
+    for row in analysis.short_forms:
+        shares = (f"{100 * share:.1f}%" for share in (row.ordered, row.random_ordered))
+        errors = percent(row.error), percent(row.random_error)
+        rows.add_row(thousands(row.size), *errors, *shares, _write(row.alpha, lambda number: f"{number:.2f}"))
     return rows
 
 

@@ -37,7 +37,8 @@ LEAST_FAMILIES = 5
 #: Items that fewer systems than this get, or miss, are in no cluster: any two of them agree by chance.
 _LEAST_MINORITY = 5
 #: Items of which all pairs are held at once: 8 bytes a pair.
-_MOST_PAIRED = 3_000
+_MOST_PAIRED = 2_000
+_SIMULATIONS = 100
 #: A correlation of 1 would be at infinity on Fisher's scale.
 _NEARLY_ONE = 1 - 1e-12
 #: Permutations after which a test is ended if it is plain that p is not small.
@@ -271,22 +272,23 @@ def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: 
     return enough
 
 
-def shared_residuals(values: Any, families: Clusters | None = None, *, alpha: float = 0.05) -> list[list[int]]:
+def shared_residuals(values: Any, families: Clusters | None = None, *, seed: int = 0) -> list[list[int]]:
     """Return groups of items that systems get together beyond the items' difficulty and the systems' scores.
 
-    Each outcome is compared with its probability by the item's difficulty and the system's ability (the Rasch model);
-    the remainders correlate among items of one group. Groups are joined by average linkage, as long as their mean
-    correlation would be significant for a single pair of items, corrected for the number of pairs (Bonferroni). An
-    item that fewer than five systems get, or miss, is in none.
+    Each outcome is compared with its probability by the item's difficulty and the system's ability (the Rasch model).
+    The remainders, without their trend over the systems' scores, correlate among items of one group. Groups are joined
+    by average linkage as long as their mean correlation exceeds the largest one of all pairs of items in 95 of 100
+    simulations of that model, in which all systems of a family answer from one draw. An item that fewer than five
+    systems get, or miss, is in none.
 
     Args:
-        values: float `(item, system)`.
-        families: one name or number a system: a family counts as one draw. None if systems are independent.
-        alpha: the error for all pairs.
+        values: float `(item, system)`, from 0 to 1.
+        families: one name or number a system; None if systems are independent.
+        seed: of the simulations.
 
     Returns:
         Positions of items, the largest group first; groups of one item are left out, as are all if there are more than
-        3,000 items to pair.
+        2,000 items to pair.
 
     Raises:
         MetricError: as `item_statistics`.
@@ -300,28 +302,41 @@ def shared_residuals(values: Any, families: Clusters | None = None, *, alpha: fl
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
-    from scipy.special import stdtrit
 
     array, family = check_outcomes("shared_residuals", values, families)
-    minority = np.minimum(array.sum(axis=1), (1 - array).sum(axis=1))
-    chosen = np.flatnonzero(minority >= _LEAST_MINORITY)
-    freedom = int(family.max()) + 1 - 3
-    if not 2 <= len(chosen) <= _MOST_PAIRED or freedom < 1:
+    chosen = np.flatnonzero(_vary_enough(array))
+    if not 2 <= len(chosen) <= _MOST_PAIRED:
         return []
-    left = array[chosen] - expected_outcomes(array)[chosen]
-    left -= left.mean(axis=1, keepdims=True)
-    length = np.sqrt((left**2).sum(axis=1))
-    varying = length > 1e-9
-    chosen, left = chosen[varying], left[varying] / length[varying, None]
-    if len(chosen) < 2:
-        return []
-    quantile = stdtrit(freedom, 1 - alpha / (len(chosen) * (len(chosen) - 1) / 2))
-    critical = quantile / np.sqrt(freedom + quantile**2)
-    distance = 1 - np.clip(left @ left.T, -1, 1)
-    np.fill_diagonal(distance, 0)
+    outcomes, expected = array[chosen], expected_outcomes(array)[chosen]
+    # An item that discriminates more, or less, than most leaves a trend over ability, which such items would share.
+    trend = np.vander(array.mean(axis=0), 3)
+    without_trend = np.eye(len(trend)) - trend @ np.linalg.pinv(trend)
+    rng = np.random.default_rng(seed)
+    largest = np.empty(_SIMULATIONS)
+    for number in range(_SIMULATIONS):
+        drawn = (rng.random((len(chosen), int(family.max()) + 1))[:, family] < expected).astype(np.float64)
+        kept = _vary_enough(drawn)
+        apart = _correlate_rows((drawn - expected)[kept] @ without_trend)
+        largest[number] = apart[np.triu_indices(len(apart), 1)].max(initial=0.0)
+    critical = np.quantile(largest, 0.95)
+    distance = 1 - _correlate_rows((outcomes - expected) @ without_trend)
     labels = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - critical, "distance")
     groups = [sorted(chosen[labels == label].tolist()) for label in np.unique(labels)]
     return sorted((group for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
+
+
+def _vary_enough(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    right = values.sum(axis=1)
+    return np.asarray(np.minimum(right, values.shape[1] - right) >= _LEAST_MINORITY)
+
+
+def _correlate_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosines of rows with each other; 0 of a row without any length."""
+    length = np.sqrt((rows**2).sum(axis=1, keepdims=True))
+    unit = np.divide(rows, length, out=np.zeros_like(rows), where=length > 1e-9)
+    cosines: NDArray[np.float64] = np.clip(unit @ unit.T, -1, 1)
+    np.fill_diagonal(cosines, 1)
+    return cosines
 
 
 def _item_rest(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

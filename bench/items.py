@@ -1,0 +1,173 @@
+"""Measure item analysis on simulated systems: coverage of its intervals, false alarms of suspects, and their power.
+
+Run as `OPENBLAS_NUM_THREADS=1 python bench/items.py`; it takes about two minutes and writes `bench/records/items.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.stats.item_analysis import item_statistics, reliability, shared_residuals
+from tellapart.stats.rasch import fit_rasch
+
+Floats = NDArray[np.float64]
+RECORD = Path(__file__).parent / "records" / "items.json"
+ITEMS, NULLS = 60, 12
+BINS = ((0.0, 0.1), (0.1, 0.2), (0.2, 0.35), (0.35, 0.5))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How systems are drawn: families, systems of one at most, how much of an item's odds a family shares."""
+
+    families: int
+    largest: int
+    shared: float
+
+    @property
+    def name(self) -> str:
+        """In the record.
+
+        >>> Setting(55, 1, 0.0).name
+        '55 families of 1 to 1 systems'
+        """
+        return f"{self.families} families of 1 to {self.largest} systems"
+
+
+SETTINGS = (Setting(20, 1, 0.0), Setting(55, 1, 0.0), Setting(15, 6, 0.7), Setting(30, 3, 0.7))
+
+
+def item_parameters() -> tuple[Floats, Floats]:
+    """Return slopes and difficulties of the items; the first twelve have no slope: they do not discriminate.
+
+    >>> item_parameters()[0][:13].round(2).tolist()[-2:]
+    [0.0, 1.57]
+    """
+    rng = np.random.default_rng(0)
+    slopes = np.concatenate([np.zeros(NULLS), rng.uniform(0.2, 2, ITEMS - NULLS)])
+    return slopes, rng.normal(0.8, 1, ITEMS)
+
+
+def draw_outcomes(rng: np.random.Generator, setting: Setting, slopes: Floats, hard: Floats) -> tuple[Floats, Floats]:
+    """Draw outcomes `(item, system)` and each system's family.
+
+    >>> draw_outcomes(np.random.default_rng(0), SETTINGS[0], *item_parameters())[0].shape
+    (60, 20)
+    """
+    family = np.repeat(np.arange(setting.families), rng.integers(1, setting.largest + 1, setting.families))
+    half = 0.5 if setting.largest > 1 else 0.0
+    able = np.sqrt(half) * rng.standard_normal(setting.families)[family]
+    able = able + np.sqrt(1 - half) * rng.standard_normal(len(family))
+    quirks = setting.shared * rng.standard_normal((len(slopes), setting.families))[:, family]
+    odds = slopes[:, None] * able - hard[:, None] + quirks
+    return (rng.random(odds.shape) < 1 / (1 + np.exp(-odds))).astype(np.float64), family.astype(np.float64)
+
+
+def measure_setting(setting: Setting, datasets: int) -> dict[str, object]:
+    """Return coverage, errors and alarms of one setting.
+
+    >>> measure_setting(SETTINGS[0], 1)["coverage of alpha"] in (0.0, 1.0)
+    True
+    """
+    slopes, hard = item_parameters()
+    many, _ = draw_outcomes(np.random.default_rng(1), Setting(30_000, setting.largest, setting.shared), slopes, hard)
+    total = many.sum(axis=0)
+    truth = np.array([np.corrcoef(row, total - row)[0, 1] for row in many])
+    true_alpha = ITEMS / (ITEMS - 1) * (1 - many.var(axis=1).sum() / total.var())
+    minority = np.minimum(many.mean(axis=1), 1 - many.mean(axis=1))
+    rng = np.random.default_rng(2)
+    hits, ignoring, known = (np.zeros(ITEMS) for _ in range(3))
+    errors: list[Floats] = []
+    alphas = alarms = any_holm = any_fdr = groups = found_reversed = null_tests = 0
+    for _ in range(datasets):
+        values, codes = draw_outcomes(rng, setting, slopes, hard)
+        family = codes.astype(np.int64)
+        found, naive, whole = item_statistics(values, family), item_statistics(values), reliability(values, family)
+        has = ~np.isnan(found.low)
+        known += has
+        hits += has & (found.low <= truth) & (truth <= found.high)
+        ignoring += has & (naive.low <= truth) & (truth <= naive.high)
+        errors.append(found.discrimination - truth)
+        assert whole.low is not None
+        assert whole.high is not None
+        alphas += whole.low <= true_alpha <= whole.high
+        tested = ~np.isnan(found.p[:NULLS])
+        alarms += int((found.p[:NULLS][tested] <= 0.05).sum())
+        null_tests += int(tested.sum())
+        any_holm += bool((found.p_holm <= 0.05).any())
+        any_fdr += bool((found.p_fdr <= 0.05).any())
+        groups += bool(shared_residuals(values, family))
+        best = int(np.nanargmax(found.discrimination))
+        values[best] = 1 - values[best]
+        found_reversed += bool(item_statistics(values, family).p_fdr[best] <= 0.05)
+    return {
+        "coverage of discrimination": _share(hits, known),
+        "the same, by the smaller of an item's shares of right and wrong": {
+            f"{low:g} to {high:g}": _share(hits[chosen], known[chosen])
+            for low, high in BINS
+            if (chosen := (minority >= low) & (minority < high)).any()
+        },
+        "the same, families ignored": _share(ignoring, known),
+        "intervals that could be given": round(float(known.sum()) / datasets / ITEMS, 3),
+        "mean error of discrimination": round(float(np.nanmean(errors)), 4),
+        "root mean square error of discrimination": round(float(np.sqrt(np.nanmean(np.square(errors)))), 3),
+        "coverage of alpha": round(float(alphas / datasets), 3),
+        "items that do not discriminate with p <= 5%": round(alarms / null_tests, 4),
+        "data sets with a suspect by Holm": round(any_holm / datasets, 3),
+        "data sets with a suspect by the false discovery rate": round(any_fdr / datasets, 3),
+        "data sets with a group of items": round(groups / datasets, 3),
+        "the best item with its label turned round is a suspect": round(found_reversed / datasets, 3),
+    }
+
+
+def measure_rasch(datasets: int) -> dict[str, object]:
+    """Return how well difficulties of the Rasch model are recovered from 55 systems.
+
+    >>> 0 <= measure_rasch(1)["coverage of difficulty"] <= 1
+    True
+    """
+    rng = np.random.default_rng(3)
+    hard = np.linspace(-2, 2, ITEMS)
+    inside, errors, count = 0, [], 0
+    for _ in range(datasets):
+        odds = rng.standard_normal(55) - hard[:, None]
+        found = fit_rasch(rng.random(odds.shape) < 1 / (1 + np.exp(-odds)))
+        error = found.difficulty - hard
+        known = ~np.isnan(error)
+        inside += int((np.abs(error[known]) <= 1.96 * found.difficulty_error[known]).sum())
+        count += int(known.sum())
+        errors.append(error)
+    return {
+        "coverage of difficulty": round(inside / count, 3),
+        "root mean square error of difficulty, logits": round(float(np.sqrt(np.nanmean(np.square(errors)))), 3),
+    }
+
+
+def _share(hits: Floats, known: Floats) -> float:
+    return round(float(hits.sum() / known.sum()), 3)
+
+
+def main() -> None:
+    """Write the record.
+
+    >>> main.__name__
+    'main'
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--datasets", type=int, default=200)
+    datasets = parser.parse_args().datasets
+    record: dict[str, object] = {"datasets": datasets, "items": ITEMS, "items that do not discriminate": NULLS}
+    record |= {setting.name: measure_setting(setting, datasets) for setting in SETTINGS}
+    record["Rasch, 55 systems"] = measure_rasch(datasets)
+    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    main()
