@@ -22,8 +22,8 @@ from tellapart.evaluation.item_outcomes import (
     read_families,
     read_outcomes,
 )
+from tellapart.evaluation.systems import System
 from tellapart.records.run_folder import write_text_file
-from tellapart.records.systems import System
 from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
 from tellapart.report.image_sources import ImageSources
