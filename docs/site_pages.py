@@ -172,13 +172,13 @@ def on_post_build(config: MkDocsConfig) -> None:
         board_export(Path(config.site_dir) / "zoo", board=board, small=True)
 
 
-def on_page_content(html: str, page: Page, **_: Any) -> str:
+def on_page_content(html: str, page: Page | None = None, **_: Any) -> str:
     """Write formulas as MathML, which browsers draw themselves; link to the board of checkpoints."""
 
     def drawn(match: re.Match[str]) -> str:
         return convert(unescape(match[3]), display="block" if match[2] == "[" else "inline")
 
-    if page.file.src_uri in ZOO_PAGES:
+    if page is not None and page.file.src_uri in ZOO_PAGES:
         address = posixpath.relpath("zoo/index.html", posixpath.dirname(page.file.src_uri) or ".")
         html += f'<p><a href="{address}">The board of these checkpoints, page by page</a></p>'
     return FORMULA.sub(drawn, html)
