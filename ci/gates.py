@@ -8,6 +8,7 @@ that any one can be made again: `--only NUMBER` reads one and prints what comes 
 forked for a hundred each; one that says nothing for ten seconds is ended and counted. Where a flipped bit makes one
 valid number of another, no reader of a plain text can know: such files count as `other`; cut and doubled files, keys
 and members given twice that are accepted as something else, where the reader knows what there must be, are `silent`.
+The files of `attacks.py` are read first, each once; `--attacks` reads them alone.
 (A CSV file that was cut inside its last field ends in a shorter field; many files end without a line's end.)
 """
 
@@ -33,6 +34,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).parent))
 
+from attacks import ATTACKS, try_attack
 from damage import damage
 from doors import Door, open_doors
 from made_doors import open_made_doors
@@ -60,6 +62,7 @@ def try_input(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
     tried: dict[str, Any] = {"number": number, "door": name, "way": way}
     try:
         content = door.read()
+        json.dumps(content, default=repr, ensure_ascii=False, skipkeys=True).encode()  # as records and pages write it
         door.path.write_bytes(door.valid)
         if repr(content) == repr(door.read()):
             return tried | {"outcome": "same"}
@@ -67,7 +70,7 @@ def try_input(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
         return tried | {"outcome": "silent" if seen else "other"}
     except TellapartError as error:
         said = str(error)
-        one_line = "\n" not in said and len(said) <= 2_000
+        one_line = said.isprintable() and len(said) <= 2_000
         named = door.path.name in said or str(door.path.parent) in said
         outcome = "refused" if one_line and named else "text"
         return tried | {"outcome": outcome, "said": said[:300]}
@@ -148,6 +151,31 @@ def _collect(reading: int, done: list[dict[str, Any]], most: int) -> str:
     return ""
 
 
+def run_attacks() -> dict[str, dict[str, Any]]:
+    """Make and read each file of `attacks.py` in a process of its own; return what came of it, by name."""
+    ended = {}
+    for number, name in enumerate(ATTACKS):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            resource.setrlimit(resource.RLIMIT_AS, (used + 3 * _MOST_MEMORY, used + 3 * _MOST_MEMORY))
+            with tempfile.TemporaryDirectory() as folder:
+                outcome, said = try_attack(ATTACKS[name], Path(folder))
+            one = {"number": number, "outcome": outcome, "said": said[:300]}
+            os.write(writing, json.dumps(one).encode() + b"\n")
+            os._exit(0)
+        os.close(writing)
+        done: list[dict[str, Any]] = []
+        outcome = _collect(reading, done, 1)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        ended[name] = done[0] if done else {"outcome": outcome}
+    return ended
+
+
 def main() -> int:
     """Run the inputs, print the counts, and write the record; 1 where any came to something bad."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -156,7 +184,13 @@ def main() -> int:
     options.add_argument("--only", type=int)
     options.add_argument("--doors", nargs="*", default=[])
     options.add_argument("--out", type=Path)
+    options.add_argument("--attacks", action="store_true")
     given = options.parse_args()
+    attacks = run_attacks() if given.only is None else {}
+    lost = {name: one for name, one in attacks.items() if one["outcome"] in BAD}
+    print(json.dumps({"attacks": len(attacks), "lost": lost}, indent=1))
+    if given.attacks:
+        return 1 if lost else 0
     with tempfile.TemporaryDirectory() as scratch:
         doors = open_doors(Path(scratch)) | open_made_doors(Path(scratch))
         doors = {name: doors[name] for name in given.doors or doors}
@@ -172,6 +206,7 @@ def main() -> int:
     for one in bad[:50]:
         print(json.dumps({**one, "said": one.get("said", "").replace(scratch, "")}))
     record = {
+        "attacks": dict(sorted(Counter(one["outcome"] for one in attacks.values()).items())),
         "inputs": given.inputs,
         "seed": given.seed,
         "outcomes": dict.fromkeys(BAD, 0) | dict(sorted(Counter(one["outcome"] for one in tried).items())),
@@ -185,7 +220,7 @@ def main() -> int:
     print(json.dumps(record, indent=1))
     if given.out:
         given.out.write_text(json.dumps(record, indent=1) + "\n")
-    return 1 if bad else 0
+    return 1 if bad or lost else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import importlib.util
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ __all__ = [
     "first_line",
     "first_sentence",
     "import_torch",
+    "plain",
     "quote",
     "require",
     "shorten",
@@ -81,7 +83,7 @@ class TellapartError(Exception):
         field: str | None = None,
         got: object = None,
     ) -> None:
-        super().__init__(*(_without_middle(value) if isinstance(value, str) else value for value in values))
+        super().__init__(*(_without_middle(plain(value)) if isinstance(value, str) else value for value in values))
         place = None if path is None else _PLACE.fullmatch(str(path))
         self.path: str | None = place["path"] if place else None
         self.line: int | None = int(place["line"]) if line is None and place and place["line"] else line
@@ -157,6 +159,24 @@ def shorten(text: str, limit: int = 80) -> str:
     ('photos/1.png', 'aaaaa...')
     """
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def plain(text: str, keep: str = "") -> str:
+    """Return a text with every character that steers a terminal (escapes, line ends, direction marks) spelled out.
+
+    All that is printed or logged of files goes through this function: errors, warnings, tables and lines.
+
+    >>> plain("a\\x1b[2Jb\\u202e"), plain("two\\nlines", keep="\\n")
+    ('a\\\\x1b[2Jb\\\\u202e', 'two\\nlines')
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter
+        if letter.isprintable() or letter in keep or unicodedata.category(letter) == "Zs"
+        else ascii(letter)[1:-1]
+        for letter in text
+    )
 
 
 def quote(value: Any, limit: int = 60) -> str:

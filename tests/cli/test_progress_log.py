@@ -60,7 +60,7 @@ def test_a_title_cannot_steer_the_terminal_that_reads_the_log(capsys: pytest.Cap
     with ProgressLog(interval=0.02) as progress:
         progress.callback("a\x1b[2Jb\nc")("images", 1, 3)
         time.sleep(0.1)
-    assert set(lines(capsys)) == {"[0:00:00] a\ufffd[2Jb\ufffdc: images 1 of 3 (33 %)"}
+    assert set(lines(capsys)) == {"[0:00:00] a\\x1b[2Jb\\nc: images 1 of 3 (33 %)"}
 
 
 def test_a_reader_that_has_gone_ends_the_log_and_not_the_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,10 +156,10 @@ def test_a_missing_damaged_or_unreadable_image_is_named_by_line_and_field(
     with raises(DataError, at, "image"):
         replace(pairs, name="renamed").read_bytes("images/2.png")
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, *_: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with raises(DataError, f"{home}/pairs.jsonl:1", "'images[0]'", "Permission denied"):
         pairs.read_bytes("images/0.png")
 

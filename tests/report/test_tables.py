@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from facts import raises
-from tellapart.errors import RunError
+from tellapart.errors import RunError, plain
 from tellapart.metrics.choice import choice_score
-from tellapart.report.numbers import deviation, plain, score
+from tellapart.report.numbers import deviation, score
 from tellapart.report.tables import breakdown_table, equivariance_table, result_table
 from tellapart.tasks.registry import headline
 
@@ -148,8 +148,8 @@ def test_headline_follows_shape_and_kind(make_run, shape, kind, names) -> None:
 
 def test_a_name_is_neither_markup_nor_a_terminal_escape(make_run) -> None:
     text = printed(result_table([make_run(model="[bold red]x[/] \x1b[2J").result], "shapes"))
-    assert "[bold red]x[/] \ufffd[2J" in text
-    assert plain("a\u202eb\n") == "a\ufffdb\ufffd"
+    assert "[bold red]x[/] \\x1b[2J" in text
+    assert plain("a\u202eb\n") == "a\\u202eb\\n"
 
 
 def test_a_limited_run_says_of_how_many(make_run) -> None:

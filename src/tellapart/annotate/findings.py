@@ -9,7 +9,7 @@ from tellapart.annotate.agreement import Estimate, LabelAgreement, LabelShare, R
 from tellapart.annotate.errors_by import Errors, errors_by
 from tellapart.annotate.human import AnsweredStudies, HumanRow, human_rows
 from tellapart.annotate.surveys import find_survey
-from tellapart.report.numbers import plain
+from tellapart.errors import plain
 from tellapart.report.terminal import console, print_lines
 
 if TYPE_CHECKING:

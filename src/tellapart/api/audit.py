@@ -16,6 +16,7 @@ from tellapart.auditing.audit import audit as look
 from tellapart.auditing.card import html, make_card
 from tellapart.auditing.show import print_audit, write_audit
 from tellapart.data.pairset import PairSet
+from tellapart.report.terminal import print_text
 
 __all__ = ["Audited", "audit"]
 
@@ -88,7 +89,8 @@ class Audited(Frame):
     def show(self) -> None:
         """Print it as `tellapart audit` does."""
         print_audit(self.record)
-        print("\n".join(self.lines), end="\n" if self.lines else "")  # noqa: T201  (as the command does)
+        for line in self.lines:
+            print_text(line)
 
     def __repr__(self) -> str:
         with redirect_stdout(io.StringIO()) as text:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths
-from tellapart.errors import DataError, RunError, TellapartWarning, require
+from tellapart.errors import DataError, RunError, TellapartWarning, quote, require
 from tellapart.records.zipped import unpacked
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ __all__ = [
     "board_backup",
     "board_check",
     "board_export",
+    "board_retry",
     "board_user",
     "serve",
 ]
@@ -77,7 +78,7 @@ def serve(
     port: int = 8421,
     database: str | None = None,
     names: str | Sequence[str] = (),
-    proxy: str = "127.0.0.1",
+    proxy: str | None = None,
     ready: Callable[[str], object] | None = None,
     left_out: Callable[[str], None] | None = None,
 ) -> None:
@@ -90,7 +91,7 @@ def serve(
         port: 0 for any free one.
         database: sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs if not given.
         names: under which browsers reach it; requests for another are refused.
-        proxy: addresses of proxies whose X-Forwarded-For is trusted, separated by commas.
+        proxy: addresses of proxies whose X-Forwarded-For is believed, separated by commas; nobody's if not given.
         ready: called with the address when the board answers there.
         left_out: called with a sentence for each run that cannot be read; a warning if not given.
 
@@ -136,7 +137,8 @@ def serve(
             http=Connection,
             backlog=BACKLOG,
             ws="none",
-            forwarded_allow_ips=proxy,
+            proxy_headers=proxy is not None,
+            forwarded_allow_ips=proxy or "",
             timeout_graceful_shutdown=10,
         )
         if ready is not None:
@@ -299,6 +301,36 @@ def board_accept(board: PathGiven) -> AcceptedState:
 
     submissions = Submissions(_read_hidden(board), accept=True)
     return AcceptedState(submissions.state, dict(submissions.database.counters()))
+
+
+def board_retry(board: PathGiven, files: str | Sequence[str] | None = None) -> tuple[str, ...]:
+    """Measure files again that failed through no fault of theirs; the board may be running.
+
+    Args:
+        board: a board file (TOML).
+        files: ids of submissions; all that failed if none is named.
+
+    Returns:
+        The ids of the files that wait again.
+
+    Raises:
+        DataError: the board file has no hidden benchmarks.
+        RunError: an id is not that of a failed file that is still on the server.
+
+    >>> import tellapart as ta
+    >>> folder, pairs = getfixture("tmp_path"), Path("examples/eqsim_ablation/smoke_scenes").absolute()
+    >>> file = folder / "board.toml"
+    >>> _ = file.write_text(f'[[hidden]]\\nname = "scenes"\\npairs = "{pairs}"\\ntotal = 1\\nstep = 0.5\\n')
+    >>> ta.board_retry(file)
+    ()
+    """
+    from tellapart.board.submissions.refused import RefusedError
+    from tellapart.board.submissions.service import Submissions
+
+    try:
+        return tuple(Submissions(_read_hidden(board)).queue.retry(as_names(files, "files")))
+    except RefusedError as error:
+        raise RunError(f"files={quote(files)}: {error}") from error
 
 
 def _read_hidden(board: PathGiven | None) -> HiddenSettings:

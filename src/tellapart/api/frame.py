@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import MissingDependencyError, require
-from tellapart.report.numbers import plain
-from tellapart.report.terminal import table
+from tellapart.errors import MissingDependencyError, plain, require
+from tellapart.report.terminal import console, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -104,12 +103,10 @@ class Frame:
 
 def text_of(tables: Sequence[Table]) -> str:
     """Return tables as plain text, as they are printed without a terminal."""
-    from rich.console import Console
-
-    console = Console(width=120, color_system=None, force_terminal=False, force_jupyter=False)
-    with console.capture() as captured:
+    printer = console(width=120)
+    with printer.capture() as captured:
         for shown in tables:
-            console.print(shown)
+            printer.print(shown)
     lines = [line.rstrip() for line in captured.get().splitlines()]
     return "\n".join(lines).strip("\n").replace("\u2500", "-")
 

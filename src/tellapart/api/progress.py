@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from tellapart.data.progress import NotedProgress
-from tellapart.errors import RunError, quote
-from tellapart.report.numbers import plain, thousands
+from tellapart.errors import RunError, plain, quote
+from tellapart.report.numbers import thousands
+from tellapart.report.terminal import console, print_text
 
 __all__ = [
     "CommandProgress",
@@ -237,7 +238,7 @@ class ProgressLog(CommandProgress):
             now = time.monotonic()
             line = f"[{_format_clock(now - self._started)}] {_describe_stage(self._stage, now)}"
             try:
-                print(line, file=sys.stderr, flush=True)  # noqa: T201  (this is the log)
+                print_text(line, error=True)
             except (OSError, ValueError):  # nobody reads it any more
                 return
 
@@ -270,8 +271,7 @@ def _short_title(title: str) -> str:
 
 
 def _make_bars() -> Any:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return Progress(*columns, console=console(stderr=True), transient=True)

@@ -18,7 +18,7 @@ import numpy as np
 from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.frame import Frame, html_of, text_of
 from tellapart.catalog import nearest
-from tellapart.errors import RunError, TellapartError, UnknownNameError, quote
+from tellapart.errors import RunError, TellapartError, UnknownNameError, plain, quote
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
@@ -26,7 +26,6 @@ from tellapart.records.run_folder import find_runs, read_samples, write_text_fil
 from tellapart.records.zipped import is_zipped, unpack_run
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
-from tellapart.report.numbers import plain
 from tellapart.report.pictures import data_uri
 from tellapart.report.show import WrittenReport, on_the_same_items, print_runs, write_run_report
 from tellapart.report.tables import result_tables

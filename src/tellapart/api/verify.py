@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.api.arguments import PathGiven, as_paths, run_folders
 from tellapart.api.frame import Frame
+from tellapart.errors import plain
 from tellapart.evaluation.verify import Verification, verify_run
 from tellapart.records.run_folder import find_runs
-from tellapart.report.numbers import plain
 from tellapart.report.terminal import console, print_lines
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tellapart.auditing.audit import Audit
 from tellapart.auditing.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.pairset import PairSet
-from tellapart.report.numbers import plain
+from tellapart.errors import plain
 from tellapart.report.pictures import Album, album
 
 __all__ = ["SAMPLES", "Card", "html", "make_card", "markdown"]

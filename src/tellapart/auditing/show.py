@@ -17,8 +17,9 @@ from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.errors import plain
 from tellapart.records.run_folder import write_text_file
-from tellapart.report.numbers import percent, plain
+from tellapart.report.numbers import percent
 from tellapart.report.terminal import console, print_lines, table
 
 __all__ = ["audit_folder", "print_audit", "print_detection", "write_audit"]

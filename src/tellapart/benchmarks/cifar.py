@@ -23,6 +23,7 @@ from tellapart.benchmarks.class_folders import own_names, own_templates, read_cl
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.data.classification import ClassificationSet, ClassifiedImage
+from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError
 
 __all__ = ["CIFAR10", "CIFAR100", "CifarFile", "read_cifar"]
@@ -60,10 +61,7 @@ class CifarFile:
 
     @cached_property
     def _record_bytes(self) -> NDArray[np.uint8]:
-        try:
-            data = np.frombuffer(self._path.read_bytes(), np.uint8)
-        except OSError as error:
-            raise DataError(f"{self._path}: cannot be read ({error.strerror or error})") from error
+        data = np.frombuffer(read_whole(self._path), np.uint8)
         size = self._labels + _PIXELS
         if not len(data) or len(data) % size:
             raise DataError(

@@ -16,6 +16,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.classification import ClassificationSet, ClassifiedImage, check_templates
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, quote
 
 __all__ = ["PREFIX", "class_folder_benchmark", "own_names", "own_templates", "read_class_folders"]
@@ -98,11 +99,7 @@ def own_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:
 def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
     if not path.is_file():
         return
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(decode_text(read_whole(path), path).splitlines(), start=1):
         if line.strip():
             yield number, line.strip()
 

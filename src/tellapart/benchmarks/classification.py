@@ -15,6 +15,7 @@ from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.data.classification import ClassificationSet, ClassifiedImage
+from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, quote
 from tellapart.models.openclip.library import import_open_clip
 
@@ -63,10 +64,7 @@ def read_food101(folder: Path) -> ClassificationSet:
         DataError: the list cannot be read, or a line is not a class and an image.
     """
     path = folder / "meta" / "test.txt"
-    try:
-        lines = path.read_text(encoding="utf-8").split()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    lines = decode_text(read_whole(path), path).split()
     if wrong := next((line for line in lines if len(line.split("/")) != 2), None):
         raise DataError(f"{path}: expected lines such as apple_pie/1011328; got {quote(wrong)}")
     folders = sorted({line.split("/")[0] for line in lines})

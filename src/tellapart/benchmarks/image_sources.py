@@ -14,13 +14,15 @@ import numpy as np
 
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import check_reference, decode, leaves, resolve
-from tellapart.errors import DataError, quote
+from tellapart.data.strict_json import read_whole
+from tellapart.errors import DataError, first_line, quote
 
 __all__ = ["FolderImages", "ZipImages", "crop_images", "crop_reference", "own_images"]
 
 #: More bytes than any image of a benchmark has; an archive may claim anything.
 _MAX_BYTES = 64_000_000
 
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 _ALLOW = (
     "copy the image into it, or, if you trust whoever wrote the set, allow other places with outside_images=True "
@@ -94,7 +96,7 @@ class FolderImages:
         Raises:
             DataError: as `find`.
         """
-        return self.find(reference).read_bytes()
+        return read_whole(self.find(reference))
 
 
 def own_images(folder: Path, place: Locations) -> FolderImages:
@@ -131,13 +133,18 @@ class ZipImages:
         name = self._prefix + reference
         try:
             with self._lock:
-                if self._zip_archive.getinfo(name).file_size > _MAX_BYTES:
+                entry = self._zip_archive.getinfo(name)
+                if entry.file_size > _MAX_BYTES:
                     raise DataError(f"{name} in {self._path} unpacks to more than {_MAX_BYTES:,} bytes")
-                return self._zip_archive.read(name)
+                if entry.compress_type not in _METHODS:  # others reserve the memory that the file asks for
+                    raise DataError(f"{name} in {self._path} is packed in an unusual way; pack it again with zip")
+                return self._zip_archive.read(entry)
+        except DataError:
+            raise
         except KeyError as error:
-            raise DataError(f"no image {name!r} in {self._path}") from error
-        except (OSError, zipfile.BadZipFile, ValueError, EOFError) as error:
-            raise DataError(f"{self._path} cannot be read ({error})") from error
+            raise DataError(f"no image {quote(name, 200)} in {self._path}") from error
+        except Exception as error:  # encrypted, damaged: each packing raises errors of its kind
+            raise DataError(f"{self._path}: {quote(name, 200)} cannot be read ({first_line(error)})") from error
 
 
 _CROP = re.compile(r"(?P<file>.+)#(?P<x>-?\d+),(?P<y>-?\d+),(?P<width>\d+),(?P<height>\d+)", re.ASCII | re.DOTALL)

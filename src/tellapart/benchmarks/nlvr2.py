@@ -64,7 +64,7 @@ def _is_lines(path: Path) -> bool:
     """Return whether a file begins with an object, and so holds one a line; a list is the other form."""
     try:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
-            return next((line.lstrip()[0] for line in file if line.strip()), "") == "{"
+            return file.read(1 << 16).lstrip().startswith("{")
     except OSError:  # the reader of lists reports why
         return False
 

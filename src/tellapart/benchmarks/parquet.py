@@ -15,6 +15,9 @@ from tellapart.errors import DataError, first_line, require
 
 __all__ = ["ParquetTable", "image_columns"]
 
+#: A file of kilobytes may unpack to any number of rows, and one text may stand in all of them.
+_MOST_ROWS, _MOST_BYTES, _BATCH = 5_000_000, 1 << 30, 256
+
 #: Row groups kept in memory: images are read in the order of items, by a few threads.
 _GROUPS = 2
 
@@ -46,6 +49,31 @@ def image_columns(path: Path) -> list[str]:
     with _name_damage(path):
         schema = parquet.read_schema(path)
     return [one.name for one in schema if arrow.types.is_struct(one.type) and one.type.get_field_index("bytes") >= 0]
+
+
+def _read_batches(opened: Any, columns: list[str], groups: list[int] | None = None) -> Iterator[Any]:
+    """Yield columns of some row groups, or of all, in batches, while they are of a table's size.
+
+    Raises:
+        ValueError: they unpack to more than 5,000,000 rows or 1 GiB.
+    """
+    facts, size = opened.metadata, 0
+    chosen = range(facts.num_row_groups) if groups is None else groups
+    parts = [facts.row_group(k) for k in chosen]
+    claimed = sum(
+        part.column(k).total_uncompressed_size
+        for part in parts
+        for k in range(part.num_columns)
+        if part.column(k).path_in_schema.partition(".")[0] in columns
+    )
+    if sum(part.num_rows for part in parts) > _MOST_ROWS or claimed > _MOST_BYTES:
+        raise ValueError(f"it unpacks to more than {_MOST_ROWS:,} rows or {_MOST_BYTES:,} bytes")
+    for batch in opened.iter_batches(_BATCH, row_groups=chosen, columns=columns):
+        # A dictionary's texts count once a row, as its reader will have them.
+        size += sum((each.dictionary_decode() if hasattr(each, "dictionary") else each).nbytes for each in batch)
+        if size > _MOST_BYTES:
+            raise ValueError(f"it unpacks to more than {_MOST_BYTES:,} bytes")
+        yield batch
 
 
 class ParquetTable:
@@ -93,7 +121,7 @@ class ParquetTable:
         for path, opened in self._opened:
             names = [name for name in opened.schema_arrow.names if name not in self._images]
             with _name_damage(path):
-                rows = opened.read(columns=names).to_pylist()
+                rows = [row for batch in _read_batches(opened, names) for row in batch.to_pylist()]
             yield from ((f"{path}: row {number}", row) for number, row in enumerate(rows))
 
     def __call__(self, reference: str) -> bytes:
@@ -117,7 +145,8 @@ class ParquetTable:
         key = (path, group)
         with self._lock:
             if key not in self._cache:
-                self._cache[key] = opened.read_row_group(group, columns=self._images)
+                batches = list(_read_batches(opened, self._images, [group]))
+                self._cache[key] = require("pyarrow", extra="hub").Table.from_batches(batches)
                 while len(self._cache) > _GROUPS:
                     self._cache.popitem(last=False)
             self._cache.move_to_end(key)

@@ -214,7 +214,9 @@ def _add_files(app: FastAPI, store: Store) -> None:
 def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
     def respond(request: Request, status: int, title: str, text: str) -> Response:
         view = View(title=title)
-        if "json" in (request.query_params.get("format"), preferred_format(request.headers.get("accept", ""))):
+        # A browser names HTML, and its script says what it is; anything else is a program.
+        accept, script = request.headers.get("accept", ""), request.headers.get("hx-request")
+        if request.query_params.get("format") == "json" or not ("text/html" in accept or script):
             return JSONResponse(view.model_dump() | {"detail": text}, status)
         return HTMLResponse(render("message", view, ServerLinks(), settings, text=text), status)
 

@@ -20,7 +20,7 @@ from tellapart.board.store import Store
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source, Vector
 from tellapart.board.vectors import unpack
 from tellapart.catalog import REFERENCES
-from tellapart.errors import TellapartError, first_line
+from tellapart.errors import TellapartError, first_line, plain
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import Imported, ImportedModel, read_imported
 from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Result, Value
@@ -152,6 +152,7 @@ def _board_files(settings: BoardSettings) -> Iterator[tuple[Path, str]]:
         path: "run" if path.name == RESULTS else "timing"
         for folder in settings.runs
         for path in sorted(path for name in (RESULTS, TIMING) for path in folder.resolve().rglob(name))
+        if path.is_file()  # to open a pipe of this name would wait for its writer
     }
     yield from found.items()
     yield from dict.fromkeys((path.resolve(), "imported") for path in settings.imported)
@@ -168,13 +169,13 @@ def _is_own(settings: BoardSettings, source: Source) -> bool:
 def _for_readers(problem: str, path: Path) -> str:
     """Return why a file could not be read, on one line and without its path on this machine."""
     line = " ".join(problem.split()).replace(f"{path.parent}{os.sep}", "")
-    printable = "".join(letter if letter.isprintable() else "?" for letter in _FOLDERS.sub("…/", line)[:_MOST_LETTERS])
-    return printable or "it cannot be read"
+    return plain(_FOLDERS.sub("…/", line)[:_MOST_LETTERS]) or "it cannot be read"
 
 
 def _file_digest(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""  # its reader reports the error
 

@@ -143,7 +143,7 @@ class ImageFolder:
         Raises:
             DataError: the image is missing or its path leaves the folder.
         """
-        return resolve(self._folder, reference).read_bytes()
+        return read_whole(resolve(self._folder, reference))
 
     def complete(self, item: Item, reference: str) -> Made:
         """Return an item of one image with that image; its SHA-256 joins the item's provenance.
@@ -157,8 +157,14 @@ class ImageFolder:
 
 
 def file_digest(path: Path) -> dict[str, str]:
-    """Return a file's name with its SHA-256, as `Builder.inputs` has it."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    """Return a file's name with its SHA-256, as `Builder.inputs` has it.
+
+    Raises:
+        DataError: it cannot be read, or only once.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"{path}: is a pipe or a device, and a build reads it again; save it as a file", path=path)
+    return {path.name: hashlib.sha256(read_whole(path)).hexdigest()}
 
 
 def _read_rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -28,7 +28,7 @@ from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError, RunError, plain
 
 __all__ = ["BuildResult", "Funnel", "build", "journal_of"]
 
@@ -154,7 +154,8 @@ def build(
     path = journal_of(out)
     with Journal(path, opened.fingerprint) as journal:
         if damaged := journal.drop_damaged():
-            _log.warning("%s is damaged: %d outcomes, first %s's, are made again", path, len(damaged), damaged[0])
+            where, first = plain(str(path)), plain(damaged[0])
+            _log.warning("%s is damaged: %d outcomes, first %s's, are made again", where, len(damaged), first)
         resumed = _decide_candidates(opened, journal, candidates, executor or ProcessExecutor(workers), report)
         outcomes = {candidate.id: journal.outcome(candidate.id) for candidate in candidates}
         _refuse_failures(outcomes, opened.recipe.max_failed, path)

@@ -9,6 +9,7 @@ import typer
 
 from tellapart.cli.once import OnceCommand
 from tellapart.cli.options import BenchmarkName, Data, Images, Json, Outside, print_json
+from tellapart.report.terminal import print_text
 
 __all__ = ["app"]
 
@@ -76,22 +77,22 @@ def export_command(
         counts = {"units": len(study.units), "tasks": len(study.tasks), "annotators": study.annotators}
         counts |= {"pages": str(to / "pages") if largest else None}
         return print_json({"to": str(to), "survey": written.survey, **counts})
-    typer.echo(f"{len(study.units):,} units, {len(study.tasks):,} tasks for {', '.join(study.annotators)} in {to}")
+    print_text(f"{len(study.units):,} units, {len(study.tasks):,} tasks for {', '.join(study.annotators)} in {to}")
     if largest:
         size = f"{largest / 1e6:.1f} MB at most"
-        typer.echo(f"pages: {to}/pages/NAME.html ({size}), to open in a browser, offline; each saves a file of answers")
+        print_text(f"pages: {to}/pages/NAME.html ({size}), to open in a browser, offline; each saves a file of answers")
     else:
-        typer.echo("pages: none, an annotator's pictures take over 100 MB; give fewer tasks (--each, --sample), or:")
-    typer.echo(f"Label Studio: a project an annotator, with {to}/label_studio/config.xml and tasks_NAME.json")
+        print_text("pages: none, an annotator's pictures take over 100 MB; give fewer tasks (--each, --sample), or:")
+    print_text(f"Label Studio: a project an annotator, with {to}/label_studio/config.xml and tasks_NAME.json")
     if not embed:
-        typer.echo(
+        print_text(
             f"  its images need LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
             f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={to.resolve().parent}, and the folder as local storage; or --embed"
         )
-    typer.echo(
+    print_text(
         f"spreadsheets: {to}/sheets/NAME.csv, with {to}/images beside; keep study.json to yourself: it is the key"
     )
-    return typer.echo(f"then: tellapart annotate import {to} ANSWERS...")
+    return print_text(f"then: tellapart annotate import {to} ANSWERS...")
 
 
 @app.command("import", cls=OnceCommand)
@@ -123,11 +124,11 @@ def import_command(
         rows = [{"task": answer.task, "problems": answer.problems} for answer in read.broken]
         counts = {"answers": len(read.answers), "skipped": read.skipped, "of": read.of}
         return print_json({"to": str(read.to), **counts, "broken": rows})
-    typer.echo(f"{len(read.answers):,} of {read.of:,} tasks answered, {read.skipped:,} of them skipped; in {read.to}")
+    print_text(f"{len(read.answers):,} of {read.of:,} tasks answered, {read.skipped:,} of them skipped; in {read.to}")
     for answer in read.broken[:20]:
-        typer.echo(f"  not used: task {answer.task}: {'; '.join(answer.problems)}")
+        print_text(f"  not used: task {answer.task}: {'; '.join(answer.problems)}")
     if read.broken:
-        typer.echo(f"{len(read.broken):,} answers break a rule of the survey; they are kept, and not used")
+        print_text(f"{len(read.broken):,} answers break a rule of the survey; they are kept, and not used")
     return None
 
 
@@ -156,7 +157,7 @@ def agree_command(
         return print_json(agreement.model_dump(mode="json"))
     print_findings(agreement)
     if scores:
-        typer.echo(f"people's scores are in {scores}; tellapart score BENCHMARK --scores {scores} --name human")
+        print_text(f"people's scores are in {scores}; tellapart score BENCHMARK --scores {scores} --name human")
     return None
 
 
@@ -173,5 +174,5 @@ def ls_command(as_json: Json = False) -> None:
         return print_json(surveys)
     wide = max(len(each["name"]) for each in surveys)
     for each in surveys:
-        typer.echo(f"{each['name']:<{wide}}  {each['title']} ({each['source']})")
+        print_text(f"{each['name']:<{wide}}  {each['title']} ({each['source']})")
     return None

@@ -1,4 +1,4 @@
-"""The commands `tellapart board backup`, `check` and `accept`: the state of a board's hidden benchmarks."""
+"""The commands `tellapart board backup`, `check`, `accept` and `retry`: the state of a board's hidden benchmarks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.options import Json, print_json
+from tellapart.report.terminal import print_text
 
 # `tellapart board` registers these commands; their docstrings are the help texts.
 __all__: list[str] = []
@@ -29,7 +30,7 @@ def backup_command(
     done = board_backup(target, board)
     if as_json:
         return print_json({"to": str(target), "files": done.files, "bytes": done.bytes})
-    return typer.echo(f"{done.files:,} files, {done.bytes:,} bytes in {target}; it holds the secret: keep it private")
+    return print_text(f"{done.files:,} files, {done.bytes:,} bytes in {target}; it holds the secret: keep it private")
 
 
 def check_command(
@@ -51,11 +52,30 @@ def check_command(
         print_json({"checked": str(place), "problems": list(problems)})
     else:
         for problem in problems:
-            typer.echo(problem)
+            print_text(problem)
         if not problems:
-            typer.echo(f"{place}: everything is there, and as it was written")
+            print_text(f"{place}: everything is there, and as it was written")
     if problems:
         raise typer.Exit(1)
+
+
+def retry_command(
+    board: BoardFile,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="ID...", help="Submissions; all that failed if none is named.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure files again that failed because the server stopped too often. The board may be running.
+
+    Example: `tellapart board retry --board board.toml`
+    """
+    from tellapart.api.board import board_retry
+
+    again = board_retry(board, files)
+    if as_json:
+        return print_json({"files": list(again)})
+    return print_text(f"{len(again):,} files wait again: {', '.join(again)}" if again else "no file failed")
 
 
 def accept_command(board: BoardFile, as_json: Json = False) -> None:
@@ -69,4 +89,4 @@ def accept_command(board: BoardFile, as_json: Json = False) -> None:
     if as_json:
         return print_json({"state": str(accepted.state), **accepted.counters})
     listed = ", ".join(f"{number:,} {name}" for name, number in accepted.counters.items())
-    return typer.echo(f"{accepted.state} is accepted: {listed}. Tokens of another secret are void")
+    return print_text(f"{accepted.state} is accepted: {listed}. Tokens of another secret are void")

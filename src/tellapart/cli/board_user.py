@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.options import Json, print_json
+from tellapart.report.terminal import print_text
 
 # A command's docstring is its help; its examples are in the tests.
 __all__: list[str] = []
@@ -29,4 +30,4 @@ def user_command(
     issued = board_user(name, board, role=role, days=days)
     if as_json:
         return print_json({"user": name, "role": role, "token_id": issued.token_id, "token": issued.token})
-    return typer.echo(f"token {issued.token_id} of {name}, shown this once: {issued.token}")
+    return print_text(f"token {issued.token_id} of {name}, shown this once: {issued.token}")

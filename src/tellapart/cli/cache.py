@@ -9,6 +9,7 @@ import typer
 
 from tellapart.cli.once import OnceCommand
 from tellapart.cli.options import Cache, Json, print_json
+from tellapart.report.terminal import print_text
 
 __all__ = ["cache_app"]
 
@@ -29,13 +30,13 @@ def list_command(cache: Cache = None, as_json: Json = False) -> None:
     if as_json:
         return print_json(kept)
     for file, size in kept["bytes"].items():
-        typer.echo(f"{kept['folder']}/{file}: {size:,} bytes")
+        print_text(f"{kept['folder']}/{file}: {size:,} bytes")
     for model in kept["models"]:
         name = model["name"] or "a model"
-        typer.echo(f"{name} ({model['fingerprint'][:40]}): {model['vectors']:,} vectors, {model['scores']:,} scores")
+        print_text(f"{name} ({model['fingerprint'][:40]}): {model['vectors']:,} vectors, {model['scores']:,} scores")
     for each in kept["prepared"]:
         day = datetime.fromtimestamp(each["used"], UTC).date()
-        typer.echo(f"{each['pictures']:,} prepared pictures, {each['bytes']:,} bytes, used on {day}: {each['name']}")
+        print_text(f"{each['pictures']:,} prepared pictures, {each['bytes']:,} bytes, used on {day}: {each['name']}")
     return None
 
 
@@ -61,4 +62,4 @@ def prune_command(
     from tellapart.api.cache import cache_prune
 
     done = cache_prune(cache, models=models or (), prepared=prepared, everything=everything)
-    print_json(done) if as_json else typer.echo(f"{done['freed']:,} bytes freed in {done['folder']}")
+    print_json(done) if as_json else print_text(f"{done['freed']:,} bytes freed in {done['folder']}")

@@ -9,6 +9,7 @@ import typer
 
 from tellapart.cli.options import Json, Seed, print_json
 from tellapart.errors import RunError
+from tellapart.report.terminal import print_text
 
 if TYPE_CHECKING:
     from tellapart.evaluation.regression_gate import GateResult
@@ -74,7 +75,7 @@ def _show_gate(result: GateResult, *, markdown: bool, as_json: bool) -> None:
         rows = [row.model_dump(mode="json") | {"says": row.says} for row in result.rows]
         print_json({"passed": result.passed, **result.model_dump(mode="json"), "rows": rows})
     elif markdown:
-        typer.echo(gate_markdown(result), nl=False)
+        print_text(gate_markdown(result), end="")
     else:
         print_gate(result)
     if not result.passed:

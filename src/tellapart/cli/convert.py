@@ -9,6 +9,7 @@ import typer
 
 from tellapart.cli.options import Json, print_json
 from tellapart.report.interchange.formats import FORMATS
+from tellapart.report.terminal import print_text
 
 __all__ = ["convert_command"]
 
@@ -47,9 +48,9 @@ def convert_command(
         if as_json:
             print_json({"format": to, **({"text": done.text} if out is None else {"out": str(out)})})
         else:
-            typer.echo(done.text if out is None else f"written: {out}", nl=out is not None)
+            print_text(done.text if out is None else f"written: {out}", end="" if out is None else "\n")
     elif as_json:
         print_json({"out": str(folder), "parameters": done.parameters})
     else:
         opened = f"onnx:{folder}" if source.startswith("compact:") else str(folder)
-        typer.echo(f"written: {folder}, {done.parameters:,} parameters; it is opened with -m {opened}")
+        print_text(f"written: {folder}, {done.parameters:,} parameters; it is opened with -m {opened}")

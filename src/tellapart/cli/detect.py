@@ -10,6 +10,7 @@ import typer
 
 from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Cache, Data, Device, Images, Json, Outside, Quiet
+from tellapart.report.terminal import print_text
 
 __all__ = ["detect_command"]
 
@@ -58,6 +59,6 @@ def detect_command(
             progress=progress.callback,
         )
     if as_json:
-        print(detection_text(detection), end="")
+        print_text(detection_text(detection), end="")
     else:
         print_detection(detection)

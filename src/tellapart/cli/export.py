@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.options import BenchmarkName, Columns, Data, Images, Json, Outside, columns_of, print_json
+from tellapart.report.terminal import print_text
 
 __all__ = ["export_command"]
 
@@ -39,4 +40,4 @@ def export_command(
         location += ["--outside-images"] if outside_images else []
         location += [f"--columns={each}" for each in columns or ()]
         next_command = shlex.join(["tellapart", "score", benchmark, "--scores", written.scores, *location])
-        print(f"{written.rows:,} {written.noun} in {to}; {written.todo}, then: {next_command}")
+        print_text(f"{written.rows:,} {written.noun} in {to}; {written.todo}, then: {next_command}")

@@ -9,6 +9,7 @@ import typer
 
 from tellapart.cli.invocation import command_line
 from tellapart.cli.options import Json, print_json
+from tellapart.report.terminal import print_text
 
 __all__ = ["import_command"]
 
@@ -29,10 +30,9 @@ def import_command(
     Example: `tellapart import winoground.json --out runs/theirs`
     """
     from tellapart.api.interchange import import_results
-    from tellapart.report.numbers import plain
 
     result = import_results(files, out, command=command_line(), model=model)
     if as_json:
         print_json({"out": str(out), "model": result.model.name, "benchmarks": list(result.benchmarks)})
     else:
-        print(f"{plain(result.model.name)}: {', '.join(map(plain, result.benchmarks))}; run: {out}")
+        print_text(f"{result.model.name}: {', '.join(result.benchmarks)}; run: {out}")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tellapart.report.terminal import print_text
+
 if TYPE_CHECKING:
     from tellapart.api.progress import CommandProgress
 
@@ -49,5 +51,5 @@ def interruptible(
             progress.stop()
             left, command = kept(), again or command_line()
             ending = f"{left}. Go on with: {command}" if left else f"nothing is kept. Begin again with: {command}"
-            print(f"interrupted; {ending}", file=sys.stderr)
+            print_text(f"interrupted; {ending}", error=True)
             raise typer.Exit(130) from None

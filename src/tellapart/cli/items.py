@@ -9,6 +9,7 @@ import typer
 
 from tellapart.cli.options import Data, Images, Json, Outside, Seed, print_json
 from tellapart.errors import RunError
+from tellapart.report.terminal import print_text
 
 if TYPE_CHECKING:
     from tellapart.data.scores import ScoreKind
@@ -91,6 +92,6 @@ def items_command(
     if as_json:
         print_json(found.record.model_dump(mode="json"))
     elif as_csv:
-        typer.echo(found.to_csv(), nl=False)
+        print_text(found.to_csv(), end="")
     else:
         found.show()

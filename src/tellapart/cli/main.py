@@ -41,6 +41,7 @@ from tellapart.cli.time import time_command
 from tellapart.cli.train import train_command
 from tellapart.cli.verify import verify_command
 from tellapart.errors import TellapartError, TellapartWarning
+from tellapart.report.terminal import print_text
 
 __all__ = ["app", "main"]
 
@@ -140,7 +141,7 @@ def main() -> NoReturn:
 def _exit_failed(message: str, error: BaseException) -> NoReturn:
     if OnceCommand.debug:
         traceback.print_exception(error)
-    print(f"error: {name_options(message)}", file=sys.stderr)
+    print_text(f"error: {name_options(message)}", error=True)
     sys.exit(2)
 
 
@@ -154,7 +155,7 @@ def _blame_plugin(error: BaseException) -> str | None:
 def _print_warning(other: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:
     """Print a warning of ours in one line."""
     if issubclass(category, TellapartWarning):
-        print(f"warning: {name_options(message)}", file=sys.stderr)
+        print_text(f"warning: {name_options(message)}", error=True)
     else:
         other(message, category, *args)
 
@@ -167,14 +168,14 @@ def _explain_usage(error: Any) -> None:
     context = getattr(error, "ctx", None)
     typed = [word for word in sys.argv[1:2] if word in _COMMANDS]
     command = context.command_path if context is not None else " ".join(["tellapart", *typed])
-    print(f"error: {message}{'' if message.endswith('?') else ';'} see: {command} --help", file=sys.stderr)
+    print_text(f"error: {message}{'' if message.endswith('?') else ';'} see: {command} --help", error=True)
 
 
 def _print_version(version: bool) -> None:
     if version:
         from tellapart import __version__
 
-        print(f"tellapart {__version__}")
+        print_text(f"tellapart {__version__}")
         raise typer.Exit
 
 

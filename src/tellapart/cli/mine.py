@@ -10,6 +10,7 @@ import typer
 
 from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Cache, Device, Json, Outside, Quiet, print_json
+from tellapart.report.terminal import print_text
 
 __all__ = ["mine_command"]
 
@@ -74,7 +75,7 @@ def mine_command(
     if as_json:
         print_json({"out": str(out), "rows": mined.rows, "images": str(mined.images)})
     else:
-        print(
+        print_text(
             f"{mined.rows:,} rows in {out}; their image paths are relative to {mined.images} (data.images of a "
             "training file)"
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from typer.core import TyperCommand
 
 from tellapart.cli.parameters import options_of, restate
+from tellapart.errors import quote
 
 __all__ = ["OnceCommand", "load_plugins", "name_options"]
 
@@ -34,10 +36,14 @@ class OnceCommand(TyperCommand):
         """Parse the words of a command line.
 
         Raises:
-            UsageError: an option of one value is given twice.
+            UsageError: an option of one value is given twice, or a word is not UTF-8.
             PluginError: a plugin cannot be loaded.
         """
         OnceCommand.running = self
+        for word in args:
+            if broken := re.search("[\ud800-\udfff]", word):  # no record, page or terminal could hold it
+                byte = f"byte 0x{ord(broken[0]) & 0xFF:02x}" if broken[0] >= "\udc80" else "half of a character"
+                ctx.fail(f"{quote(word)} is not UTF-8 ({byte}); type it in UTF-8, or rename the file")
         args = self._take_shared(ctx, list(args))
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         seen = set()

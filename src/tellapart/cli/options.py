@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from tellapart.report.terminal import print_text
+
 __all__ = [
     "NEGATIONS",
     "BenchmarkName",
@@ -176,4 +178,4 @@ def print_json(value: Any) -> None:
      ]
     }
     """
-    typer.echo(json.dumps(value, indent=1, allow_nan=False))
+    print_text(json.dumps(value, indent=1, allow_nan=False))

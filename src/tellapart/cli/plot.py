@@ -10,6 +10,7 @@ import typer
 
 from tellapart.cli.options import Json, Labels, Sort, labels_of, print_json
 from tellapart.report.plots.prepare import KINDS, check_kind
+from tellapart.report.terminal import print_text
 
 __all__ = ["plot_command"]
 
@@ -78,4 +79,4 @@ def plot_command(
             said |= asdict(agreement(runs, benchmarks=benchmarks or (), labels=labels_of(labels)))
         print_json(said)
     else:
-        print(f"picture: {out}")
+        print_text(f"picture: {out}")

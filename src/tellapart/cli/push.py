@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from tellapart.cli.options import Json, print_json
+from tellapart.report.terminal import print_text
 
 __all__ = ["push_command"]
 
@@ -31,18 +31,18 @@ def push_command(
 
     done = push(source, repo, benchmark=benchmark, config=config, split=split, dry_run=dry_run)
     if done.unseen:
-        print(f"warning: HF_HUB_OFFLINE is set: as for a page without a card: {done.page}", file=sys.stderr)
+        print_text(f"warning: HF_HUB_OFFLINE is set: as for a page without a card: {done.page}", error=True)
     if as_json:
         about = {"repository": done.page, "left_out": done.files.left_out, "pull_request": done.request}
         print_json({**about, "files": dict(done.files.files)})
         return
     if dry_run:
         for path, text in done.files.files.items():
-            typer.echo(f"==> {path}\n{text}")
+            print_text(f"==> {path}\n{text}")
     elif done.request is None:
-        typer.echo(f"{done.page} has these files as they are: nothing to propose")
+        print_text(f"{done.page} has these files as they are: nothing to propose")
     else:
-        typer.echo(f"pull request: {done.request}")
+        print_text(f"pull request: {done.request}")
     if done.files.left_out:
         names = ", ".join(done.files.left_out)
-        typer.echo(f"not in .eval_results, which knows only datasets on the hub: {names}")
+        print_text(f"not in .eval_results, which knows only datasets on the hub: {names}")

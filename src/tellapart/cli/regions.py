@@ -10,6 +10,7 @@ import typer
 
 from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Json, Quiet, print_json
+from tellapart.report.terminal import print_text
 
 __all__ = ["regions_command"]
 
@@ -35,8 +36,8 @@ def regions_command(
     if as_json:
         print_json({"out": str(out), **asdict(imported)})
         return
-    print(f"{imported.images} images have regions: {out}")
+    print_text(f"{imported.images} images have regions: {out}")
     if imported.without_regions:
-        print(f"{imported.without_regions} images in {images} have none")
+        print_text(f"{imported.without_regions} images in {images} have none")
     if imported.without_image:
-        print(f"{imported.without_image} images of the files are not in {images}, and were left out")
+        print_text(f"{imported.without_image} images of the files are not in {images}, and were left out")

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from tellapart.cli.board_state import accept_command, backup_command, check_command
+from tellapart.cli.board_state import accept_command, backup_command, check_command, retry_command
 from tellapart.cli.board_user import user_command
 from tellapart.cli.once import OnceCommand
 from tellapart.cli.options import Json, print_json
+from tellapart.report.terminal import print_text
 
 # Other modules import no command; their docstrings are their help.
 __all__ = ["board_app"]
@@ -22,6 +23,7 @@ board_app.command("user", cls=OnceCommand)(user_command)
 board_app.command("backup", cls=OnceCommand)(backup_command)
 board_app.command("check", cls=OnceCommand)(check_command)
 board_app.command("accept", cls=OnceCommand)(accept_command)
+board_app.command("retry", cls=OnceCommand)(retry_command)
 
 Runs = Annotated[
     list[Path] | None,
@@ -50,8 +52,12 @@ def serve_command(
         ),
     ] = None,
     proxy: Annotated[
-        str, typer.Option("--proxy", help="Addresses of proxies whose X-Forwarded-For is trusted, separated by commas.")
-    ] = "127.0.0.1",
+        str | None,
+        typer.Option(
+            "--proxy",
+            help="Addresses of proxies whose X-Forwarded-For is believed, separated by commas; nobody's if not given.",
+        ),
+    ] = None,
 ) -> None:
     """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front.
 
@@ -67,7 +73,7 @@ def serve_command(
         database=database,
         names=names or (),
         proxy=proxy,
-        ready=lambda address: typer.echo(f"the board is at {address} (stop it with Ctrl-C)"),
+        ready=lambda address: print_text(f"the board is at {address} (stop it with Ctrl-C)"),
         left_out=_print_left_out,
     )
 
@@ -109,8 +115,8 @@ def export_command(
     if as_json:
         print_json({"out": str(out), "pages": pages})
     else:
-        typer.echo(f"{pages:,} pages; open {out / 'index.html'}")
+        print_text(f"{pages:,} pages; open {out / 'index.html'}")
 
 
 def _print_left_out(problem: str) -> None:
-    typer.echo(f"left out: {problem}", err=True)
+    print_text(f"left out: {problem}", error=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from tellapart.cli.once import name_options
 from tellapart.cli.options import Bundle, Json, Outside, print_json
+from tellapart.report.terminal import print_text
 
 if TYPE_CHECKING:
     from tellapart.api.run import Run
@@ -45,4 +45,4 @@ def show_run(run: Run, *, bundle: bool = False, outside_images: bool = False, as
     write = cache(partial(run.write_report, bundle=bundle, outside_images=outside_images))
     print_json(run.to_json(write())) if as_json else run.show(write)
     for warning in write().warnings:
-        print(f"warning: {name_options(warning)}", file=sys.stderr)
+        print_text(f"warning: {name_options(warning)}", error=True)

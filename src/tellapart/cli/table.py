@@ -10,6 +10,7 @@ import typer
 from tellapart.cli.options import Labels, Sort, labels_of, print_json
 from tellapart.errors import RunError
 from tellapart.report.paper_tables.layouts import AVERAGES, LAYOUTS
+from tellapart.report.terminal import print_text
 
 __all__ = ["table_command"]
 
@@ -71,6 +72,6 @@ def table_command(
         seed=seed,
     )
     if out is None:
-        typer.echo(text, nl=False)
+        print_text(text, end="")
     else:
-        print_json({"out": str(out)}) if as_json else print(f"table: {out}")
+        print_json({"out": str(out)}) if as_json else print_text(f"table: {out}")

@@ -23,6 +23,9 @@ __all__ = ["open_arrays", "read_array", "read_arrays"]
 #: captions in float32 half a gigabyte.
 _MAX_ARRAY_BYTES = 1 << 30
 
+#: U+D800 to U+DFFF without their last 11 bits: halves of characters.
+_HALVES = 0xD800 >> 11
+
 #: How numpy packs arrays.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
@@ -121,6 +124,7 @@ def _plain_array(data: bytes, name: str) -> NDArray[Any]:
     array: NDArray[Any] = np.load(stream, allow_pickle=False)
     if stream.read(1):
         raise ValueError(f"{name} goes on behind its array")
-    if dtype.kind == "U" and array.nbytes and int(np.ravel(array).view(f"{dtype.byteorder}u4").max()) > sys.maxunicode:
+    codes = np.ravel(array).view(f"{dtype.byteorder}u4") if dtype.kind == "U" and array.nbytes else np.zeros(1, "u4")
+    if int(codes.max()) > sys.maxunicode or (codes >> 11 == _HALVES).any():
         raise ValueError(f"{name} holds a letter that no text has")  # numpy makes a string of it only when asked
     return array

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.images import pixel_hash, resolve
 from tellapart.data.item import Item
+from tellapart.data.strict_json import read_whole
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.errors import DataError
 
@@ -188,7 +189,7 @@ class PairSet:
             DataError: it is missing, leaves the folder, or cannot be read.
         """
         try:
-            return self.read(reference) if self.read else resolve(self.root, reference).read_bytes()
+            return self.read(reference) if self.read else read_whole(resolve(self.root, reference))
         except (DataError, OSError) as error:
             raise DataError(f"{self.where(reference)}: {error}") from error
 

@@ -84,6 +84,8 @@ def _check_instructions(source: str, data: bytes) -> None:
     places: dict[Any, int] = {}
     for operation, argument, _ in pickletools.genops(data):
         name = operation.name
+        if isinstance(argument, str):
+            argument.encode()  # half of a character cannot be written
         if name not in _PLAIN:
             raise DataError(f"{source}: holds {name}, which is not plain data; a file that runs code is not read")
         # The standard reader reserves memory up to the highest place that is named.

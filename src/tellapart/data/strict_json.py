@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import stat
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
@@ -14,12 +16,18 @@ from typing import Any, Never, TypeVar
 from tellapart.data.compressed import is_gzip, unpack_gzip
 from tellapart.errors import DataError, TellapartError, quote
 
-__all__ = ["check_tree", "decode_text", "first_repeated", "load_json", "parse_json", "read_whole"]
+__all__ = ["check_characters", "check_tree", "decode_text", "first_repeated", "load_json", "parse_json", "read_whole"]
 
 T = TypeVar("T")
 
 #: Annotation files are tens of megabytes, the largest of a published benchmark 800.
 _MOST_BYTES = 1 << 30
+
+#: A pipe or a device has no size, and may have no end; it is read by the block.
+_MOST_OF_A_PIPE, _BLOCK = 1 << 28, 1 << 20
+
+#: Half of a character beyond U+FFFF, as JSON may write it.
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 #: Real files nest a handful of levels; the functions that walk them call themselves once a level.
 _MOST_LEVELS = 100
@@ -29,7 +37,9 @@ _MOST_DIGITS = 300
 
 
 def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int = _MOST_BYTES) -> bytes:
-    """Return a file's bytes, unpacked if its name ends in `.gz`; of a pipe without end no more are read than `most`.
+    """Return a file's bytes, unpacked if its name ends in `.gz`.
+
+    Of a pipe or a device, which may have no end, no more are read than 256 MiB.
 
     Raises:
         TellapartError: `error`: it cannot be read, or holds more than `most` bytes.
@@ -39,19 +49,21 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
     """
     try:
         with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            is_file = stat.S_ISREG(status.st_mode)
+            most = most if is_file else min(most, _MOST_OF_A_PIPE)
             # No more at once than the size of the file: Python reserves memory for all that may be read.
-            block = min(os.fstat(file.fileno()).st_size, most) + 1
-            data = file.read(block)
-            while 0 < len(data) <= most and (more := file.read(block)):
-                data += more
+            block, blocks, size = max(min(status.st_size, most) + 1, _BLOCK if not is_file else 1), [], 0
+            while size <= most and (more := file.read(min(block, most + 1 - size))):
+                blocks.append(more)
+                size += len(more)
+                block = _BLOCK
     except (OSError, ValueError) as failure:
         raise error(f"{path}: cannot be read ({getattr(failure, 'strerror', None) or failure})", path=path) from failure
-    if len(data) > most:
-        raise error(
-            f"{path}: holds more than {most:,} bytes, which is more than such a file has; is it the right one?",
-            path=path,
-        )
-    return unpack_gzip(data, path, most, error=error)
+    if size > most:
+        remedy = "more than such a file has; is it the right one?" if is_file else "the most of a pipe or a device"
+        raise error(f"{path}: holds more than {most:,} bytes, {remedy}", path=path)
+    return unpack_gzip(b"".join(blocks), path, most, error=error)
 
 
 def decode_text(data: bytes, where: object, *, error: type[TellapartError] = DataError) -> str:
@@ -86,7 +98,7 @@ def parse_json(text: str, where: object, *, error: type[TellapartError] = DataEr
 
     Raises:
         TellapartError: `error`: it is not JSON, repeats a key in one object, nests more than 100 levels, or holds a
-            number that JSON does not have (NaN, Infinity), that is too large (1e999).
+            number that JSON does not have (NaN, Infinity), that is too large (1e999), or half of a character.
 
     >>> parse_json('{"label": "0_c0_i0", "score": 0.5}', "scores.jsonl:1")
     {'label': '0_c0_i0', 'score': 0.5}
@@ -103,6 +115,8 @@ def parse_json(text: str, where: object, *, error: type[TellapartError] = DataEr
             parse_int=_bounded_integer,
         )
         check_tree(content)
+        if _HALF.search(text):
+            check_characters(content)
     except json.JSONDecodeError as failure:
         column = f"line {failure.lineno}, column {failure.colno}" if failure.lineno > 1 else f"column {failure.colno}"
         raise error(f"{where}: is not valid JSON ({failure.msg} at {column})", path=where) from failure
@@ -144,6 +158,22 @@ def check_tree(content: object) -> None:
         if not level:
             return
     raise ValueError(_TOO_DEEP)
+
+
+def check_characters(content: object) -> None:
+    """Check that no text of lists and objects holds half of a character, which no file, page or terminal can hold.
+
+    Raises:
+        ValueError: one does.
+
+    >>> check_characters({"a": ["\U0001f600"]}) is None
+    True
+    """
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as failure:
+        half = failure.object[failure.start]
+        raise ValueError(f"it holds {half!a}, half of a character; write the character, or leave it out") from failure
 
 
 def first_repeated(values: Iterable[T]) -> T | None:

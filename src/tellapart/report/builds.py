@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.report.numbers import plain, thousands
+from tellapart.errors import plain
+from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import REFERENCES
-from tellapart.errors import RunError
+from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.compare_models import MetricTiers, ModelsComparison
 from tellapart.evaluation.systems import System
 from tellapart.report.measured import gather
-from tellapart.report.numbers import percent, plain, points, thousands
+from tellapart.report.numbers import percent, points, thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import main_metric
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tellapart.errors import plain
 from tellapart.evaluation.regression_gate import GateResult, GateRow
-from tellapart.report.numbers import percent, plain, points, thousands
+from tellapart.report.numbers import percent, points, thousands
 from tellapart.report.terminal import console, print_lines, table
 
 __all__ = ["gate_markdown", "headline_of", "print_gate"]

@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import nearest
-from tellapart.errors import RunError
+from tellapart.errors import RunError, plain
 from tellapart.records.result import BenchmarkResult, Value
-from tellapart.report.numbers import interval, is_deviation, percent, plain, thousands
+from tellapart.report.numbers import interval, is_deviation, percent, thousands
 from tellapart.report.sections import shared_headline
 from tellapart.tasks.registry import main_metric
 

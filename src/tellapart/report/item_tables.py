@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tellapart.errors import plain
 from tellapart.evaluation.item_analysis import ItemAnalysis, ItemRow
-from tellapart.report.numbers import percent, plain, thousands
+from tellapart.report.numbers import percent, thousands
 from tellapart.report.terminal import table
 
 if TYPE_CHECKING:

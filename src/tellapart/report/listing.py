@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tellapart.errors import plain
 from tellapart.metrics.registry import defined_for
 from tellapart.models.find import name_forms
-from tellapart.report.numbers import plain, thousands
+from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import headline
 

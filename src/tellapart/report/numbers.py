@@ -15,7 +15,6 @@ __all__ = [
     "items_text",
     "official_number",
     "percent",
-    "plain",
     "points",
     "score",
     "thousands",
@@ -148,13 +147,3 @@ def thousands(number: int) -> str:
     '7,512'
     """
     return f"{number:,}"
-
-
-def plain(text: str) -> str:
-    """Return untrusted text with the characters that steer a terminal (escapes, line ends, direction marks) made
-    visible.
-
-    >>> plain("a\\x1b[2Jb")
-    'a\ufffd[2Jb'
-    """
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
 from tellapart.data.many_objects import collector_paused
-from tellapart.errors import DataError
+from tellapart.errors import DataError, plain
 from tellapart.evaluation.check import Gate
 from tellapart.evaluation.gap import Gaps
 from tellapart.evaluation.verified import read_result
@@ -19,7 +19,7 @@ from tellapart.records.result import Result
 from tellapart.records.run_folder import find_runs, read_samples, write_text_file
 from tellapart.report.conclusions import Conclusion, answer_lines
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import is_imported, percent, plain, points, thousands
+from tellapart.report.numbers import is_imported, percent, points, thousands
 from tellapart.report.page import make_page
 from tellapart.report.paper_tables.paper_table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines

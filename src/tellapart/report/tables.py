@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.find import declared_benchmark
-from tellapart.errors import RunError
+from tellapart.errors import RunError, plain
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.numbers import (
     deviation,
@@ -15,7 +15,6 @@ from tellapart.report.numbers import (
     items_text,
     official_number,
     percent,
-    plain,
     score,
     thousands,
 )

@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tellapart.errors import plain
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
     from rich.table import Table
 
-__all__ = ["console", "print_lines", "table"]
+__all__ = ["console", "print_lines", "print_text", "table"]
+
+#: Characters that lines and pages of text have beside letters.
+_KEPT = "\n\t"
 
 
-def console() -> Console:
-    """Return the console that tables are printed on."""
+def console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """Return the console that tables and progress are printed on; every text passes through `errors.plain`.
+
+    Args:
+        stderr: print to standard error.
+        width: in characters, without colours, for a text that is kept.
+    """
     from rich.console import Console
+    from rich.segment import Segment
 
+    class PlainConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for part in super().render(renderable, options):
+                yield part if part.control else Segment(plain(part.text, _KEPT), part.style)
+
+    if stderr:
+        return PlainConsole(stderr=True)
+    if width is not None:
+        return PlainConsole(width=width, color_system=None, force_terminal=False, force_jupyter=False)
     # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
     # In a notebook it would draw boxes in place of printing.
-    own = Console(force_jupyter=False)
-    return own if own.is_terminal else Console(width=120, force_jupyter=False)
+    own = PlainConsole(force_jupyter=False)
+    return own if own.is_terminal else PlainConsole(width=120, force_jupyter=False)
+
+
+def print_text(text: object, *, end: str = "\n", error: bool = False) -> None:
+    """Print a text at once, with what would steer the terminal spelled out; to standard error with `error`.
+
+    >>> print_text("a\\x1b[2J")
+    a\\x1b[2J
+    """
+    print(plain(str(text), _KEPT), end=end, file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def print_lines(*lines: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tellapart.errors import plain
 from tellapart.records.timing_record import PARTS, Duration, Timing, Timings
-from tellapart.report.numbers import plain
 from tellapart.report.terminal import console, print_lines, table
 
 if TYPE_CHECKING:

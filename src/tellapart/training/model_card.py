@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tellapart.errors import plain
 from tellapart.evaluation.compare import MetricComparison
 from tellapart.report.numbers import points
 from tellapart.training.losses.loss import FusionLoss, find_loss
@@ -211,12 +212,9 @@ def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numb
 
 def _escape_cell(text: str) -> str:
     """Keep a name from ending its cell or its line, and from being read as markup."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text)
-    return "".join(f"\\{letter}" if letter in "\\|`*_[]<>" else letter for letter in plain)
+    return "".join(f"\\{letter}" if letter in "\\|`*_[]<>" else letter for letter in plain(" ".join(text.split())))
 
 
 def _escape_code(value: object) -> str:
     """Do the same inside backticks: there only these two and a line's end do harm."""
-    return (
-        "".join(letter if letter.isprintable() else " " for letter in str(value)).replace("`", "'").replace("|", "\\|")
-    )
+    return plain(" ".join(str(value).split())).replace("`", "'").replace("|", "\\|")

@@ -129,12 +129,13 @@ class Accounts:
             rows.execute("DELETE FROM session WHERE token = ?", (id_,))
             self.database.log(rows, now, by, "token revoked", {"token": id_})
 
-    def of_token(self, token: str, before_refusal: Callable[[], None] = lambda: None) -> Account:
+    def of_token(self, token: str, before_refusal: Callable[[str], None] = lambda _user: None) -> Account:
         """Return the account of a token.
 
         Args:
             token: as it was sent.
-            before_refusal: called before a refusal is logged; it may refuse itself, and then nothing is logged.
+            before_refusal: called before a refusal is logged, with the user of the token's id, or an empty text; it may
+                refuse itself, and then nothing is logged.
 
         Raises:
             RefusedError: the token is unknown, revoked or expired. Only the log has the reason.
@@ -145,7 +146,7 @@ class Accounts:
         right = hmac.compare_digest(digest, row["digest"] if row else keyed_hash(self.key, "nobody's"))
         if row is not None and right and row["revoked"] is None and self.clock() < row["expires"]:
             return Account(row["user"], row["role"], row["id"])
-        before_refusal()
+        before_refusal(row["user"] if row is not None else "")
         if row is not None:  # a known id: a stolen, old or mistyped token; anything else is only noise
             why = "wrong secret" if not right else "revoked" if row["revoked"] is not None else "expired"
             with self.database.change() as rows:
@@ -156,13 +157,13 @@ class Accounts:
             401, "this token is not good: mistyped, expired or revoked; ask an admin of the board for another"
         )
 
-    def sign_in(self, token: str, *, hours: float) -> str:
-        """Begin a browser session; return its cookie.
+    def sign_in(self, token: str, *, hours: float, before_refusal: Callable[[str], None] = lambda _user: None) -> str:
+        """Begin a browser session; return its cookie. `before_refusal` as of `of_token`.
 
         Raises:
             RefusedError: as `of_token`.
         """
-        account, cookie = self.of_token(token), secrets.token_urlsafe(32)
+        account, cookie = self.of_token(token, before_refusal), secrets.token_urlsafe(32)
         with self.database.change() as rows:
             now = self.clock()
             rows.execute("DELETE FROM session WHERE expires < ?", (now,))

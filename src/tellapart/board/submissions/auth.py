@@ -65,8 +65,20 @@ class RequestAuth:
         scheme, _, token = self.request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise RefusedError(401, "send your token: Authorization: Bearer TOKEN")
-        # Guesses are counted, and good tokens are not.
-        return self.board.accounts.of_token(token.strip(), lambda: self.board.sign_ins.spend(self.address))
+        return self.board.accounts.of_token(token.strip(), self.count_guess)
+
+    def count_guess(self, user: str, *, by_address: bool = True) -> None:
+        """Count a wrong token by the address, and by the account that it guesses at from any address.
+
+        Good tokens are not counted: nobody locks another user out.
+
+        Raises:
+            RefusedError: too many guesses in a minute.
+        """
+        if by_address:
+            self.board.sign_ins.spend(self.address)
+        if user:
+            self.board.sign_ins.spend(f"account {user}")
 
     def check_site(self) -> None:
         """Refuse a form that comes from another site, by the browser's header.

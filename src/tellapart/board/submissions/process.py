@@ -22,7 +22,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.rounding import round_to
-from tellapart.errors import MetricError
+from tellapart.errors import MetricError, plain
 
 __all__ = ["MeasureResult", "Message", "Process", "ReadResult", "WorkerMessage"]
 
@@ -34,8 +34,8 @@ _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
 
 def _shorten_refusal(text: str) -> str:
     """Return a refusal as it is shown: short, without characters that could reorder a page's or a terminal's text."""
-    plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: _MOST_SHOWN + 1])
-    return plain if len(plain) <= _MOST_SHOWN else f"{plain[: _MOST_SHOWN - 1]}…"
+    shown = plain(text[: _MOST_SHOWN + 1])
+    return shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN - 1]}…"
 
 
 class WorkerMessage(BaseModel):

@@ -46,7 +46,7 @@ from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.tireless import TirelessThread
 from tellapart.data.atomic import sync_folder
 from tellapart.data.lock import take_lock
-from tellapart.errors import ScoreError, TellapartError
+from tellapart.errors import ScoreError, TellapartError, plain
 
 __all__ = ["Queue", "Receipt", "Upload", "Worker"]
 
@@ -65,6 +65,13 @@ _OF_SIZE = "SELECT 1 FROM submission WHERE user = ? AND benchmark = ? AND bytes 
 _SAME = f"""
 SELECT id, state FROM submission WHERE user = ? AND benchmark = ? AND sha256 = ? AND substr(file, -length(?)) = ?
 AND ({_UNDER_WAY} OR state = 'done' OR (state = 'refused' AND created >= ?)) ORDER BY rowid LIMIT 1
+"""  # noqa: S608  (constants)
+_FAILED = f"""
+SELECT id FROM submission AS one WHERE state = 'failed' AND NOT EXISTS (
+    SELECT 1 FROM submission AS other WHERE other.user = one.user AND other.benchmark = one.benchmark
+    AND other.sha256 = one.sha256 AND other.rowid > one.rowid
+    AND (other.state IN ('done', 'failed') OR other.{_UNDER_WAY})
+) ORDER BY rowid
 """  # noqa: S608  (constants)
 
 
@@ -188,6 +195,27 @@ class Queue:
                 rows.execute("UPDATE submission SET state = 'validated' WHERE id = ?", (row["id"],))
                 self.database.log(rows, self.clock(), "server", "submission taken up again", {"submission": row["id"]})
 
+    def retry(self, ids: Sequence[str] = ()) -> list[str]:
+        """Put files that failed back into the queue, those of these ids or all; return their ids.
+
+        A file whose sender sent the same bytes again since then stays as it is: it would count twice.
+
+        Raises:
+            RefusedError: an id is not that of a failed file whose bytes are still here.
+        """
+        with self.database.change() as rows:
+            failed = [str(row["id"]) for row in rows.execute(_FAILED)]
+            kept = [id_ for id_ in failed if (self.folder / id_).is_dir()]
+            if other := [id_ for id_ in ids if id_ not in kept]:
+                why = "is not a file that failed, was sent again since, or is no longer on the server"
+                raise RefusedError(404, f"{other[0]!r:.80} {why}")
+            chosen = [id_ for id_ in kept if id_ in ids or not ids]
+            for id_ in chosen:
+                rows.execute("UPDATE submission SET state = 'received', starts = 0, error = '' WHERE id = ?", (id_,))
+                self.database.log(rows, self.clock(), "server", "submission tried again", {"submission": id_})
+        self.wake.set()
+        return chosen
+
     def sweep(self) -> None:
         """Delete uploads that the server's end cut off. Call it before any upload is taken."""
         known = {row["id"] for row in self.database.all("SELECT id FROM submission")}
@@ -229,7 +257,8 @@ class Queue:
             self._record_end(id_, "done", "", public=last.public, private=last.private)
         elif not self._was_stopped(id_):
             if last.failed:  # logged for the server's admin alone, as it may depend on labels
-                logging.getLogger(__name__).warning("%s of %s could not be measured: %s", file, id_, last.failed)
+                failed = plain(f"{file} of {id_} could not be measured: {last.failed}")
+                logging.getLogger(__name__).warning("%s", failed)
             self._record_end(id_, "stopped", f"the file could not be measured {limits}; it counts as measured")
 
     def _read_file(self, id_: str, file: str, prepared: Prepared, limits: str) -> bytes:
@@ -293,7 +322,8 @@ class Queue:
         if list(guards) == self._lacking:
             return
         self._lacking = list(guards)
-        logging.getLogger(__name__).warning("files are measured without %s: this system lacks it", " and ".join(guards))
+        lacking = plain(" and ".join(guards))
+        logging.getLogger(__name__).warning("files are measured without %s: this system lacks it", lacking)
         with self.database.change() as rows:
             self.database.log(rows, self.clock(), "server", "files are measured unconfined", {"lacking": guards})
 

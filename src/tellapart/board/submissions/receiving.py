@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import unicodedata
@@ -38,6 +39,14 @@ _NAME = 80  # characters of a file's name
 _GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
 _INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters by their class, and nothing to see
 _RESERVED = {*REFERENCES, "human"}  # a board shows these as chance, as bounds and as people
+#: Letters of `_RESERVED`, and the small letters and digits of any script that look like them.
+_ALIKE = {
+    **{"a": "аαɑ", "b": "ьƅ", "c": "сϲ", "d": "ԁ", "e": "е", "g": "ɡ", "h": "һհ", "k": "кκ", "l": "iіιı1ӏ", "m": "м"},
+    **{"n": "пո", "o": "оοօ0σ", "r": "г", "s": "ѕ5", "t": "тτ", "u": "υս", "w": "ѡԝω"},
+}
+_LOOKALIKES = str.maketrans({letter: shown for shown, letters in _ALIKE.items() for letter in letters})
+#: Scripts that one word may join: how Japanese, Korean and Chinese are written.
+_JOINED = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "LATIN"}
 
 
 async def receive(request: Request, board: Submissions, name: str, model: str, file: str) -> Receipt:
@@ -91,7 +100,26 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
     if auth.is_browser:  # a session needs a form with its key
         raise RefusedError(401, "send your token: Authorization: Bearer TOKEN; or use the board's form")
     model, file = check_model_name(model), _check_file_name(file, suffixes)
-    return model, file, await write_upload(request.stream(), path, most)
+    stream: AsyncIterator[bytes] = request.stream()
+    if kind.startswith("application/x-www-form-urlencoded") and not file.endswith(".json"):
+        stream = _refuse_spoiled(stream)
+    return model, file, await write_upload(stream, path, most)
+
+
+async def _refuse_spoiled(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Pass a body on, if it has line ends or zeros, as every table and archive does; `curl -d` takes both out.
+
+    Raises:
+        RefusedError: it has neither.
+    """
+    size, whole = 0, False
+    async for piece in stream:
+        size, whole = size + len(piece), whole or b"\n" in piece or b"\0" in piece
+        yield piece
+    if size and not whole:
+        raise RefusedError(
+            422, "the file came without its line ends, as curl's -d sends it; send it with --data-binary @FILE"
+        )
 
 
 def _cap_body(request: Request, most: int) -> Request:
@@ -118,7 +146,8 @@ def check_model_name(name: str) -> str:
     """Return a model's name as it is shown: one line of visible letters, without a special meaning on the board.
 
     Raises:
-        RefusedError: the name is empty, too long, not visible, or that of a reference model or of people.
+        RefusedError: the name is empty, too long, not visible, or that of a reference model or of people, or looks
+            like another: a word has letters of two scripts.
 
     >>> check_model_name("  CLIP ViT-B/32 (ours) ")
     'CLIP ViT-B/32 (ours)'
@@ -131,9 +160,20 @@ def check_model_name(name: str) -> str:
         raise RefusedError(422, f"model: {hidden[0]!a} cannot be shown in a name; leave it out")
     if not any(letter.isalnum() for letter in plain):
         raise RefusedError(422, f"model: {plain!a} has no letter and no digit; give a name that people can say")
-    if unicodedata.normalize("NFKC", plain).casefold() in _RESERVED:
-        raise RefusedError(422, f"model: {plain!r} has a meaning on this board; use another name")
+    folded = unicodedata.normalize("NFKC", plain).casefold()
+    if _shape_of(folded) in map(_shape_of, _RESERVED):
+        raise RefusedError(422, f"model: {plain!a} is, or looks like, a name with a meaning here; use another name")
+    for word in re.findall(r"[^\W\d_]+", folded):
+        scripts = {re.split("[ -]", unicodedata.name(letter, ""))[0] for letter in word}
+        if len(scripts) > 1 and not scripts <= _JOINED:
+            listed = " and ".join(sorted(scripts)).lower()
+            raise RefusedError(422, f"model: {word!a} has letters of two scripts, {listed}; write a word in one script")
     return plain
+
+
+def _shape_of(name: str) -> str:
+    """Return the letters and digits of a name in small letters, each as the one that it looks like."""
+    return "".join(filter(str.isalnum, name.translate(_LOOKALIKES)))
 
 
 def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:

@@ -7,6 +7,7 @@ key. Administration needs a token, so that no page of another site can do any of
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -118,9 +119,10 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
     @router.post("/sign-in", status_code=303)
     async def sign_in(request: Request) -> Response:
         """Begin a browser session."""
-        form = await RequestAuth(request, board).small_form()
+        auth = RequestAuth(request, board)
+        form, count = await auth.small_form(), partial(auth.count_guess, by_address=False)  # the form was counted
         cookie = await run_in_threadpool(
-            board.accounts.sign_in, form.get("token", ""), hours=board.settings.session_hours
+            board.accounts.sign_in, form.get("token", ""), hours=board.settings.session_hours, before_refusal=count
         )
         answer = RedirectResponse(request.url_for("sent").path, 303)
         seconds = int(board.settings.session_hours * 3600)

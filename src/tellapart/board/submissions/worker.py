@@ -17,6 +17,7 @@ import json
 import os
 import resource
 import sys
+import time
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +28,7 @@ from tellapart.errors import ScoreError, TellapartError
 __all__ = ["limit", "may_open", "measure", "read"]
 
 _LONGEST = 1000  # characters of a refusal: it repeats parts of the file, which may be long
+_QUARTER = 0.25  # of a second
 _FILES = 64  # open at once; modules are files, too
 
 
@@ -86,6 +88,8 @@ def read(job: dict[str, Any]) -> None:
 def measure(job: dict[str, Any], form: bytes) -> None:
     """Measure a form, and print the rounded numbers, or only the step that failed.
 
+    The answer waits for a full quarter of a second: the work depends a little on the labels, of private items, too.
+
     Args:
         job: truth, task, metrics, step.
         form: as `read` prints it; checked again.
@@ -94,7 +98,7 @@ def measure(job: dict[str, Any], form: bytes) -> None:
     from tellapart.board.submissions.measuring import measure_sent
     from tellapart.board.submissions.prepared import read_truth
 
-    step = "truth"
+    step, started = "truth", time.monotonic()
     try:
         hidden = read_truth(Path(job["truth"]))
         step = "form"
@@ -102,11 +106,13 @@ def measure(job: dict[str, Any], form: bytes) -> None:
         step = "numbers"
         public, private = measure_sent(sent, hidden, tuple(job["metrics"]), job["step"])
     except TellapartError:  # its message may repeat labels
-        _send_message({"failed": step})
+        answer: dict[str, Any] = {"failed": step}
     except MemoryError:
-        _send_message({"failed": "memory"})
+        answer = {"failed": "memory"}
     else:
-        _send_message({"public": asdict(public), "private": asdict(private)})
+        answer = {"public": asdict(public), "private": asdict(private)}
+    time.sleep((started - time.monotonic()) % _QUARTER)
+    _send_message(answer)
 
 
 def _send_message(message: dict[str, Any]) -> None:

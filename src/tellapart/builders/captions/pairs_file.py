@@ -29,7 +29,7 @@ from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.atomic import atomic_file
 from tellapart.data.progress import Progress
 from tellapart.data.validation import validate_table
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError, RunError, plain
 
 __all__ = ["PairsWritten", "count_decided", "journal_of", "write_caption_pairs"]
 
@@ -160,7 +160,7 @@ def _read_journal(journal: Path, key: str) -> dict[str, dict[str, Any]]:
     rows = [json.loads(line[_DIGEST:]) if _is_whole(line) else None for line in lines]
     if None in rows:
         number, many = rows.index(None) + 2, rows.count(None)
-        _log.warning("%s:%d is damaged: %d captions are decided again", journal, number, many)
+        _log.warning("%s:%d is damaged: %d captions are decided again", plain(str(journal)), number, many)
     return {row["id"]: row for row in rows if row is not None}
 
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tellapart.builders.builder import Rejected
 from tellapart.builders.video.frames import EndOfVideoError, Frame, frame_at, frame_number, scaled_size
 from tellapart.data.images import IMAGE_SUFFIXES, decode
+from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, require
 
 __all__ = ["Footage", "FootageOptions", "Still", "StillFile", "clip_files", "file_sha256"]
@@ -215,7 +216,7 @@ def _read_dumped(folder: Path, number: int) -> Frame:
     for suffix in sorted(IMAGE_SUFFIXES):
         path = folder / f"{number:06d}{suffix}"
         if path.is_file():
-            return Frame(decode(path.read_bytes(), str(path)), 0.0)
+            return Frame(decode(read_whole(path), str(path)), 0.0)
     raise EndOfVideoError(f"{folder}: has no frame {number:06d}")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tellapart.data.strict_json import decode_text, parse_json
-from tellapart.errors import DataError, ModelError
+from tellapart.errors import DataError, ModelError, plain
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -94,7 +94,8 @@ class Connection:
                 raise ModelError(refusal)
             if attempt + 1 < tries:
                 pause = min(wait or _PAUSE * 2**attempt, _LONGEST)
-                _log.info("%s: %s; asked again in %.1f s (try %d of %d)", self.base, problem, pause, attempt + 2, tries)
+                failed = plain(f"{self.base}: {problem}")
+                _log.info("%s; asked again in %.1f s (try %d of %d)", failed, pause, attempt + 2, tries)
                 time.sleep(pause)
         raise ModelError(f"{self.base}: no reply in {f'{tries} tries' if tries > 1 else 'one try'}: {problem}")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tellapart.data.rows import read_object
+from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, ModelError, first_line
 
@@ -121,7 +122,7 @@ def read_tokenizer(folder: Path, config: CompactConfig) -> Tokenizer:
 
     path = folder / TOKENIZER
     try:
-        tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        tokenizer = Tokenizer.from_str(decode_text(read_whole(path), path))
     except Exception as error:  # the library raises bare Exception
         raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
     if tokenizer.token_to_id(PAD) != 0:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.npz import open_arrays
 from tellapart.data.plain_pickle import parse_plain_pickle
-from tellapart.errors import DataError, TellapartError, first_line, require
+from tellapart.errors import DataError, TellapartError, first_line, quote, require
 
 __all__ = ["ImageRegions", "read_regions"]
 
@@ -26,6 +27,9 @@ __all__ = ["ImageRegions", "read_regions"]
 _REGIONS = ("num_boxes", "boxes", "features")
 _LXMERT = ("image_id", "image_h", "image_w", "objects_id", "objects_conf", "attrs_id", "attrs_conf", *_REGIONS)
 _BOTTOM_UP = ("image_id", "image_w", "image_h", *_REGIONS)
+
+#: An image has 10 to 100 regions of 2,048 numbers; a file of kilobytes may claim any number.
+_MOST_BYTES = 64_000_000
 
 #: Entries of a data base about itself.
 _INDEX = ("keys", "__keys__", "__len__")
@@ -127,11 +131,32 @@ def _read_h5(path: Path) -> Iterator[ImageRegions]:
     with file:
         for name in file:
             with _name_source(path, f"image {name}"):
-                group = file[name]
-                width, height = (float(np.asarray(group[key])) for key in ("img_w", "img_h"))
-                boxes = _to_shares(np.asarray(group["boxes"]), width, height)
-                regions = ImageRegions(name, np.asarray(group["features"], np.float32), boxes)
+                if not isinstance(name, str):
+                    raise ValueError("its name is not UTF-8")
+                width, height = (float(_read_dataset(h5py, file, name, key)) for key in ("img_w", "img_h"))
+                boxes = _to_shares(_read_dataset(h5py, file, name, "boxes"), width, height)
+                features = np.asarray(_read_dataset(h5py, file, name, "features"), np.float32)
+                regions = ImageRegions(name, features, boxes)
             yield regions
+
+
+def _read_dataset(h5py: ModuleType, file: Any, image: str, key: str) -> NDArray[Any]:
+    """Read an image's numbers, if they lie in this file; HDF5 can name any other file of the machine.
+
+    Raises:
+        ValueError: they lie elsewhere, are not numbers, or of more than 64 MB.
+    """
+    for group, name in ((file, image), (file[image], key)):
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            raise ValueError(f"{quote(name)} is a link; write the numbers themselves")
+    part = file[image][key]
+    if part.is_virtual or part.external:
+        raise ValueError(f"{quote(key)} lies in another file; write the numbers themselves")
+    if part.dtype.kind not in "iuf" or part.size * part.dtype.itemsize > _MOST_BYTES:
+        raise ValueError(
+            f"{quote(key)}: expected up to {_MOST_BYTES:,} bytes of numbers; got {part.dtype} {part.shape}"
+        )
+    return np.asarray(part)
 
 
 def _read_lmdb(path: Path) -> Iterator[ImageRegions]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.images import decode, pixel_hash, resolve
 from tellapart.data.npz import open_arrays
+from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, MissingDependencyError, ModelError, first_sentence, quote, require
 from tellapart.models.huggingface.images import Prepared
 from tellapart.models.protocols import Pixels
@@ -139,7 +140,7 @@ class RegionFile:
         """
         del self._unread[reference]
         try:
-            hashed = pixel_hash(decode(resolve(self.path.parent, reference).read_bytes(), reference))
+            hashed = pixel_hash(decode(read_whole(resolve(self.path.parent, reference)), reference))
         except OSError as error:
             raise DataError(f"{self.path} names an image {reference!r}, which cannot be read: {error}") from error
         except DataError as error:

@@ -17,6 +17,7 @@ import numpy as np
 from tellapart.data.atomic import atomic_file
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.progress import Progress
+from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError
 from tellapart.models.fusion.feature_files import ImageRegions, read_regions
 
@@ -120,7 +121,7 @@ def _region_key(picture: Path, home: Path) -> str:
     picture, home = picture.resolve(), home.resolve()
     if picture.is_relative_to(home):
         return picture.relative_to(home).as_posix()
-    return pixel_hash(decode(picture.read_bytes(), str(picture)))
+    return pixel_hash(decode(read_whole(picture), str(picture)))
 
 
 def _add_image(header: dict[str, Any], numbers: BinaryIO, key: str, regions: ImageRegions, source: Path) -> None:

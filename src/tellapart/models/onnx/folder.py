@@ -11,7 +11,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tellapart.catalog import nearest
-from tellapart.data.strict_json import decode_text, parse_json
+from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import ModelError, quote
 from tellapart.models.onnx.file_format import external_tensors
@@ -22,6 +22,9 @@ CONFIG = "config.json"
 
 #: The files beside the configuration, which holds the hash of each.
 FILES = ("image.onnx", "text.onnx", "tokenizer.json")
+
+#: The format's limit.
+_MOST_BYTES = 1 << 31
 
 #: Names the way from pixels to the image tensor; part of a model's fingerprint, changed when that way changes.
 PREPROCESSING = "pil-bicubic-float32-1"
@@ -113,12 +116,12 @@ def read_folder(folder: Path) -> ModelFolder:
 def _read_file(folder: Path, name: str) -> bytes:
     path = folder / name
     try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        everything = ", ".join((CONFIG, *FILES[:-1])) + f" and {FILES[-1]}"
-        raise ModelError(f"{folder} has no {name}; an ONNX dual encoder is a folder with {everything}") from error
-    except OSError as error:
+        if not path.exists():
+            everything = ", ".join((CONFIG, *FILES[:-1])) + f" and {FILES[-1]}"
+            raise ModelError(f"{folder} has no {name}; an ONNX dual encoder is a folder with {everything}")
+    except OSError as error:  # too long a name
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    return read_whole(path, error=ModelError, most=_MOST_BYTES)
 
 
 def _parse_config(path: Path, data: bytes) -> OnnxConfig:

@@ -22,7 +22,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import StoreError
+from tellapart.errors import StoreError, plain
 from tellapart.models.store.file import MERGE, REMEDY, explain_failure, open_store
 from tellapart.models.store.rows import PAIRS, PICTURES, SOURCES, VECTORS, Table, checksum
 
@@ -274,12 +274,10 @@ class EmbeddingStore:
         if first is not None and not self._warned:
             self._warned = True
             name = first.hex() if isinstance(first, bytes) else first
+            of_model = "" if model is None else f" for model {model[:12]!r}"
             _log.warning(
-                "%s is damaged: its %s of %s%s is not what was written; it and others like it are made again",
-                self.where,
-                table.what,
-                name[:12],
-                "" if model is None else f" for model {model[:12]!r}",
+                "%s is not what was written; it and others like it are made again",
+                plain(f"{self.where} is damaged: its {table.what} of {name[:12]}{of_model}"),
             )
 
     def _insert_rows(self, table: Table, model: str | None, rows: Iterable[tuple[Any, ...]]) -> None:

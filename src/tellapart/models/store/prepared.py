@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.write_ahead import use_write_ahead_log
-from tellapart.errors import StoreError
+from tellapart.errors import StoreError, plain
 from tellapart.models.store.rows import Table, checksum
 
 __all__ = ["LIMIT", "Preparation", "PreparedPictures", "kept_preparations", "prepared_path"]
@@ -201,7 +201,7 @@ class PreparedPictures:
     def _warn_once(self, problem: str) -> None:
         if not self._warned:
             self._warned = True
-            _log.warning("%s %s made again", self.path, problem)
+            _log.warning("%s made again", plain(f"{self.path} {problem}"))
 
 
 def _connect_file(path: Path) -> sqlite3.Connection:

@@ -20,9 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.strict_json import read_whole
 from tellapart.errors import ModelError
 
 __all__ = ["BYTES", "Checkpoint", "Floats", "Sizes", "read_checkpoint"]
+
+#: Twice the largest checkpoint that a processor runs at all.
+_MOST_BYTES = 1 << 34
 
 Floats = NDArray[np.float32]
 
@@ -100,9 +104,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def _read_file(path: Path, todo: str) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path}: {error.strerror or error}; {todo}") from error
+        return read_whole(path, error=ModelError, most=_MOST_BYTES)
+    except ModelError as error:
+        raise ModelError(f"{error}; {todo}") from error
 
 
 def _read_weights(path: Path, data: bytes) -> tuple[Sizes, dict[str, Floats], int]:

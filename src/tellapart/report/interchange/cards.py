@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.benchmarks.find import declared_benchmark
+from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import RunError, require
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.measured import first_metrics
@@ -98,9 +99,9 @@ def update_card(path: Path, result: Result) -> str:
     """
     hub = require("huggingface_hub", extra="hub")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = decode_text(read_whole(path, error=RunError), path, error=RunError)
         data = hub.ModelCard(text).data
-    except (OSError, ValueError) as error:
+    except (RunError, ValueError) as error:
         raise RunError(f"{path} is not a model card: {error}") from error
     named = data.get("model_name")
     if data.get("eval_results") and named != result.model.name:

@@ -21,7 +21,7 @@ from typing import Any
 from tellapart.catalog import nearest
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv, read_object
-from tellapart.data.strict_json import load_json
+from tellapart.data.strict_json import load_json, read_whole
 from tellapart.errors import DataError, RunError, quote
 from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import RESULTS, write_result
@@ -79,7 +79,7 @@ def _make_record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkRes
             raise RunError(f"{path}: {one.benchmark} is in two of these files; name one of them")
         parts |= one.metrics
     files = dict.fromkeys(path for path, _ in contents)
-    digests = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)
+    digests = b"".join(hashlib.sha256(read_whole(path)).digest() for path in files)
     return BenchmarkResult(
         title=f"{first.benchmark}, measured by {first.tool}",
         fingerprint=f"{IMPORTED}{hashlib.sha256(digests).hexdigest()}",

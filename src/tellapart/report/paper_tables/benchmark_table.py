@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
+from tellapart.errors import plain
 from tellapart.evaluation.systems import System
 from tellapart.report.measured import name_on, pick_benchmark
-from tellapart.report.numbers import is_imported, items_text, plain, thousands
+from tellapart.report.numbers import is_imported, items_text, thousands
 from tellapart.report.paper_tables.paper_table import PaperTable, TableRow, mark_best, stack_groups
 from tellapart.report.paper_tables.row_layout import (
     AUTHORS_RULE,

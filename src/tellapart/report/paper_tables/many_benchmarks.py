@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tellapart.errors import RunError
+from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import System
 from tellapart.records.result import BenchmarkResult
 from tellapart.report.measured import first_metrics, pick_benchmark
-from tellapart.report.numbers import is_imported, items_text, plain, thousands
+from tellapart.report.numbers import is_imported, items_text, thousands
 from tellapart.report.paper_tables.benchmark_table import BOLD, DAGGER, IMPORTED_BESIDE, can_be_tested, unlike_published
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.paper_tables.row_layout import RowLayout, mark_tiers, paper_layout, plain_layout

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tellapart.errors import RunError
+from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import System
 from tellapart.records.result import Value
-from tellapart.report.numbers import items_text, plain
+from tellapart.report.numbers import items_text
 from tellapart.report.paper_tables.benchmark_table import unlike_published
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.plots.costs import Costs

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tellapart.errors import plain
 from tellapart.evaluation.systems import System
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.measured import first_metrics, name_on, pick_benchmark, value_of
-from tellapart.report.numbers import items_text, plain
+from tellapart.report.numbers import items_text
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, new_figure, write_title
 
 if TYPE_CHECKING:

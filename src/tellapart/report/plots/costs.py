@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tellapart.data.compressed import plain_suffix
+from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, RunError
 from tellapart.records.timing_record import Timing, read_timings
 
@@ -119,9 +121,8 @@ def _batch_rows(path: Path) -> tuple[str, dict[tuple[str, float], float]]:
 def _csv_rows(path: Path, keys: tuple[str, ...]) -> tuple[str, dict[tuple[str, ...], float]]:
     """Read a CSV file whose first columns are `keys`, and whose next one is a number: its heading, and the rows."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            heading, *lines = csv.reader(stream)
-    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
+        heading, *lines = csv.reader(io.StringIO(decode_text(read_whole(path), path), newline=""))
+    except (csv.Error, ValueError) as error:
         raise DataError(f"{path} cannot be read as CSV: {error}") from error
     if tuple(heading[: len(keys)]) != keys or len(heading) <= len(keys):
         raise DataError(f"{path}:1: expected the columns {', '.join(keys)} and a cost; got {', '.join(heading)}")

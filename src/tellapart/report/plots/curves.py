@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tellapart.errors import RunError
+from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import System
 from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.measured import pick_benchmark, samples_of
-from tellapart.report.numbers import is_deviation, items_text, plain, thousands
+from tellapart.report.numbers import is_deviation, items_text, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tellapart.errors import plain
 from tellapart.evaluation.systems import System
 from tellapart.records.result import Value
 from tellapart.report.heatmap import HeatMap, heat_map, is_above_chance
 from tellapart.report.measured import name_on, pick_benchmark
-from tellapart.report.numbers import percent, plain, thousands
+from tellapart.report.numbers import percent, thousands
 from tellapart.report.plots.bars import title_of
 from tellapart.report.plots.style import COLUMN, PAGE, axes_of, fold, write_title
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tellapart.catalog import nearest
 from tellapart.data.video import as_picture, decode_slot
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError, RunError, plain
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Sample
@@ -19,7 +19,6 @@ from tellapart.records.run_folder import samples_path
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.measured import pick_benchmark, samples_of
-from tellapart.report.numbers import plain
 from tellapart.report.plots.style import GREY, PAGE, fold, new_figure, write_title
 from tellapart.tasks.registry import headline
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellapart.errors import RunError
+from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import System
 from tellapart.records.result import Value
 from tellapart.report.measured import first_metrics, value_of
-from tellapart.report.numbers import plain
 from tellapart.report.plots.costs import Costs
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, plain_logarithm, write_title
 from tellapart.stats.pareto import pareto_front

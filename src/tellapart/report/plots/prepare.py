@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import nearest
-from tellapart.errors import RunError, UnknownNameError, quote
-from tellapart.report.numbers import plain
+from tellapart.errors import RunError, UnknownNameError, plain, quote
 from tellapart.report.plots.costs import BatchCosts
 from tellapart.report.plots.style import COLUMN, axes_of, legend_below, look, plain_logarithm, write_title
 

@@ -15,6 +15,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.perceptual import ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
+from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError
 from tellapart.tasks.registry import find_task
 from tellapart.training.data.rows import TrainingRows
@@ -69,9 +70,7 @@ def find_leaks(
     if not benchmarks:
         return []
     paths = list(dict.fromkeys(row.image for row in rows.rows))
-    ours = _hash_images(
-        [str(path) for path in paths], lambda name: Path(name).read_bytes(), "training images", progress
-    )
+    ours = _hash_images([str(path) for path in paths], lambda name: read_whole(Path(name)), "training images", progress)
     leaks = []
     for name in benchmarks:
         benchmark = find_benchmark(name, place)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tellapart.data.annotations import make_item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, quote
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.deferred import Deferred
@@ -284,4 +285,4 @@ def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
         make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
         for number, (file, texts) in enumerate(captions)
     )
-    return PairSet("training rows", items, Path(), read=lambda file: Path(file).read_bytes())
+    return PairSet("training rows", items, Path(), read=lambda file: read_whole(Path(file)))

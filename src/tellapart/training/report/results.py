@@ -8,8 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tellapart.errors import plain
 from tellapart.report.comparisons import print_comparison
-from tellapart.report.numbers import percent, plain, points
+from tellapart.report.numbers import percent, points
 from tellapart.report.terminal import console, print_lines, table
 
 if TYPE_CHECKING:

@@ -1,0 +1,231 @@
+"""Attacks on a board: names that look alike, guesses, spoiled and parallel files, labels by time, runs of strangers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from tellapart.api.board import board_retry
+from tellapart.board.records import read_in
+from tellapart.board.settings import BoardSettings
+from tellapart.board.store import Store
+from tellapart.board.submissions import worker
+from tellapart.board.submissions.accounts import Account
+from tellapart.board.submissions.forms import pack
+from tellapart.board.submissions.queue import Upload
+from tellapart.board.submissions.receiving import check_model_name
+from tellapart.board.submissions.refused import RefusedError
+from tellapart.data.scores import Scores
+from tellapart.errors import RunError
+
+MakeBoard = Callable[..., Any]
+
+#: Cyrillic, Greek and Armenian letters among Latin ones, whole words of them, digits, and other dashes.
+ALIKE = ["\u043eracle", "0racle", "bIind", "\u043e\u0433\u0430\u0441\u04cf\u0435", "hum\u0430n", "bag\u2013of words"]
+MIXED = ["CLI\u0420-large", "\u0415va-CLIP", "sig\u03bfip", "B\u03b2"]
+PLAIN = [
+    "\u03b1-CLIP",
+    "\u901a\u4e49VL-7B",
+    "\u30e2\u30c7\u30ebv2",
+    "\u043c\u043e\u0434\u0435\u043b\u044c",
+    "na\u00efve-CLIP",
+]
+
+
+@pytest.mark.parametrize("name", [*ALIKE, *MIXED])
+def test_a_name_that_looks_like_another_is_refused(name: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        check_model_name(name)
+    assert caught.value.status == 422
+    assert ("scripts" in str(caught.value)) == (name in MIXED)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_name_in_any_one_script_is_taken(name: str) -> None:
+    assert check_model_name(name) == name
+
+
+def test_guesses_at_an_account_are_counted_from_all_addresses_together(board: MakeBoard) -> None:
+    made = board(4, settings={"sign_ins_a_minute": 3})
+    wrong = f"tap_{made.tokens['ann'].split('_')[1]}_wrong"
+    codes = []
+    for k in range(6):
+        client = TestClient(made.client.app, client=(f"192.0.2.{k}", 1), follow_redirects=False)
+        headers = {"Authorization": f"Bearer {wrong}"}
+        as_form = (
+            client.post("/sign-in", data={"token": wrong}) if k % 2 else client.get("/submissions", headers=headers)
+        )
+        codes.append(as_form.status_code)
+    assert codes == [401] * 3 + [429] * 3
+    other = TestClient(made.client.app, client=("192.0.2.9", 1))
+    assert other.get("/submissions", headers=made.of("ann")).status_code == 200  # she has her token
+
+
+def test_a_file_that_curl_spoiled_is_refused_with_the_option_that_does_not(board: MakeBoard) -> None:
+    made, form = board(4), {"Content-Type": "application/x-www-form-urlencoded"}
+
+    def send(data: bytes, file: str) -> Any:
+        params = {"model": "m", "file": file}
+        return made.client.post(
+            "/hidden/clocks/submissions", params=params, content=data, headers={**made.of("ann"), **form}
+        )
+
+    whole = made.npz(made.right())
+    spoiled = whole.translate(None, b"\r\n\0")
+    for data, file in ((spoiled, "s.npz"), (b"id,scores a,1", "s.csv"), (b'{"a": 1}{"a": 2}', "s.jsonl")):
+        answer = send(data, file)
+        assert answer.status_code == 422, answer.text
+        assert "--data-binary" in answer.json()["detail"]
+    assert not made.service.database.all("SELECT id FROM submission")
+    assert [path.name for path in made.queue.folder.iterdir()] == [".lock"] or not [*made.queue.folder.glob("*.part")]
+    assert send(whole, "s.npz").status_code == 202  # --data-binary names the same type
+
+
+def fail_file(made: Any, id_: str) -> None:
+    with made.service.database.change() as rows:
+        rows.execute("UPDATE submission SET state = 'measuring', starts = 3 WHERE id = ?", (id_,))
+    with made.queue.lock():
+        assert made.queue.work_one()
+
+
+def board_file(made: Any, folder: Path) -> Path:
+    file = folder / "board.toml"
+    file.write_text(
+        f'[submissions]\nstate = "state"\nspare_bytes = 0\n[[hidden]]\nname = "clocks"\npairs = "{made.pairs}"\n'
+        'metrics = ["group_score"]\ntotal = 5\nlargest_share = 1000.0\n'
+    )
+    return file
+
+
+def state_of(made: Any, id_: str) -> str:
+    return str(made.service.database.one("SELECT state FROM submission WHERE id = ?", id_)["state"])
+
+
+def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(
+    board: MakeBoard, tmp_path: Path
+) -> None:
+    made, file = board(4), tmp_path / "board.toml"
+    id_ = made.send(made.npz(made.right())).json()["id"]
+    fail_file(made, id_)
+    assert board_retry(board_file(made, tmp_path)) == (id_,)
+    assert state_of(made, id_) == "received"
+    with made.queue.lock():
+        while made.queue.work_one():
+            pass
+    assert state_of(made, id_) == "done"
+    assert board_retry(file) == ()
+    with pytest.raises(RunError, match=id_):
+        board_retry(file, id_)
+    ends = [entry["what"].removeprefix("submission ") for entry in made.service.log() if "submission" in entry["what"]]
+    assert ends == ["received", "taken up again", "failed", "tried again", "done"]
+
+
+def test_a_failed_file_that_was_sent_again_is_not_counted_twice(board: MakeBoard, tmp_path: Path) -> None:
+    made = board(4)
+    first = made.send(b"x").json()["id"]
+    fail_file(made, first)
+    second = made.send(b"x").json()["id"]
+    assert second != first
+    assert board_retry(board_file(made, tmp_path)) == ()
+    fail_file(made, second)
+    assert board_retry(tmp_path / "board.toml") == (second,)
+
+
+@pytest.mark.slow
+def test_files_taken_at_one_moment_and_measured_by_servers_that_die_use_the_days_places_once(board: MakeBoard) -> None:
+    made = board(4, limits={"daily": 2, "total": 3})
+    files = [made.npz(made.right() + k) for k in range(6)]
+
+    def take(k: int) -> str:
+        path = made.queue.folder / f"{k}.part"
+        path.write_bytes(files[k])
+        upload = Upload(path, len(files[k]), f"{k:064x}")
+        return str(made.queue.take(Account("ann", "submitter", "t"), "clocks", "m", "s.npz", upload).id)
+
+    with ThreadPoolExecutor(6) as pool:
+        ids = list(pool.map(take, range(6)))
+    for _ in range(2):  # a server that dies as it measures, and one that dies when it has counted
+        child = os.fork()
+        if not child:
+            made.queue._record_end = lambda *_, **__: os.kill(os.getpid(), 9)
+            with made.queue.lock():
+                made.queue.work_one()
+            os._exit(0)
+        os.waitpid(child, 0)
+    with made.queue.lock():
+        while made.queue.work_one():
+            pass
+    states = sorted(state_of(made, id_) for id_ in ids)
+    assert states == ["done"] * 2 + ["surplus"] * 4
+    done = [entry for entry in made.service.log() if entry["what"] == "submission done"]
+    assert len(done) == 2 == len({entry["about"]["submission"] for entry in done})
+    assert made.send(made.npz(made.right() - 1)).status_code == 429
+
+
+def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_labels(
+    board: MakeBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = board(24)
+    hidden, moments = made.service.prepared["clocks"], iter([10.0, 10.1, 20.0, 20.62, 30.0, 30.0])
+    waited: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: next(moments), sleep=waited.append)
+    monkeypatch.setattr(worker, "time", clock)
+    job = {"truth": str(hidden.truth), "task": "pairs", "metrics": list(hidden.metrics), "step": 0.01}
+    ids = tuple(map(str, range(24)))
+    good, half = (pack(Scores(ids, made.right(share), "similarity"), "pairs") for share in (1, 0.5))
+    for form in (good, half, b"malformed"):
+        worker.measure(job, form)
+    assert waited == pytest.approx([0.15, 0.13, 0.0])
+    assert [set(json.loads(line)) for line in capsys.readouterr().out.splitlines()] == [
+        {"public", "private"},
+        {"public", "private"},
+        {"failed"},
+    ]
+
+
+def test_a_program_gets_json_and_a_browser_a_page_of_every_error(board: MakeBoard) -> None:
+    from tellapart.board.app import create_app
+
+    made = board(4)
+    with Store("sqlite://") as store:
+        client = TestClient(create_app(BoardSettings(), store, made.service))
+        for method, address, status in (
+            ("GET", "/no-such", 404),
+            ("DELETE", "/hidden/clocks", 405),
+            ("POST", "/", 405),
+        ):
+            answer = client.request(method, address)
+            assert answer.status_code == status
+            assert answer.json()["detail"]
+            page = client.request(method, address, headers={"Accept": "text/html,*/*"})
+            assert "<html" in page.text
+            script = client.request(method, address, headers={"Accept": "*/*", "HX-Request": "true"})
+            assert "<html" in script.text
+        assert "<html" in client.get("/").text  # a page itself stays one for everybody
+
+
+def test_a_strangers_run_folder_stops_no_board(tmp_path: Path) -> None:
+    names = ["pipe", "device", "folder", "deep", "half", "steers"]
+    homes = {name: tmp_path / "runs" / name for name in names}
+    for home in homes.values():
+        home.mkdir(parents=True)
+    os.mkfifo(homes["pipe"] / "results.json")
+    (homes["device"] / "results.json").symlink_to("/dev/zero")
+    (homes["folder"] / "results.json").mkdir()
+    (homes["deep"] / "results.json").write_text("[" * 100_000)
+    (homes["half"] / "results.json").write_text(json.dumps({"run": "\ud800"}))
+    (homes["steers"] / "results.json").write_text(json.dumps({"a\x1b[2J\u202e": np.pi}))
+    said: list[str] = []
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path / "runs",)), said.append)
+    assert len(said) == 3
+    assert all(line.isprintable() for line in said)
