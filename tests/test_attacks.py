@@ -40,7 +40,7 @@ def test_a_harmful_file_is_refused_soon_in_one_line(name: str, tmp_path: Path) -
 #: Files of the program itself, of the system, or of a library's data that their user installed.
 TRUSTED = set(
     """
-    api/run.py annotate/page.py annotate/presentation.py api/plugins.py auditing/card.py auditing/croissant.py board/records.py
+    api/run.py annotate/page.py annotate/presentation.py api/plugins.py auditing/card.py auditing/croissant.py
     board/rendering.py board/submissions/backup.py board/submissions/prepared.py board/submissions/state.py
     builders/captions/pairs_file.py builders/captions/tagging.py builders/captions/wordnet.py
     builders/video/faces.py catalog.py data/lock.py models/compact/onnx_export.py models/memory/function.py
