@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tellapart.errors import plain
 from tellapart.evaluation.parity import Flips, Parity
-from tellapart.report.numbers import plain
 from tellapart.report.terminal import console, print_lines, table
 
 __all__ = ["print_parity"]
