@@ -138,7 +138,7 @@ NESTED = np.arange(60) // 2
         (np.linspace(0, 1, 9), None, False, "none: 9 items"),
         (np.arange(60) < 2, None, True, "wilson, rare"),
         (np.exp(np.linspace(0, 9, 60)), None, False, "hall"),
-        (np.linspace(0, 1, 60), np.minimum(np.arange(60), 15), False, "none: a few of 16 clusters hold most items"),
+        (np.linspace(0, 1, 60), np.minimum(np.arange(60), 15), False, "none: 16 clusters of very uneven sizes"),
     ],
 )
 def test_the_method_fits_the_data(values, clusters, binary, method):

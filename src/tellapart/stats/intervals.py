@@ -274,7 +274,7 @@ def what_is_missing(moments: Moments, *, independent: bool) -> str:
         return f"{clusters} {noun}"
     if moments.differing < FEWEST:
         return f"{int(moments.differing)} of {clusters} {noun} differ from the others"
-    return f"a few of {clusters} clusters hold most items"
+    return f"{clusters:,} clusters of very uneven sizes"
 
 
 def _interval_of_ratio(
