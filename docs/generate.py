@@ -213,17 +213,16 @@ def task_metrics_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def findings_table() -> str:
-    """Three findings: the picture of each, and its answer up to the first semicolon."""
-    pictures, answers = [], []
+def findings_text() -> str:
+    """Three findings: the answer of each up to the first semicolon, and its picture."""
+    blocks = []
     for name in ("without-looking", "checkpoints", "order-and-ties"):
         text = (ROOT / "docs" / "findings" / f"{name}.md").read_text(encoding="utf-8")
         found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n!\[(.+?)\]", text, re.DOTALL)
         assert found is not None, name
-        pictures.append(f"![{found[2]}](docs/findings/{name}.svg)")
         answer = " ".join(found[1].split()).partition("; ")[0].rstrip(".")
-        answers.append(f"{answer}. [More](docs/findings/{name}.md)")
-    return f"| {' | '.join(pictures)} |\n|---|---|---|\n| {' | '.join(answers)} |\n"
+        blocks += [f"**{answer}.** [More](docs/findings/{name}.md)", f"![{found[2]}](docs/findings/{name}.svg)"]
+    return "\n\n".join(blocks) + "\n"
 
 
 def elsewhere_names_table() -> str:
@@ -347,7 +346,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "tasks": tasks_table,
     "task-metrics": task_metrics_table,
     "elsewhere-names": elsewhere_names_table,
-    "findings": findings_table,
+    "findings": findings_text,
     "model-names": names_table,
     "families": families_table,
     "speed": speed_table,
