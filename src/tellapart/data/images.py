@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.whole_pictures import expect_rows, mark_rows, without_end
 from tellapart.errors import DataError, quote
 
 if TYPE_CHECKING:
@@ -221,11 +222,13 @@ def _decode_picture(data: bytes, where: str) -> NDArray[np.uint8]:
         raise DataError(f"{where}: {_ANIMATED}")
     # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is not an image.
     try:
-        picture = _open_picture(data)
+        picture = _open_picture(without_end(data))
         _check_size(picture.width, picture.height, where)
         if getattr(picture, "n_frames", 1) > 1:
             raise DataError(f"{where}: {_ANIMATED}")
+        marked = mark_rows(picture, data)
         pixels = _rgb_pixels(picture)
+        expect_rows(picture, data, marked)
         return turn_upright(pixels, orientation(picture.info.get("exif", b"")))  # a PNG may hold it after the pixels
     except DataError:
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ DEFAULT_FRAMES = 8
 
 #: Frames that a picture of a video shows, side by side.
 _SHOWN = 4
+
+#: Seconds that a film's stated length may be longer than its frames and sound.
+_ROUNDED = 0.5
 
 
 def is_video(reference: str) -> bool:
@@ -63,7 +67,8 @@ def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
         count: of frames.
 
     Raises:
-        DataError: the bytes are not a video, its frames are too large or differ in size, or the count is below 1.
+        DataError: the bytes are not a video, it ends early or has a damaged frame, its frames are too large or differ
+            in size, or the count is below 1.
         MissingDependencyError: PyAV is not installed.
 
     >>> av = require("av", extra="video")
@@ -116,7 +121,28 @@ def _decoded_frames(av: ModuleType, data: bytes, where: str) -> Any:
         if stream.width * stream.height > MAX_PIXELS:
             raise DataError(f"{where}: refused, its frames have {stream.width} by {stream.height} pixels")
         stream.codec_context.thread_count = 1  # several files are read at once
-        yield from container.decode(stream)
+        yield from _whole_frames(container, stream, where)
+
+
+def _whole_frames(container: Any, stream: Any, where: str) -> Iterator[Any]:
+    """Yield a film's frames; FFmpeg itself conceals frames that are damaged, and stops at an early end."""
+    packets, end = 0, 0.0
+    for packet in container.demux():
+        own = packet.stream is stream
+        packets += own and packet.size > 0
+        if packet.pts is not None:
+            end = max(end, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+        for frame in packet.decode() if own else ():
+            if frame.is_corrupt or packet.is_corrupt:
+                raise DataError(f"{where}: its frame at {frame.time or 0:.3f} s is damaged; get the video again")
+            yield frame
+    # MP4 lists its frames, without those that an edit leaves out; AVI counts them; Matroska has a length, rounded.
+    listed = getattr(stream, "index_entries", ()) if "mp4" in container.format.name else range(stream.frames)
+    stated = container.duration / 1e6 + (container.start_time or 0) / 1e6 if container.duration else 0.0
+    matroska = "matroska" in container.format.name
+    if packets < len(listed) or (matroska and end < stated - _ROUNDED):
+        counted = f"{packets} of {len(listed)} frames" if packets < len(listed) else f"{end:.2f} of {stated:.2f} s"
+        raise DataError(f"{where}: ends early, it holds {counted}; get the video again")
 
 
 def upright(frame: VideoFrame) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ named `<Name>@<digits of its SHA-256>`, so a scene's record names exactly the me
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.whole_pictures import expect_rows, mark_rows, without_end
 from tellapart.errors import DataError
 from tellapart_render.meshes.parts import Model, Part, Top
 from tellapart_render.meshes.solids import Mesh
@@ -162,8 +164,11 @@ def _read_linear(path: Path) -> NDArray[np.float32]:
 
     try:
         # Pillow finds formats by the bytes, and hands some to other programs (EPS to Ghostscript).
-        with Image.open(path, formats=_FORMATS) as image:
+        data = path.read_bytes()
+        with Image.open(io.BytesIO(without_end(data)), formats=_FORMATS) as image:
+            marked = mark_rows(image, data)
             picture = image.convert("RGB")
+            expect_rows(image, data, marked)
             picture.thumbnail((_LARGEST_TEXTURE, _LARGEST_TEXTURE), Image.Resampling.BOX)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as broken:
         raise DataError(f"{path}: is not a readable picture: {broken}; save the texture again as PNG") from broken

@@ -87,6 +87,8 @@ def frame_number(path: Path, number: int) -> Frame:
         for count, frame in enumerate(_decode_frames(container, stream, path), start=1):
             start = frame.pts if count == 1 else start
             if count == number:
+                if frame.is_corrupt:
+                    raise DataError(f"{path}: its frame number {number} is damaged; get the video again")
                 return Frame(upright(frame), float((frame.pts - start) * Fraction(stream.time_base)))
     raise EndOfVideoError(f"{path}: has {count} frames; there is no frame number {number}")
 

@@ -1,0 +1,180 @@
+"""Pictures that end early: Pillow takes them without a word, and fills the missing part with black or grey.
+
+A PNG may hold fewer rows than its header says, a JPEG may lack scans or the end of its only one, under valid checksums
+and a proper end. WebP's library refuses such files by itself. A JPEG of several scans (progressive) whose last one is
+cut loses detail, not a part, and is not seen here.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["expect_rows", "mark_rows", "without_end"]
+
+#: Bytes that libjpeg reads ahead of the last block.
+_AHEAD = bytes(8)
+
+#: Samples of a pixel, by PNG's colour type.
+_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
+#: A colour that hardly any picture ends in, by Pillow's mode of a PNG.
+_MARKS: dict[str, int | tuple[int, ...]] = {
+    "1": 1, "L": 91, "P": 91, "LA": (91, 17), "RGB": (91, 163, 29), "RGBA": (91, 163, 29, 17), "I;16": 23395, "I": 23395,
+}  # fmt: skip
+
+#: Adam7's passes: first column and row, and the steps.
+_PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+
+
+def without_end(data: bytes) -> bytes:
+    """Return a JPEG of one scan without its end marker, so that Pillow refuses one that ends early; others as they are.
+
+    At the marker libjpeg would fill the missing blocks with grey; at the end of the bytes it asks for more.
+
+    Raises:
+        ValueError: scans are missing.
+
+    >>> without_end(b"RIFF")
+    b'RIFF'
+    """
+    if not data.startswith(b"\xff\xd8\xff"):
+        return data
+    start, alone = _read_head(data)
+    if not alone:
+        _expect_scans(data)
+        return data
+    ends = [end for odd in (0, 1) if (end := _find_end(data, start + odd)) is not None]
+    return data[: min(ends)] + _AHEAD if ends else data
+
+
+def _find_end(data: bytes, start: int) -> int | None:
+    """Find the end marker at every second place; within a scan, 0xff is followed by 0 or a restart marker."""
+    found = np.frombuffer(data, "<u2", count=max(0, len(data) - start) // 2, offset=min(start, len(data))) == 0xD9FF
+    first = int(found.argmax()) if len(found) else 0
+    return start + 2 * first if len(found) and found[first] else None
+
+
+def _read_head(data: bytes) -> tuple[int, bool]:
+    """Return the place after the head of the first scan, and whether it is the only one."""
+    at, components, progressive = 2, 0, False
+    while at + 4 <= len(data) and data[at] == 0xFF:
+        kind, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        if kind == 0xFF:  # padding
+            at += 1
+            continue
+        if kind in (0xC0, 0xC1, 0xC2):
+            progressive, components = kind == 0xC2, data[at + 9] if at + 9 < len(data) else 0
+        if kind == 0xDA:
+            return at + 2 + size, not progressive and at + 4 < len(data) and data[at + 4] == components
+        at += 2 + size
+    return len(data), True
+
+
+def _expect_scans(data: bytes) -> None:
+    """Expect that the scans of a JPEG of several hold every coefficient of every component to its last bit.
+
+    Source: ITU-T T.81, B.2.3 (scan header) and G.1.2 (progressive).
+    """
+    wanted: set[int] = set()
+    lacking: dict[int, list[int]] = {}  # component -> bits that each of 64 coefficients still lacks
+    progressive, at = False, 2
+    pixels = np.frombuffer(data, np.uint8)
+    marks = np.flatnonzero(pixels[:-1] == 0xFF)
+    after = pixels[marks + 1]
+    ends = marks[
+        (after != 0) & (after != 0xFF) & ((after < 0xD0) | (after > 0xD7))
+    ]  # restart markers are within a scan
+    while at + 4 <= len(data) and data[at] == 0xFF:
+        kind, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        body = data[at + 4 : at + 2 + size]
+        if kind == 0xD9:
+            break
+        if kind == 0xFF:
+            at += 1
+            continue
+        at += 2 + size
+        if kind in (0xC0, 0xC1, 0xC2) and len(body) > 5:
+            progressive, wanted = kind == 0xC2, set(body[6 : 6 + 3 * body[5] : 3])
+            lacking = {one: [99] * (64 if progressive else 1) for one in wanted}
+        if kind == 0xDA and body:
+            first, last, low = body[-3], body[-2], body[-1] & 15
+            for component in body[1 : 1 + 2 * body[0] : 2]:
+                for place in range(first, min(last, 63) + 1) if progressive else (0,):
+                    if component in lacking:
+                        lacking[component][place] = low if progressive else 0
+            behind = int(np.searchsorted(ends, at))
+            at = int(ends[behind]) if behind < len(ends) else len(data)
+    short = [component for component, bits in lacking.items() if any(bits)]
+    if short:
+        raise ValueError(f"scans of {len(short)} of its {len(wanted)} components are missing: it ends early")
+
+
+def mark_rows(picture: Image.Image, data: bytes) -> bytes:
+    """Colour the last row of a PNG that was opened and not decoded yet; return the row's bytes, empty of other formats.
+
+    Pillow leaves missing rows as they were.
+
+    >>> from PIL import Image
+    >>> mark_rows(Image.new("RGB", (2, 2)), b"RIFF")
+    b''
+    """
+    from PIL import Image
+
+    if not data.startswith(b"\x89PNG") or picture.mode not in _MARKS:
+        return b""
+    blank = Image.new(picture.mode, picture.size, None)
+    last = (0, picture.height - 1, picture.width, picture.height)
+    blank.paste(_MARKS[picture.mode], last)
+    picture.im = blank.im
+    return blank.crop(last).tobytes()
+
+
+def expect_rows(picture: Image.Image, data: bytes, marked: bytes) -> None:
+    """Expect that a decoded PNG held all of its rows.
+
+    The pixels are only unpacked again, and counted, if the last row is still as it was marked.
+
+    Args:
+        picture: as Pillow decoded it.
+        data: the file's bytes.
+        marked: from `mark_rows`.
+
+    Raises:
+        ValueError: rows are missing.
+
+    >>> from PIL import Image
+    >>> expect_rows(Image.new("RGB", (2, 2)), b"RIFF", b"")
+    """
+    if not marked:
+        return
+    width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", data[16:29])
+    last = picture.crop((0, picture.height - 1, picture.width, picture.height))
+    if not interlaced and last.tobytes() != marked:
+        return
+    bits = depth * _CHANNELS.get(colour, 1)
+    passes = [(-(-(width - x) // dx), -(-(height - y) // dy)) for x, y, dx, dy in _PASSES]
+    areas = passes if interlaced else [(width, height)]
+    wanted = sum(rows * (1 + (columns * bits + 7) // 8) for columns, rows in areas if columns > 0 and rows > 0)
+    held = _count_unpacked(data, wanted)
+    if held < wanted:
+        raise ValueError(f"it holds {held:,} bytes of pixels where its header says {wanted:,}: it ends early")
+
+
+def _count_unpacked(data: bytes, most: int) -> int:
+    """Count the bytes that a PNG's data unpack to, up to a number."""
+    unpacker, count, at = zlib.decompressobj(), 0, 8
+    while at + 8 <= len(data) and count < most and not unpacker.eof:
+        size, kind = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        piece = data[at + 8 : at + 8 + size] if kind == b"IDAT" else b""
+        while piece and count < most:
+            count += len(unpacker.decompress(piece, 1 << 20))
+            piece = unpacker.unconsumed_tail
+        at += 12 + size
+    return count
