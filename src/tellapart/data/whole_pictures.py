@@ -89,9 +89,8 @@ def _expect_scans(data: bytes) -> None:
     pixels = np.frombuffer(data, np.uint8)
     marks = np.flatnonzero(pixels[:-1] == 0xFF)
     after = pixels[marks + 1]
-    ends = marks[
-        (after != 0) & (after != 0xFF) & ((after < 0xD0) | (after > 0xD7))
-    ]  # restart markers are within a scan
+    # Restart markers are within a scan.
+    ends = marks[(after != 0) & (after != 0xFF) & ((after < 0xD0) | (after > 0xD7))]
     while at + 4 <= len(data) and data[at] == 0xFF:
         kind, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
         body = data[at + 4 : at + 2 + size]
@@ -151,7 +150,8 @@ def expect_rows(picture: Image.Image, data: bytes, marked: bytes) -> None:
         ValueError: rows are missing.
 
     >>> from PIL import Image
-    >>> expect_rows(Image.new("RGB", (2, 2)), b"RIFF", b"")
+    >>> expect_rows(Image.new("RGB", (2, 2)), b"RIFF", b"") is None
+    True
     """
     if not marked:
         return
