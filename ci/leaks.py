@@ -49,6 +49,7 @@ LASTING = (
     "site-packages/ray/thirdparty_files",
     "tellapart_api_plugins_load_plu",  # the folder of the example of `load_plugin`, which stays on the path
     "TORCHINDUCTOR_CACHE_DIR",  # with torch's import of its compiler
+    "PYTORCH_NVML_BASED_CUDA_CHECK",  # with lightning's Trainer
     "PYTEST_CURRENT_TEST",
 )
 

@@ -14,6 +14,16 @@ NOTEBOOKS = Path(__file__).resolve().parent.parent / "examples" / "notebooks"
 #: Kind of picture -> the suffix of its file.
 _PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/svg+xml": "svg"}
 
+#: Run before a notebook of torch: its torchvision may be of another build, and tqdm warns of a widget that is missing.
+_FIRST = """
+import warnings
+from tellapart.errors import import_torch
+import_torch()
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import tqdm.auto
+"""
+
 
 def execute(path: Path) -> Any:
     """Run a notebook in an empty folder that is deleted afterwards, with a store of its own; return it with outputs.
@@ -27,6 +37,10 @@ def execute(path: Path) -> Any:
     notebook = jupytext.read(path)
     with tempfile.TemporaryDirectory(prefix="notebook-") as folder:
         own = {"TELLAPART_CACHE": f"{folder}/.cache", "IPYTHONDIR": f"{folder}/.ipython", "HF_HUB_OFFLINE": "1"}
+        if "import torch" in path.read_text(encoding="utf-8"):
+            startup = Path(folder, ".ipython", "profile_default", "startup", "00-first.py")
+            startup.parent.mkdir(parents=True)
+            startup.write_text(_FIRST, encoding="utf-8")
         source = str(NOTEBOOKS.parent.parent / "src")
         searched = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
         client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": folder}})

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+pytest.importorskip("torch", reason="a probe needs torch, of the extra 'models'")
+
+from plain_towers import PREPARED, Towers
+
 import tellapart as ta
 from facts import raises
 from tellapart.errors import ModelError, RunError
 
-pytest.importorskip("torch", reason="a probe needs torch, of the extra 'models'")
 pytestmark = pytest.mark.slow
 
 
@@ -156,6 +163,8 @@ def test_in_open_clips_loop_a_step_measures_what_a_run_measures(
             steps.append(step)
         assert model.training
     assert steps == list(probe.history) == [3, 6]
+    probe.end(model)
+    assert list(probe.history) == [3, 6, 7]
 
     def cosine(images: list[Any], texts: list[str]) -> Any:
         with torch.no_grad():
@@ -169,12 +178,157 @@ def test_in_open_clips_loop_a_step_measures_what_a_run_measures(
     assert np.isfinite(run.items().scores).all()
 
 
+@pytest.fixture
+def towers_probe(made_set: Any) -> Any:
+    return lambda **options: ta.PairProbe(made_set(n=10), **PREPARED, **options)
+
+
+@pytest.mark.parametrize(("steps", "every", "rows"), [(10, 5, [0, 5, 10]), (10, 4, [0, 4, 8, 10]), (0, 5, [0])])
+def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(
+    towers_probe: Any, steps: int, every: int, rows: list[int]
+) -> None:
+    import torch
+
+    model, probe, seen = Towers(), towers_probe(every=every), []
+    for step, batch in probe.follow(model, range(steps)):
+        seen.append((step, batch, sorted(probe.history)))
+        with torch.no_grad():
+            model.visual[0].weight.add_(torch.randn_like(model.visual[0].weight))
+    assert list(probe.history) == rows
+    assert [(step, batch) for step, batch, _ in seen] == [(k + 1, k) for k in range(steps)]
+    assert all(known == [row for row in rows if row < step] for step, _, known in seen)
+    if steps == 10 and every == 5:  # goes on where it was
+        assert [step for step, _ in probe.follow(model, "ab")] == [11, 12]
+        assert list(probe.history) == [*rows, 12]
+
+
+def test_a_table_is_in_percent_and_has_ties_and_the_limit(towers_probe: Any) -> None:
+    probe = towers_probe(limit=6)
+    probe.begin(Constant())
+    frame = probe.table()
+    assert frame["ties"] == [6, 6, 6] and frame["n"] == [6, 6, 6]
+    shown = repr(frame)
+    assert "percent of 6 of 10 items" in shown and "ties" in shown
+    row = next(line for line in shown.splitlines() if line.lstrip().startswith("0 "))
+    assert row.split()[1] == "0.00" and row.split()[-1] == "6"
+    assert "25.00" in shown and "16.67" in shown  # chance
+
+
+class Constant(Towers):
+    def encode_image(self, images: Any) -> Any:
+        return super().encode_image(images) * 0 + 1
+
+    def encode_text(self, tokens: Any) -> Any:
+        return super().encode_text(tokens) * 0 + 1
+
+
+def test_a_matching_head_is_measured_too(tmp_path: Path, made_set: Any, transformers: Any) -> None:
+    import tiny_models
+
+    folder, pairs = tiny_models.blip(tmp_path), ta.load_pairs(made_set(n=4))
+    model = transformers.BlipForImageTextRetrieval.from_pretrained(folder)
+    probe = ta.PairProbe(pairs, processor=transformers.AutoProcessor.from_pretrained(folder))
+    run = ta.evaluate(f"hf:{folder}", pairs, cache=False)
+    assert probe.measure(model)["text_score"].value == run.value("text_score")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_trackers_of_other_loops_get_the_numbers(towers_probe: Any, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(tmp_path / "board")) as writer:
+        probe = towers_probe(every=2, log=writer)
+        for _ in probe.follow(Towers(), range(4)):
+            pass
+    events = EventAccumulator(str(tmp_path / "board")).Reload()
+    assert [event.step for event in events.Scalars("pairs/image_score")] == [0, 2, 4]
+    expected = [values["image_score"].value for values in probe.history.values()]
+    assert [event.value for event in events.Scalars("pairs/image_score")] == pytest.approx(expected)
+
+
+#: A tracker's client starts services that outlive a test: it runs in a process of its own.
+TRACKED = """
+import sys, {client}
+import tellapart as ta
+from plain_towers import PREPARED, Towers
+{begin}
+probe = ta.PairProbe(sys.argv[1], **PREPARED, every=2, log={log})
+for _ in probe.follow(Towers(), range(4)):
+    pass
+{finish}
+assert read == probe.history[4]["text_score"].value, read
+"""
+
+CLIENTS = {
+    "wandb": {
+        "begin": "run = wandb.init(mode='offline', dir=sys.argv[2], project='pairs')",
+        "log": "run",
+        "finish": "read = run.summary['pairs/text_score']; run.finish()",
+    },
+    "trackio": {
+        "begin": "trackio.init(project='pairs', embed=False)",
+        "log": "trackio",
+        "finish": "trackio.finish(); from trackio.sqlite_storage import SQLiteStorage; "
+        "(read,) = [row['pairs/text_score'] for row in SQLiteStorage.get_logs('pairs', "
+        "trackio.Api().runs('pairs')[0].name) if row['step'] == 4]",
+    },
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_client_of_a_tracker_gets_the_numbers(client: str, made_set: Any, tmp_path: Path) -> None:
+    if find_spec(client) is None:
+        pytest.skip(f"needs {client}")
+    script = TRACKED.format(client=client, **CLIENTS[client])
+    places = {"TRACKIO_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "WANDB_SILENT": "true"}
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(made_set(n=10)), str(tmp_path)],
+        capture_output=True, text=True, check=False, env={**os.environ, **places, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(towers_probe: Any, tmp_path: Path) -> None:
+    pytest.importorskip("lightning", reason="needs lightning")
+    import lightning.pytorch as lightning
+    import torch
+    from lightning.pytorch.loggers import CSVLogger
+
+    class Training(lightning.LightningModule):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Towers()
+
+        def training_step(self, batch: Any, _batch_idx: int) -> Any:
+            return -self.model.encode_image(batch[0]).sum()
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    probe = towers_probe(every=2)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(20, 3, 4, 4)), batch_size=4)
+    module = Training()
+    trainer = lightning.Trainer(
+        max_epochs=1, accelerator="cpu", logger=CSVLogger(tmp_path), callbacks=[probe.for_lightning()],
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, log_every_n_steps=1,
+    )  # fmt: skip
+    trainer.fit(module, loader)
+    assert list(probe.history) == [0, 2, 4, 5]
+    written = next(tmp_path.rglob("metrics.csv")).read_text()
+    assert "pairs/group_score" in written.splitlines()[0]
+
+
 def test_what_a_probe_cannot_measure_is_said(made_set: Any) -> None:
     import torch
 
     pairs = ta.load_pairs(made_set(n=2))
-    with raises(ModelError, "processor=", "images", "texts"):
+    with raises(ModelError, "Linear", "get_image_features", "encode_image"):
         ta.PairProbe(pairs).measure(torch.nn.Linear(2, 2))
+    with raises(ModelError, "Towers", "processor=", "preprocess="):
+        ta.PairProbe(pairs).measure(Towers())
     probe = ta.PairProbe(pairs, preprocess=lambda image: torch.zeros(3), tokenizer=lambda texts: torch.zeros(9))
     with raises(ModelError, "Linear", "get_image_features"):
         probe.measure(torch.nn.Linear(2, 2))

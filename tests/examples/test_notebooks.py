@@ -55,9 +55,9 @@ def test_a_notebook_uses_public_names_alone(path: Path) -> None:
     assert not [name for name in others if name and name.startswith("tellapart")]
 
 
-def test_there_are_three_notebooks_and_the_page_on_python_links_to_each() -> None:
+def test_there_are_four_notebooks_and_the_page_on_python_links_to_each() -> None:
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-    assert len(NOTEBOOKS) == 3
+    assert len(NOTEBOOKS) == 4
     assert set(re.findall(r"examples/notebooks/(\w+)\.py", page)) == {path.stem for path in NOTEBOOKS}
 
 

@@ -1,48 +1,70 @@
-"""Minimal pairs while a model trains: a callback of transformers' Trainer, and a step of any other loop."""
+"""Minimal pairs while a model trains: in transformers' Trainer, in Lightning, and in any other loop."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.api.arguments import as_limit
 from tellapart.api.evaluate import load_pairs
 from tellapart.api.frame import Frame
-from tellapart.errors import ModelError, RunError, quote, require
+from tellapart.errors import MissingDependencyError, ModelError, RunError, quote, require
 from tellapart.evaluation.evaluate import chosen
 from tellapart.metrics.registry import defined_for
 from tellapart.metrics.streaming import class_name, metric_class
+from tellapart.models.memory.given import as_model
+from tellapart.models.memory.held import HeldModel, Parts, hold_module, unwrap
+from tellapart.models.memory.mistakes import is_module
+from tellapart.models.protocols import DualEncoder, Model
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.result import Value
+from tellapart.report.numbers import percent, plain, thousands
+from tellapart.report.numbers import score as write_score
+from tellapart.report.terminal import table
 from tellapart.tasks.registry import headline
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["PairProbe"]
 
+T = TypeVar("T")
+
 #: Events of a Trainer that a probe takes, in addition to those written out below.
 _EVENT = "on_"
+
+#: Methods by which a part of a LightningModule is the model.
+_TOWERS = ("get_image_features", "encode_image", "encode_images")
 
 
 class PairProbe:
     """Measures minimal pairs every so many steps of a training, and logs them; the training is not changed by it.
 
     With transformers: `Trainer(..., callbacks=[probe])`, or `probe.watch(trainer)` for the trainer's log, which its
-    TensorBoard, W&B and the like get. In open_clip's loop, or any other: `probe.step(model, step)` after each step.
+    TensorBoard, W&B and the like get. With Lightning: `Trainer(callbacks=[probe.for_lightning()])`. In any other loop:
+    `for step, batch in probe.follow(model, loader)`, which measures before the first step and after the last, too; or
+    `probe.begin(model)`, `probe.step(model, step)` after each step, and `probe.end(model)`.
+
+    The model is taken as `tellapart.model` takes it, and left as it was.
 
     Args:
         benchmark: minimal pairs, as `load_pairs` takes them.
-        every: steps between two measurements; the start and the end are measured, too.
+        every: steps between two measurements.
         processor: transformers' processor of images and texts; the Trainer's if not given.
         preprocess: in its place, takes a PIL image to a tensor (open_clip's).
         tokenizer: with it, takes texts to a tensor of tokens.
         limit: items, spread evenly, or a share of them; None for all.
         batch_size: images or texts encoded together.
-        log: takes a step and its numbers; or a SummaryWriter, or a run of W&B.
+        log: takes a step and its numbers; or a SummaryWriter, a run of W&B, or the module `trackio`.
         prefix: of the numbers' names: `pairs/group_score`.
         data, images, outside_images: as of `evaluate`.
 
@@ -64,10 +86,10 @@ class PairProbe:
     >>> def preprocess(image):
     ...     return torch.tensor(np.asarray(image) / 255).float().permute(2, 0, 1)
     >>> probe = ta.PairProbe("demo", every=10, preprocess=preprocess, tokenizer=tokenize, limit=20)
-    >>> for step in range(1, 21):
-    ...     _ = probe.step(Lengths(), step)
-    >>> list(probe.history), probe.history[20]["group_score"].n
-    ([10, 20], 20)
+    >>> for step, batch in probe.follow(Lengths(), range(25)):
+    ...     pass  # train on the batch
+    >>> list(probe.history), probe.history[25]["group_score"].n
+    ([0, 10, 20, 25], 20)
     """
 
     def __new__(cls, *_args: Any, **_options: Any) -> PairProbe:
@@ -98,36 +120,55 @@ class PairProbe:
             raise RunError("PairProbe: preprocess and tokenizer belong together; give both, or a processor")
         pairs = load_pairs(benchmark, **place)
         self.pairs = pairs.one_truth().select(list(chosen(len(pairs), as_limit(limit))))
+        self.available = len(pairs)
         self.every, self.batch_size, self.prefix = every, batch_size, prefix
         self.history: dict[int, dict[str, Value]] = {}
         self._processor, self._preprocess, self._tokenizer = processor, preprocess, tokenizer
         self._log = None if log is None else _as_log(log)
         self._trainer: Any = None
         self._writer: Any = None
-        self._inputs: tuple[list[Any], list[Any]] | None = None
+        self._last = 0  # the last step that was made
+        self._held: tuple[object, Model] | None = None
+        self._images: list[Any] | None = None  # as the model prepares them
         self._metrics = headline([metric.name for metric in defined_for(self.pairs.shape, "similarity")])
 
     def measure(self, model: Any) -> dict[str, Value]:
         """Measure a model as it is: the metrics of a first look, each with interval, n and chance.
 
         Raises:
-            ModelError: it is not a dual encoder of transformers or open_clip.
+            ModelError: it is not a model that `tellapart.model` takes.
         """
-        images, texts = self._encode_both(model)
-        of_image = {name: k for k, name in enumerate(self._image_names())}
-        of_text = {text: k for k, text in enumerate(self._text_list())}
-        scores = np.array(
-            [
-                images[[of_image[name] for name in item.images]] @ texts[[of_text[text] for text in item.texts]].T
-                for item in self.pairs.items
-            ]
-        )
+        held = self._hold_model(model)
+        scores = self._score_vectors(held) if isinstance(held, DualEncoder) else None
+        if scores is None:
+            scores = score(held, self.pairs, store=EmbeddingStore(None)).scores.values
         values = {}
         for name in self._metrics:
             metric = metric_class(class_name(name))()
             metric.update(scores, [item.cluster for item in self.pairs.items])
             values[name] = metric.compute()
         return values
+
+    def follow(self, model: Any, batches: Iterable[T]) -> Iterator[tuple[int, T]]:
+        """Yield each batch with the number of its step, from 1; measure before the first, on time, and after the last.
+
+        After a `break`, call `end`.
+        """
+        self.begin(model)
+        for step, batch in enumerate(batches, start=self._last + 1):
+            yield step, batch
+            self.step(model, step)
+        self.end(model)
+
+    def begin(self, model: Any) -> None:
+        """Measure the start, before the first step."""
+        if not self.history:
+            self.record(model, self._last)
+
+    def end(self, model: Any) -> None:
+        """Measure the end, after the last step, unless it is measured already."""
+        if self._last not in self.history:
+            self.record(model, self._last)
 
     def step(self, model: Any, step: int) -> dict[str, float] | None:
         """Measure if it is time, and log; return the numbers, or None.
@@ -136,6 +177,7 @@ class PairProbe:
             model: as it is after that step.
             step: steps that were made so far.
         """
+        self._last = step
         return None if step % self.every else self.record(model, step)
 
     def record(self, model: Any, step: int) -> dict[str, float]:
@@ -147,20 +189,50 @@ class PairProbe:
         return numbers
 
     def table(self) -> Frame:
-        """Return the measurements: a row a step and metric."""
+        """Return the measurements: a row a step and metric, fractions; it prints a row a step, in percent."""
         rows = [
-            (step, name, value.value, value.low, value.high, value.reason, value.n, value.chance)
+            (step, name, value.value, value.low, value.high, value.n, value.ties, value.chance)
             for step, values in self.history.items()
             for name, value in values.items()
         ]
-        names = ("step", "metric", "value", "low", "high", "reason", "n", "chance")
-        return Frame({name: [row[k] for row in rows] for k, name in enumerate(names)})
+        names = ("step", "metric", "value", "low", "high", "n", "ties", "chance")
+        return Frame({name: [row[k] for row in rows] for k, name in enumerate(names)}, shown=[self._make_table()])
+
+    def _make_table(self) -> Table:
+        count = len(self.pairs)
+        items = thousands(count) if count == self.available else f"{thousands(count)} of {thousands(self.available)}"
+        title = f"{plain(self.pairs.name)}: percent of {items} items, 95% intervals"
+        shown = table("step", *self._metrics, "ties", numbers_from=0, title=title)
+        for step, values in self.history.items():
+            ties = max(value.ties for value in values.values())
+            shown.add_row(thousands(step), *(write_score(values[name]) for name in self._metrics), thousands(ties))
+        if self.history:
+            last = next(reversed(self.history.values()))
+            chances = [last[name].chance for name in self._metrics]
+            shown.add_section()
+            shown.add_row("chance", *("–" if chance is None else percent(chance) for chance in chances), "")
+        return shown
 
     def watch(self, trainer: Any) -> PairProbe:
         """Join a Trainer, and log by the Trainer's log, which all its trackers get; return the probe."""
         trainer.add_callback(self)
         self._trainer = trainer
         return self
+
+    def for_lightning(self) -> Any:
+        """Return a callback of Lightning: `Trainer(callbacks=[probe.for_lightning()])`; its loggers get the numbers.
+
+        The model is the LightningModule, or its first part that is one.
+
+        Raises:
+            MissingDependencyError: neither lightning nor pytorch_lightning is installed.
+        """
+        for name in ("lightning.pytorch", "pytorch_lightning"):
+            if name.partition(".")[0] in sys.modules:
+                return _lightning_callback(self, require(name, extra="train").Callback)
+        raise MissingDependencyError(
+            "for_lightning: import lightning.pytorch, or pytorch_lightning, and its Trainer first"
+        )
 
     def on_train_begin(self, args: Any, state: Any, _control: Any, **given: Any) -> None:
         """Measure the start."""
@@ -203,88 +275,68 @@ class PairProbe:
         if "wandb" in (args.report_to or ()) and (run := getattr(sys.modules.get("wandb"), "run", None)) is not None:
             run.log({**numbers, "train/global_step": state.global_step})
 
-    def _image_names(self) -> list[str]:
-        return list(dict.fromkeys(name for item in self.pairs.items for name in item.images))
-
-    def _text_list(self) -> list[str]:
-        return list(dict.fromkeys(text for item in self.pairs.items for text in item.texts))
-
-    def _encode_both(self, model: Any) -> tuple[Any, Any]:
-        """Return the vectors of all images and all texts, of length one."""
-        torch = import_torch()
-        model = getattr(model, "module", model)  # of a model that is trained in several processes
-        if self._inputs is None:
-            self._inputs = self._prepare_batches()
-        images, texts = self._inputs
-        towers = _find_towers(model)
-        first = next(model.parameters(), None)
-        device = "cpu" if first is None else first.device
-        with _at_rest(model), torch.no_grad():
-            vectors = [
-                torch.cat([_pooled_output(tower(**_move_batch(batch, device))) for batch in batches])
-                for tower, batches in zip(towers, (images, texts), strict=True)
-            ]
-        return tuple((each / each.norm(dim=-1, keepdim=True)).float().cpu().numpy() for each in vectors)
-
-    def _prepare_batches(self) -> tuple[list[Any], list[Any]]:
-        """Decode, prepare and tokenise once: batches of the towers' inputs."""
-        from PIL import Image
-
-        torch = import_torch()
-        images = [Image.fromarray(self.pairs.pixels(name)) for name in self._image_names()]
-        if self._preprocess is not None and self._tokenizer is not None:
-            pixels = [
-                {"images": torch.stack([self._preprocess(one) for one in part])} for part in self._cut_batches(images)
-            ]
-            return pixels, [{"texts": self._tokenizer(part)} for part in self._cut_batches(self._text_list())]
-        if self._processor is None:
+    def _hold_model(self, model: Any) -> Model:
+        """Return a model as it is now; its parts are looked at once."""
+        if isinstance(model, HeldModel) or not is_module(model):
+            return as_model(model)
+        if self._held is not None and self._held[0] is model:
+            return as_model(self._held[1])
+        inner = unwrap(model)
+        if self._preprocess is None and self._processor is None and any(hasattr(inner, name) for name in _TOWERS[:2]):
             raise ModelError(
-                "PairProbe: no function makes tensors of images and texts; give processor=, or preprocess= and "
-                "tokenizer= (open_clip), or the Trainer its processing_class"
+                f"PairProbe: no function makes tensors of images and texts for a {type(inner).__name__}; give "
+                "processor=, or preprocess= and tokenizer= (open_clip), or the Trainer its processing_class"
             )
-        options: dict[str, Any] = {"return_tensors": "pt"}
-        return (
-            [dict(self._processor(images=part, **options)) for part in self._cut_batches(images)],
+        parts = Parts(model, self._processor, self._preprocess, self._tokenizer)
+        held = None if hasattr(inner, "encode_images") else hold_module(parts)
+        self._held = model, held or as_model(model)
+        self._images = None
+        return self._held[1]
+
+    def _score_vectors(self, model: DualEncoder) -> NDArray[np.float32]:
+        """Score every item by the vectors of distinct images and texts; images are decoded and prepared once."""
+        names = list(dict.fromkeys(chain.from_iterable(item.images for item in self.pairs.items)))
+        texts = list(dict.fromkeys(chain.from_iterable(item.texts for item in self.pairs.items)))
+        if self._images is None:
+            prepare: Callable[[Any], Any] = getattr(model, "prepare_image", lambda pixels: pixels)
+            self._images = [prepare(self.pairs.pixels(name)) for name in names]
+        of_image = {name: row for row, name in enumerate(names)}
+        of_text = {text: row for row, text in enumerate(texts)}
+        images = np.concatenate([model.encode_images(part) for part in self._cut_batches(self._images)])
+        vectors = np.concatenate([model.encode_texts(part) for part in self._cut_batches(texts)])
+        return np.stack(
             [
-                dict(self._processor(text=part, padding=True, truncation=True, **options))
-                for part in self._cut_batches(self._text_list())
-            ],
+                model.similarity(
+                    images[[of_image[name] for name in item.images]], vectors[[of_text[text] for text in item.texts]]
+                )
+                for item in self.pairs.items
+            ]
         )
 
-    def _cut_batches(self, things: list[Any]) -> Iterator[list[Any]]:
+    def _cut_batches(self, things: Sequence[T]) -> Iterator[Sequence[T]]:
         return (things[start : start + self.batch_size] for start in range(0, len(things), self.batch_size))
 
 
-def _find_towers(model: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the function that encodes images, and that for texts."""
-    if hasattr(model, "get_image_features") and hasattr(model, "get_text_features"):
-        return model.get_image_features, model.get_text_features
-    if hasattr(model, "encode_image") and hasattr(model, "encode_text"):
-        return (lambda images: model.encode_image(images)), (lambda texts: model.encode_text(texts))  # noqa: PLW0108
-    raise ModelError(
-        f"PairProbe cannot measure a {type(model).__name__}: it has neither get_image_features and get_text_features "
-        "(transformers) nor encode_image and encode_text (open_clip)"
-    )
+def _lightning_callback(probe: PairProbe, base: Any) -> Any:
+    def measure(trainer: Any, module: Any) -> None:
+        if not trainer.is_global_zero or trainer.global_step in probe.history:
+            return
+        parts = (module, *module.children())
+        model = next((part for part in parts if any(hasattr(part, name) for name in _TOWERS)), module)
+        numbers = probe.record(model, trainer.global_step)
+        for logger in trainer.loggers:
+            logger.log_metrics(numbers, trainer.global_step)
 
+    def after_batch(_self: Any, trainer: Any, module: Any, *_: Any) -> None:
+        if trainer.global_step % probe.every == 0:
+            measure(trainer, module)
 
-def _pooled_output(output: Any) -> Any:
-    return getattr(output, "pooler_output", output)
-
-
-def _move_batch(batch: Mapping[str, Any], device: Any) -> dict[str, Any]:
-    return {name: value.to(device) for name, value in batch.items()}
-
-
-@contextmanager
-def _at_rest(model: Any) -> Iterator[None]:
-    """Switch dropout and the like off, and every part back to how it was."""
-    training: Sequence[tuple[Any, bool]] = [(part, part.training) for part in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part, was in training:
-            part.training = was
+    methods = {
+        "on_train_start": lambda _self, trainer, module: measure(trainer, module),
+        "on_train_batch_end": after_batch,
+        "on_train_end": lambda _self, trainer, module: measure(trainer, module),
+    }
+    return type("PairCallback", (base,), methods)()
 
 
 def _as_log(log: Any) -> Callable[[int, Mapping[str, float]], None]:
@@ -302,5 +354,6 @@ def _as_log(log: Any) -> Callable[[int, Mapping[str, float]], None]:
     if callable(log):
         return log  # type: ignore[no-any-return]
     raise RunError(
-        f"PairProbe(log={quote(log)}): give a function of a step and its numbers, a SummaryWriter or a run of W&B"
+        f"PairProbe(log={quote(log)}): give a function of a step and its numbers, a SummaryWriter, a run of W&B or "
+        "the module trackio"
     )
