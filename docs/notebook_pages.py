@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
@@ -44,7 +45,8 @@ def execute(path: Path) -> Any:
         source = str(NOTEBOOKS.parent.parent / "src")
         searched = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
         client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": folder}})
-        client.execute(env={**os.environ, **own, "PYTHONPATH": searched})
+        # Not its `execute`, which leaves an event loop open.
+        asyncio.run(client.async_execute(env={**os.environ, **own, "PYTHONPATH": searched}))
     return notebook
 
 
