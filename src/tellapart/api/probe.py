@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tellapart.api.arguments import as_limit
 from tellapart.api.evaluate import load_pairs
 from tellapart.api.frame import Frame
-from tellapart.errors import MissingDependencyError, ModelError, RunError, quote, require
+from tellapart.errors import MissingDependencyError, ModelError, RunError, plain, quote, require
 from tellapart.evaluation.evaluate import chosen
 from tellapart.metrics.registry import defined_for
 from tellapart.metrics.streaming import class_name, metric_class
@@ -27,7 +27,7 @@ from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.result import Value
-from tellapart.report.numbers import percent, plain, thousands
+from tellapart.report.numbers import percent, thousands
 from tellapart.report.numbers import score as write_score
 from tellapart.report.terminal import table
 from tellapart.tasks.registry import headline
