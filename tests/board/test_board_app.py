@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from tellapart.api.items import items as analyse
 from tellapart.board.app import create_app
 from tellapart.board.downloads import as_latex
 from tellapart.board.headers import HEADERS
@@ -147,6 +148,23 @@ def test_the_list_of_items_begins_with_those_that_most_models_fail(client, runs:
     assert dict(shown) == failed
     counts = [count for _, count in shown]
     assert counts == sorted(counts, reverse=True)
+
+
+def test_items_of_five_models_have_the_discrimination_of_the_command(client, write_run, tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / f"m{k}", f"m{k}", skill=0.5 * k, seed=k, n=40) for k in range(5)]
+    write_run(tmp_path / "random", "random", skill=0.0, seed=9, n=40)  # a reference model does not count
+    expected = analyse(*folders).record
+    settings = BoardSettings(runs=(tmp_path,))
+    with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as store:
+        read_in(store, settings, lambda problem: None)
+        found = TestClient(create_app(settings, store)).get("/benchmarks/shapes/items/pages/1?format=json").json()
+    assert found["reliability"] == pytest.approx(expected.alpha)
+    assert {item["title"]: item["discrimination"] for item in found["items"]} == {
+        row.id: None if row.discrimination is None else pytest.approx(row.discrimination, abs=6e-4)
+        for row in expected.items
+    }
+    few = client.get("/benchmarks/shapes/items/pages/1?format=json").json()
+    assert few["reliability"] is None and {item["discrimination"] for item in few["items"]} == {None}
 
 
 def test_a_comparison_is_that_of_the_command(client, runs: Path) -> None:

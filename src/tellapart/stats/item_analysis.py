@@ -25,6 +25,7 @@ __all__ = [
     "ItemStatistics",
     "Reliability",
     "check_outcomes",
+    "discriminations",
     "item_statistics",
     "items_needed",
     "pair_p_values",
@@ -157,6 +158,19 @@ def item_statistics(values: Any, families: Clusters | None = None, *, seed: int 
     if tested.any():
         adjusted[:, tested] = holm(p[tested]), benjamini_hochberg(p[tested])
     return ItemStatistics(array.mean(axis=1), correlation, low, high, p, adjusted[0], adjusted[1])
+
+
+def discriminations(values: Any) -> NDArray[np.float64]:
+    """Return the discrimination of each item alone, as of `item_statistics`: float64 `(item,)`.
+
+    Raises:
+        MetricError: as `item_statistics`.
+
+    >>> discriminations([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]).round(2).tolist()
+    [1.0, 1.0, nan]
+    """
+    array, _ = check_outcomes("discriminations", values)
+    return _item_rest(array, np.ones((1, array.shape[1])))[0]
 
 
 def reliability(values: Any, families: Clusters | None = None) -> Reliability:

@@ -27,6 +27,7 @@ from tellapart.board.views.view import (
 )
 from tellapart.errors import UnknownNameError
 from tellapart.report.items import true_pairs, true_texts
+from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
 
 __all__ = [
     "PAGE",
@@ -53,6 +54,8 @@ class ItemRow(View):
     Attributes:
         images: how many of its pictures a list shows; 0 if they are not on this machine.
         failed: the number of models that do not get it right; None if only reference models were measured.
+        discrimination: correlation, over models, with the share of other items that a model gets: below 0 better models
+            rather fail it. None of fewer than five models, or if all of them answer it alike.
     """
 
     position: int
@@ -60,21 +63,28 @@ class ItemRow(View):
     texts: tuple[str, ...]
     tags: dict[str, str]
     failed: int | None
+    discrimination: float | None = None
 
 
 class ItemsPage(View):
-    """One page of a benchmark's items."""
+    """One page of a benchmark's items.
+
+    Attributes:
+        reliability: Cronbach's alpha of all items over the models; None of fewer than five models, or if all score the
+            same.
+    """
 
     benchmark: BenchmarkHead
     items: tuple[ItemRow, ...]
     page: int
     pages: int
     models: int
+    reliability: float | None = None
 
     def table(self) -> Table:
         """Return the page's items, a row each."""
-        rows = tuple((row.title, row.failed, " | ".join(row.texts)) for row in self.items)
-        return Table(title=self.title, rows=(("item", "failed by", "texts"), *rows))
+        rows = tuple((row.title, row.failed, row.discrimination, " | ".join(row.texts)) for row in self.items)
+        return Table(title=self.title, rows=(("item", "failed by", "discrimination", "texts"), *rows))
 
 
 class MatrixCell(View):
@@ -134,6 +144,13 @@ class ItemPage(View):
 
 def failures(session: Session, benchmark: Benchmark) -> tuple[NDArray[np.int64], int]:
     """Return the number of models that fail each item, int64 (item,), and the number of models, without references."""
+    outcomes = _read_outcomes(session, benchmark)
+    # NaN, an item without this metric, is not a failure.
+    return np.asarray((outcomes < 1).sum(axis=1)), outcomes.shape[1]
+
+
+def _read_outcomes(session: Session, benchmark: Benchmark) -> NDArray[np.float32]:
+    """Return the outcomes of all models but references, float32 (item, model), by the metric that ranks them."""
     own = [entry for entry, (head, _) in heads_of(session).items() if head.kind == "model"]
     rows = session.exec(
         select(Vector.data).where(
@@ -142,10 +159,17 @@ def failures(session: Session, benchmark: Benchmark) -> tuple[NDArray[np.int64],
             col(Vector.entry_id).in_(_entry_query(benchmark)),
         )
     ).all()
-    failed = np.zeros(benchmark.n, dtype=np.int64)
-    for data in rows:
-        failed += unpack(data) < 1  # NaN, an item without this metric, is not a failure
-    return failed, len(rows)
+    return np.array([unpack(data) for data in rows], np.float32).reshape(len(rows), benchmark.n).T
+
+
+def _analyse(outcomes: NDArray[np.float32]) -> tuple[NDArray[np.float64], float | None]:
+    """Return each item's discrimination over models, NaN if it is unknown, and the reliability of all."""
+    found = np.full(len(outcomes), np.nan)
+    measured = ~np.isnan(outcomes).any(axis=1)
+    if outcomes.shape[1] < LEAST_FAMILIES or measured.sum() < 2:
+        return found, None
+    found[measured] = discriminations(outcomes[measured])
+    return found, reliability(outcomes[measured]).alpha
 
 
 def items_page(session: Session, _settings: BoardSettings, slug: str, page: int) -> ItemsPage:
@@ -159,7 +183,9 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
     pages = max(1, -(-count // PAGE))
     if not 1 <= page <= pages:
         raise UnknownNameError(f"{benchmark.name} has pages 1 to {pages} of items; there is no page {page}")
-    failed, models = failures(session, benchmark) if count else (np.zeros(0, dtype=np.int64), 0)
+    outcomes = _read_outcomes(session, benchmark) if count else np.zeros((0, 0), np.float32)
+    failed, models = (outcomes < 1).sum(axis=1), outcomes.shape[1]
+    discrimination, alpha = _analyse(outcomes)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
     of_page = (Item.benchmark_id == benchmark.id, col(Item.position).in_(order))
     items = {item.position: item for item in session.exec(select(Item).where(*of_page)).all()}
@@ -170,6 +196,7 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
         page=page,
         pages=pages,
         models=models,
+        reliability=alpha,
         items=tuple(
             ItemRow(
                 title=items[k].name,
@@ -178,6 +205,7 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
                 texts=tuple(items[k].texts),
                 tags=items[k].tags,
                 failed=int(failed[k]) if models else None,
+                discrimination=None if np.isnan(discrimination[k]) else round(float(discrimination[k]), 3),
             )
             for k in order
         ),
