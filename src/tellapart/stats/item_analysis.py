@@ -170,7 +170,7 @@ def discriminations(values: Any) -> NDArray[np.float64]:
     [1.0, 1.0, nan]
     """
     array, _ = check_outcomes("discriminations", values)
-    return _item_rest(array, np.ones((1, array.shape[1])))[0]
+    return np.asarray(_item_rest(array, np.ones((1, array.shape[1])))[0])
 
 
 def reliability(values: Any, families: Clusters | None = None) -> Reliability:
