@@ -89,7 +89,8 @@ Columns = Annotated[
     ),
 ]
 Labels = Annotated[
-    list[str] | None, typer.Option("--label", metavar="NAME=TEXT", help="What to call a model. Repeatable.")
+    list[str] | None,
+    typer.Option("--label", metavar="NAME=TEXT", help="What to call a model or a benchmark. Repeatable."),
 ]
 Sort = Annotated[
     str | None, typer.Option("--sort", help="A metric to order the models by; as they were named if not given.")

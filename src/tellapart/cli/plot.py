@@ -33,7 +33,11 @@ def plot_command(
     out: Annotated[Path, typer.Option("--out", help="The file to write: .pdf, .svg or .png.")],
     benchmarks: Annotated[
         list[str] | None,
-        typer.Option("-b", "--benchmark", help="Which; pareto takes the mean of several, agree compares several."),
+        typer.Option(
+            "-b",
+            "--benchmark",
+            help="Which; of several bars draws a panel each, pareto takes the mean, agree compares them.",
+        ),
     ] = None,
     metrics: Annotated[
         list[str] | None,

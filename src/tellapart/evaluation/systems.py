@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result
@@ -22,11 +23,13 @@ class System:
         label: the model's name, or the user's label; numbered if two systems share it.
         folders: benchmark -> the run folder that measured it.
         result: the record, with the benchmarks of all these folders.
+        titles: benchmark -> the user's label of it.
     """
 
     label: str
     folders: Mapping[str, Path]
     result: Result
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: Path) -> System:
@@ -60,10 +63,10 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
 
     Args:
         folders: run folders, or folders of them.
-        labels: a model's name -> its label.
+        labels: the name of a model or of a benchmark -> its label.
 
     Raises:
-        RunError: none is named, a folder is not a run, or no model has the name of a label.
+        RunError: none is named, a folder is not a run, or neither a model nor a benchmark has the name of a label.
     """
     if not folders:
         raise RunError("no run was named; name one or more run folders")
@@ -72,17 +75,28 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     systems: list[System] = []
     for path in paths:
         _join_run(systems, System.of(path))
-    names = label_runs(_apply_labels(_system_names(systems), labels or {}))
-    return [System(name, system.folders, system.result) for name, system in zip(names, systems, strict=True)]
+    measured = {benchmark for system in systems for benchmark in system.folders}
+    titles = {name: label for name, label in (labels or {}).items() if name in measured}
+    of_models = {name: label for name, label in (labels or {}).items() if name not in titles}
+    names = label_runs(_apply_labels(_system_names(systems), of_models))
+    return [System(name, system.folders, system.result, titles) for name, system in zip(names, systems, strict=True)]
 
 
 def _join_run(systems: list[System], new: System) -> None:
-    """Add a run: to the system that it is of, unless that measured one of its benchmarks already."""
+    """Add a run: to the system that it is of, unless that measured one of its benchmarks already.
+
+    A reference model gets the same on the same items: another run's is no further system.
+    """
     for number, known in enumerate(systems):
-        if known.result.model.system == new.result.model.system and known.folders.keys().isdisjoint(new.folders):
-            benchmarks = {**known.result.benchmarks, **new.result.benchmarks}
+        if known.result.model.system != new.result.model.system:
+            continue
+        shared = known.folders.keys() & new.folders.keys()
+        same = all(known.record(name).fingerprint == new.record(name).fingerprint for name in shared)
+        if not shared or (same and new.result.model.name in REFERENCES):
+            kept = known.result.benchmarks
+            benchmarks = {**kept, **new.result.benchmarks, **kept}
             result = known.result.model_copy(update={"benchmarks": benchmarks})
-            systems[number] = System(known.label, {**known.folders, **new.folders}, result)
+            systems[number] = System(known.label, {**known.folders, **new.folders, **known.folders}, result)
             return
     systems.append(new)
 
@@ -100,7 +114,9 @@ def _system_names(systems: Sequence[System]) -> list[str]:
 
 def _apply_labels(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:
     if unknown := [name for name in labels if name not in names]:
-        raise RunError(f"labels={unknown[0]!r}: no model has that name; these runs hold {', '.join(names)}")
+        raise RunError(
+            f"labels={unknown[0]!r}: no model and no benchmark has that name; these runs hold {', '.join(names)}"
+        )
     return [labels.get(name, name) for name in names]
 
 

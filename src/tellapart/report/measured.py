@@ -27,6 +27,7 @@ __all__ = [
     "pick_benchmark",
     "samples_of",
     "sort_runs",
+    "title_of_set",
     "value_of",
 ]
 
@@ -47,6 +48,17 @@ def name_on(run: System, benchmark: str) -> str:
         RunError: the system did not measure the benchmark.
     """
     return f"{run.label} (imported)" if is_imported(run.record(benchmark)) else run.label
+
+
+def title_of_set(runs: Sequence[System], benchmark: str) -> str:
+    """Return a benchmark's heading for a paper: the user's label, or its name without prefix and underscores.
+
+    >>> title_of_set([], "folder:my_pairs"), title_of_set([], "coco-retrieval")
+    ('my pairs', 'coco-retrieval')
+    """
+    label = next((run.titles[benchmark] for run in runs if benchmark in run.titles), None)
+    prefix, _, name = benchmark.rpartition(":")
+    return plain(label or (name.replace("_", " ") if prefix and "CLIP_benchmark" not in prefix else benchmark))
 
 
 def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[System]]:

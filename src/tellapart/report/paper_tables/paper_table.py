@@ -148,7 +148,30 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
             for number, cell in zip(rivals, marked, strict=True):
                 cells[number][column] = cell
     rows = tuple(replace(row, cells=tuple(own)) for row, own in zip(table.rows, cells, strict=True))
-    return replace(table, rows=rows)
+    return _drop_empty_marks(replace(table, rows=rows))
+
+
+def _drop_empty_marks(table: PaperTable) -> PaperTable:
+    """Leave out daggers of columns in which every model of three or more would have one; a note names these columns."""
+    models = [row for row in table.rows if not row.plain]
+    level = [
+        number
+        for number in range(len(table.columns))
+        if len(known := [row.cells[number] for row in models if row.cells[number].value is not None]) > 2
+        and any(cell.near for cell in known)
+        and all(cell.near or cell.best for cell in known)
+    ]
+    if not level:
+        return table
+    rows = tuple(
+        replace(row, cells=tuple(replace(cell, near=cell.near and n not in level) for n, cell in enumerate(row.cells)))
+        for row in table.rows
+    )
+    names = [f"{table.columns[n].group} {table.columns[n].name}".strip() for n in level]
+    note = f"no model is distinguished from the best by the items of {', '.join(names)} (Holm over all pairs, 5%)"
+    marked = any(cell.near for row in rows for cell in row.cells)
+    notes = [one for one in table.notes if marked or not one.startswith("dagger:")]
+    return replace(table, rows=rows, notes=(*notes[:1], note, *notes[1:]))
 
 
 def _mark_best(cells: Sequence[TableCell], *, sign: int, chance: float | None = None) -> tuple[TableCell, ...]:

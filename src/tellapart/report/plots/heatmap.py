@@ -67,7 +67,7 @@ def draw_heatmap(
     axes.tick_params(length=0)
     caption = _write_caption(heat, with_numbers=with_numbers)
     axes.set_xlabel(fold(caption, int((heads.width - _LETTER * _longest_line(labels) - 0.2) / _LETTER)), fontsize=7)
-    write_title(figure, f"{title_of(benchmark, own[0].record(benchmark))}, by {plain(heat.tag)}")
+    write_title(figure, f"{title_of(own, benchmark)}, by {plain(heat.tag)}")
     return figure
 
 

@@ -49,7 +49,7 @@ def draw_batches(costs: BatchCosts) -> Figure:
 
 #: Kind of picture -> its content.
 KINDS = {
-    "bars": "metrics with intervals, and the line of chance",
+    "bars": "metrics with intervals, and the line of chance; of several benchmarks a panel each",
     "tiers": "a ranking; models that the items do not tell apart share a band",
     "curves": "how equivariance deviations are distributed",
     "heatmap": "one metric by the values of a tag and by model",
@@ -65,14 +65,15 @@ class PlotSettings:
     """The content of a picture of runs.
 
     Attributes:
-        benchmarks: one; several for `pareto`, which takes the mean over them, and for `agree`, which takes all if none.
+        benchmarks: one; several for `bars`, a panel each, for `pareto`, which takes the mean over them, and for
+            `agree`, which takes all if none.
         metrics: which; those of a first look if none.
         item: an id, for `matrix`.
         tag: for `heatmap`; the one of the benchmark's paper, or the only one, if not given.
         costs: a file of `tellapart time`, or CSV, for `pareto`.
         cost: which cost of the file.
         seed: of the tests behind tiers.
-        labels: a model's name -> its label.
+        labels: the name of a model or of a benchmark -> its label.
         sort: order the models by this metric, the best first; as they were named if not given.
     """
 
@@ -132,13 +133,17 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
 
 def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     from tellapart.report.measured import gather, sort_runs
-    from tellapart.report.plots.bars import draw_bars
+    from tellapart.report.plots.bars import draw_bars, draw_sets
     from tellapart.report.plots.curves import draw_curves
     from tellapart.report.plots.heatmap import draw_heatmap
     from tellapart.report.plots.matrix import draw_matrix
     from tellapart.report.plots.tier_chart import draw_tiers
 
     runs = gather(paths, settings.labels)
+    if kind == "bars" and len(settings.benchmarks) > 1:
+        shown = _only_metric(settings, "bars of several benchmarks show")
+        ordered = runs if settings.sort is None else sort_runs(runs, settings.benchmarks[0], settings.sort)
+        return lambda: draw_sets(ordered, settings.benchmarks, shown)
     if len(settings.benchmarks) > 1:
         raise RunError(f"{kind} shows one benchmark; got {', '.join(settings.benchmarks)}")
     benchmark = settings.benchmarks[0] if settings.benchmarks else None
@@ -160,7 +165,7 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
 
 
 def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
-    from tellapart.report.measured import first_metrics, gather, pick_benchmark
+    from tellapart.report.measured import first_metrics, gather, pick_benchmark, title_of_set
     from tellapart.report.numbers import items_text
     from tellapart.report.plots.costs import read_costs
     from tellapart.report.plots.pareto import draw_pareto, points
@@ -179,7 +184,9 @@ def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[
         _, own = pick_benchmark(runs, name)
         record = own[0].record(name)
         limited = "" if record.limited_from is None else f" ({items_text(record)})"
-        titles.append(f"{name} {(metric or first_metrics([record])[-1]).replace('_', ' ')}{limited}")
+        titles.append(
+            f"{title_of_set(runs, name)} {(metric or first_metrics([record])[-1]).replace('_', ' ')}{limited}"
+        )
     upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
     return lambda: draw_pareto(models, costs.what, upward)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.data.atomic import atomic_file
-from tellapart.errors import RunError, require
+from tellapart.errors import RunError, TellapartWarning, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +81,10 @@ FORMATS: dict[str, dict[str, str | None]] = {
 }
 
 
+#: matplotlib's warning on a character that no font of the figure has.
+_NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from", re.DOTALL)
+
+
 @dataclass(frozen=True, slots=True)
 class PlotStyle:
     """The style of one model in all pictures: any one of the four distinguishes it from the others."""
@@ -115,14 +120,58 @@ def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a user's matplotlibrc must not change a paper's pictures
         matplotlib.rcParams.update(_RULES)
-        content = io.BytesIO()
-        draw().savefig(content, format=ending, metadata=FORMATS[ending], dpi=200)
+        content, missing = _draw_bytes(draw, ending)
+        if missing and (fonts := _find_fonts(missing)):
+            matplotlib.rcParams["font.family"] = [_RULES["font.family"], *fonts]
+            content, missing = _draw_bytes(draw, ending)
+        if missing:
+            warnings.warn(
+                f"{path}: no font on this machine has {''.join(map(chr, sorted(missing)[:20]))!r}, which are drawn as "
+                "boxes; install one that has them (Noto Sans CJK, say), or rename with labels=",
+                TellapartWarning,
+                stacklevel=2,
+            )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as draft:
-            draft.write_bytes(content.getvalue())
+            draft.write_bytes(content)
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _draw_bytes(draw: Callable[[], Figure], ending: str) -> tuple[bytes, set[int]]:
+    """Return a picture's file, and the characters that its fonts lack."""
+    content, missing = io.BytesIO(), set()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        draw().savefig(content, format=ending, metadata=FORMATS[ending], dpi=200)
+    for warning in caught:
+        if glyph := _NO_GLYPH.match(str(warning.message)):
+            missing.add(int(glyph[1]))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return content.getvalue(), missing
+
+
+def _find_fonts(characters: set[int]) -> list[str]:
+    """Return the name of an installed font that has all these characters, or several that have them together."""
+    from matplotlib.font_manager import fontManager
+    from matplotlib.ft2font import FT2Font
+
+    fonts, left = [], set(characters)
+    for entry in sorted(
+        fontManager.ttflist, key=lambda entry: (entry.style != "normal", entry.weight != 400, entry.name)
+    ):
+        if not left:
+            break
+        try:
+            known = left & FT2Font(entry.fname).get_charmap().keys()
+        except (OSError, RuntimeError):  # gone, or damaged
+            continue
+        if known and not entry.name.startswith("Last Resort"):
+            fonts.append(entry.name)
+            left -= known
+    return fonts
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -66,5 +66,5 @@ def draw_tiers(
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel(f"{metric.replace('_', ' ')}, percent")
     axes.grid(axis="x")
-    write_title(figure, title_of(benchmark, own[0].record(benchmark)))
+    write_title(figure, title_of(own, benchmark))
     return figure
