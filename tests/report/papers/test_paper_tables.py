@@ -379,7 +379,7 @@ def test_a_limited_run_says_so_in_every_table_and_picture(save) -> None:
     assert table.title == "shapes, 20 of 300 items, percent"
     assert r"\caption{shapes, 20 of 300 items, percent}" in write_latex(table)
     (run,) = gather([folder])
-    assert title_of("shapes", run.record("shapes")).startswith("shapes, 20 of 300 items")
+    assert title_of([run], "shapes").startswith("shapes, 20 of 300 items")
 
 
 def test_a_limited_run_is_no_rival_of_a_full_one(save) -> None:

@@ -324,7 +324,7 @@ def test_a_picture_of_two_benchmarks_asks_which(save) -> None:
     with raises(RunError, "'x'", "run"):
         figure("bars", folders, benchmarks=("x",))
     with raises(RunError, "benchmark", "shapes"):
-        figure("bars", folders, benchmarks=("shapes", "other"))
+        figure("tiers", folders, benchmarks=("shapes", "other"))
 
 
 @pytest.mark.parametrize("benchmark", ["shapes", "folder:/home/me/my pairs"])
