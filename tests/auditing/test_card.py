@@ -6,16 +6,19 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.card import SAMPLES, html, make_card, markdown
+from tellapart.auditing.counted import count_answers
 from tellapart.auditing.datasheet import QUESTIONS, answers, with_questions
 from tellapart.auditing.show import write_audit
+from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 
@@ -73,16 +76,32 @@ def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pict
 def test_answered_questions_come_first_and_the_others_are_folded(pictured: Made, blots: Blots) -> None:
     pairs = pictured([[blots(0), blots(1)]], card={"licence": "MIT", "datasheet": {"purpose": "To test."}})
     card = make_card(pairs, audit(pairs))
-    assert (card.unanswered, [*card.sections]) == (55, ["Motivation", "Distribution"])
+    counted = set(count_answers(pairs, audit(pairs)))
+    assert counted >= {"count", "instance_data", "labels", "missing", "errors", "self_contained"}
+    open_ = 55 - len(counted)
+    assert (card.unanswered, [*card.sections]) == (open_, ["Motivation", "Composition", "Distribution"])
     for text in (html(card), markdown(card)):
         before, folded, rest = re.split(
             r"<details>|</details>", text[text.index("Datasheet</h2>" if "<h2>" in text else "## Datasheet") :]
         )
         assert "To test." in before and "MIT" in before
-        asked = [question.text for question in QUESTIONS if question.key not in {"purpose", "licence"}]
+        asked = [question.text for question in QUESTIONS if question.key not in {"purpose", "licence", *counted}]
         assert all(question in folded and question not in before + rest for question in asked)
-        assert "<summary>55 of 57 questions have no answer yet</summary>" in folded
+        assert f"<summary>{open_} of 57 questions have no answer yet</summary>" in folded
         assert "fill in" in folded and "funding" in folded
+
+
+def test_the_audit_answers_what_it_has_counted_and_the_card_comes_first(made_set: Any) -> None:
+    pairs = read_pair_set(made_set(n=12, clusters=4))
+    found = audit(pairs, Options(pictures=False))
+    counted = count_answers(pairs, found)
+    check_facts(counted["count"], ("12", "swap 4", "add 4", "replace 4"))
+    check_facts(counted["instance_data"], ("2 images", "2 texts"))
+    check_facts(counted["missing"], ("6", "side"))  # every second item has that tag
+    check_facts(counted["relationships"], ("12", "4"))
+    check_facts(counted["errors"], (str(len(found.warnings)), str(len(found.findings))))
+    replies = {answer.question.key: answer.text for answer in answers({"datasheet": {"count": "a dozen"}}, counted)}
+    assert (replies["count"], replies["labels"], replies["funding"]) == ("a dozen", counted["labels"], "")
 
 
 def test_a_card_without_answers_says_so_and_one_with_all_folds_nothing(pictured: Made, blots: Blots) -> None:

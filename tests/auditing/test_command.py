@@ -76,7 +76,7 @@ def test_json_is_the_record_that_is_written(made_set: Any, command: Run) -> None
 def test_the_files_are_named_and_so_is_what_the_card_lacks(made_set: Any, command: Run) -> None:
     ran = command("audit", made_set(n=6), "--to", "card")
     text = " ".join(ran.out.split())
-    assert "card/card.html and card.md: the data card; 56 questions of card.json are open" in text
+    assert "card/card.html and card.md: the data card; 50 questions of card.json are open" in text
     assert "the card lacks description, url, creators, date_published, which it asks for" in text
 
 

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from tellapart.auditing.audit import Audit
+from tellapart.auditing.counted import COUNTED, count_answers
 from tellapart.auditing.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.pairset import PairSet
@@ -59,6 +60,11 @@ class Card:
     questions: int = len(QUESTIONS)
 
     @property
+    def answered(self) -> bool:
+        """Whether the set's card answers a question; the audit has counted the others' answers."""
+        return any(not answer.text.startswith(COUNTED) for group in self.sections.values() for answer in group)
+
+    @property
     def unanswered(self) -> int:
         """How many questions have no answer."""
         return sum(map(len, self.open_questions.values()))
@@ -79,7 +85,7 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
     >>> markdown(card).splitlines()[0]
     '# Rendered scenes that differ in one attribute, count or location'
     """
-    replies = answers(pairs.card)
+    replies = answers(pairs.card, count_answers(pairs, audit))
     answered = [answer for answer in replies if answer.text]
     without = [answer.question for answer in replies if not answer.text]
     count = min(SAMPLES, len(pairs))

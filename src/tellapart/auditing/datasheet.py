@@ -1,13 +1,15 @@
 """The questions of a datasheet, and a set's answers to them. No answer is ever invented.
 
-A card answers a question in its object `datasheet`, by the question's key; three older fields of a card answer one,
-too (`description`, `source`, `licence`). A question without an answer, or with the answer null, is shown as unanswered.
+An audit answers those that it has counted (`counted`). A card answers a question in its object `datasheet`, by the
+question's key; three older fields of a card answer one, too (`description`, `source`, `licence`). A question without an
+answer, or with the answer null, is shown as unanswered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tellapart.catalog import nearest
@@ -138,8 +140,8 @@ QUESTIONS: tuple[DatasheetQuestion, ...] = tuple(
 """All questions, in the datasheet's order."""
 
 
-def answers(card: Mapping[str, Any]) -> list[DatasheetAnswer]:
-    """Return every question with the card's answer.
+def answers(card: Mapping[str, Any], counted: Mapping[str, str] = MappingProxyType({})) -> list[DatasheetAnswer]:
+    """Return every question with the card's answer, or else one that was counted in the set.
 
     Raises:
         DataError: the card's `datasheet` is not an object, asks an unknown question, or holds an answer that is not a
@@ -160,7 +162,8 @@ def answers(card: Mapping[str, Any]) -> list[DatasheetAnswer]:
     replies = []
     for question in QUESTIONS:
         fallback = card.get(question.card) if question.card else None
-        text = datasheet.get(question.key) or (fallback if isinstance(fallback, str) else "")
+        written = datasheet.get(question.key) or (fallback if isinstance(fallback, str) else "")
+        text = written or counted.get(question.key, "")
         replies.append(DatasheetAnswer(question, text.strip()))
     return replies
 
