@@ -1,3 +1,101 @@
 """The table of one benchmark as its paper lays it out, models down; else the metrics of a first look."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.catalog import BENCHMARKS
+from tellapart.evaluation.systems import System
+from tellapart.report.measured import name_on, pick_benchmark, title_of_set
+from tellapart.report.numbers import is_imported, items_text, thousands
+from tellapart.report.paper_tables.paper_table import PaperTable, TableRow, mark_best, stack_groups
+from tellapart.report.paper_tables.row_layout import (
+    AUTHORS_RULE,
+    mark_tiers,
+    paper_layout,
+    plain_layout,
+    with_authors_rule,
+)
+
+__all__ = ["BOLD", "DAGGER", "IMPORTED_BESIDE", "benchmark_table", "can_be_tested", "unlike_published"]
+
+#: Meaning of the marks in a table with models down.
+BOLD = "bold: the best of its column, if it is above chance"
+DAGGER = "dagger: not told apart from the best by these items (Holm over all pairs of models, 5%)"
+IMPORTED_BESIDE = "imported: measured by another tool, whose ties count otherwise; not tested against the others"
+AUTHORS_TIES = "authors: ties as the benchmark's own code counts them"
+
+
+def benchmark_table(
+    runs: Sequence[System], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
+) -> PaperTable:
+    """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
+
+    The best of each column is marked, if it is above chance, and with it the models that these items do not distinguish
+    from it (its tier). Chance is the last row.
+
+    Args:
+        runs: the models, in the order of the rows.
+        benchmark: which; the one there is if not given.
+        with_tiers: test the models against each other, if every one has outcomes of items.
+        seed: of the sign flips, if items are not independent.
+
+    Raises:
+        RunError: no run measured it, or the runs' items differ.
+    """
+    benchmark, own = pick_benchmark(runs, benchmark)
+    records = [with_authors_rule(benchmark, run.record(benchmark)) for run in own]
+    layout = paper_layout(benchmark, records) or plain_layout(records)
+    cells = [layout.cells(record) for record in records]
+    testable = with_tiers and can_be_tested(own, benchmark)
+    if testable:
+        cells = mark_tiers(layout, own, benchmark, cells, seed)
+    rows = [TableRow(name_on(run, benchmark), row) for run, row in zip(own, cells, strict=True)]
+    notes = [BOLD, *([DAGGER] if testable else []), *([IMPORTED_BESIDE] if any(map(is_imported, records)) else [])]
+    notes += [AUTHORS_TIES] if any(column.name.endswith(AUTHORS_RULE) for column in layout.columns) else []
+    counts = [max(value.ties for value in record.metrics.values()) for record in records]
+    tied = [f"{run.label} {thousands(count)}" for run, count in zip(own, counts, strict=True) if count]
+    notes += [f"items with ties, which are never right: {', '.join(tied)}"] if tied else []
+    notes += unlike_published(own, [benchmark])
+    chance = TableRow("chance", layout.chance(records[0]), plain=True)
+    rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
+    title = ", ".join(filter(None, (title_of_set(own, benchmark), max(map(items_text, records), key=len), "percent")))
+    return mark_best(stack_groups(PaperTable(title, ("model",), layout.columns, tuple(rows), notes=tuple(notes))))
+
+
+def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
+    """Name the models that were measured on other files than the published ones, or chose the items themselves."""
+    counts = {
+        benchmark: [
+            (run.label, record.published_items)
+            for run in runs
+            if (record := run.result.benchmarks.get(benchmark)) and record.published_items is not None
+        ]
+        for benchmark in benchmarks
+    }
+    listed = (find_benchmark(benchmark) for benchmark in benchmarks if benchmark in BENCHMARKS)
+    mined = {
+        one.name: [
+            run.label for run in runs if one.name in run.result.benchmarks and one.was_mined_by(run.result.model.name)
+        ]
+        for one in listed
+        if one.mined_by
+    }
+    marked = [
+        f"chose the items of {benchmark} where it failed, and its authors leave it out: {', '.join(labels)} "
+        "(does not compare)"
+        for benchmark, labels in mined.items()
+        if labels
+    ]
+    return marked + [
+        f"not the published files of {benchmark}, which hold {thousands(own[0][1])} records: "
+        f"{', '.join(label for label, _ in own)} (does not compare)"
+        for benchmark, own in counts.items()
+        if own
+    ]
+
+
+def can_be_tested(runs: Sequence[System], benchmark: str) -> bool:
+    """Return whether there are several models, and each has outcomes of items."""
+    return len(runs) > 1 and not any(is_imported(run.record(benchmark)) for run in runs)

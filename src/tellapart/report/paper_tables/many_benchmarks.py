@@ -1,3 +1,146 @@
 """One table over many benchmarks: models down, a benchmark a column, by the number that its paper puts first."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tellapart.errors import RunError
+from tellapart.evaluation.systems import System
+from tellapart.records.result import BenchmarkResult
+from tellapart.report.measured import first_metrics, pick_benchmark, title_of_set
+from tellapart.report.numbers import is_imported, items_text, thousands
+from tellapart.report.paper_tables.benchmark_table import BOLD, DAGGER, IMPORTED_BESIDE, can_be_tested, unlike_published
+from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
+from tellapart.report.paper_tables.row_layout import RowLayout, mark_tiers, paper_layout, plain_layout
+from tellapart.tasks.registry import main_metric
+
+__all__ = ["many_benchmarks_table"]
+
+#: Papers' names for the average of their table.
+_AVERAGE = "Avg"
+
+
+def many_benchmarks_table(
+    runs: Sequence[System],
+    benchmarks: Sequence[str],
+    *,
+    average: bool = False,
+    sort: str | None = None,
+    with_tiers: bool = True,
+    seed: int = 0,
+) -> PaperTable:
+    """Lay out several benchmarks side by side, in percent.
+
+    A benchmark's column is the average of its paper's table if that has one (EqBen, VALSE), of retrieval the mean
+    of the six recalls, else the metric that ranks it (the group score of 2x2 items, the accuracy of a choice). Best,
+    tiers and chance are as in the table of one benchmark.
+
+    Args:
+        runs: the models, in the order of the rows.
+        benchmarks: the columns, in this order.
+        average: add the plain mean of the columns, for models that have them all.
+        sort: one of the benchmarks, or `Avg`: order the rows by its column, the highest first.
+        with_tiers: test the models against each other, if every one has outcomes of items.
+        seed: of the sign flips, if items are not independent.
+
+    Raises:
+        RunError: no run measured a benchmark, the runs' items differ, or the column to sort by is missing.
+    """
+    columns = [_make_column(runs, benchmark, with_tiers=with_tiers, seed=seed) for benchmark in benchmarks]
+    models = [run.label for run in runs if any(run.label in column.of for column in columns)]
+    rows = [TableRow(model, tuple(column.of.get(model, TableCell(None)) for column in columns)) for model in models]
+    chance = TableRow("chance", tuple(column.chance for column in columns), plain=True)
+    headings = [column.heading for column in columns]
+    if average:
+        headings.append(TableColumn("", _AVERAGE))
+        rows = [TableRow(row.label, (*row.cells, _mean_cell(row.cells)), plain=row.plain) for row in rows]
+        chance = TableRow(chance.label, (*chance.cells, _mean_cell(chance.cells)), plain=True)
+    if sort is not None:
+        rows = _sort_rows(rows, [*benchmarks, *([_AVERAGE] if average else [])], sort)
+    rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
+    title = f"{', '.join(column.benchmark for column in columns)}, percent"
+    notes = (*_write_notes(columns, average=average), *unlike_published(runs, benchmarks))
+    return mark_best(PaperTable(title, ("model",), tuple(headings), tuple(rows), notes=notes))
+
+
+def _sort_rows(rows: Sequence[TableRow], columns: Sequence[str], sort: str) -> list[TableRow]:
+    if sort not in columns:
+        raise RunError(f"sort={sort}: this table has the columns {', '.join(columns)}; sort by one of them")
+    number = columns.index(sort)
+    return sorted(rows, key=lambda row: -(row.cells[number].value or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One benchmark.
+
+    Attributes:
+        of: model -> its number.
+        tied: model -> items in which a tie touched a metric.
+    """
+
+    benchmark: str
+    heading: TableColumn
+    of: dict[str, TableCell]
+    chance: TableCell
+    items: str
+    tied: dict[str, int]
+    is_tested: bool
+    imported: tuple[str, ...]
+
+
+def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, seed: int) -> _Column:
+    _, own = pick_benchmark(runs, benchmark)
+    names = [run.label for run in own]
+    records = [run.record(benchmark) for run in own]
+    layout = _headline_layout(benchmark, records)
+    cells = [layout.cells(record) for record in records]
+    is_tested = with_tiers and can_be_tested(own, benchmark)
+    if is_tested:
+        cells = mark_tiers(layout, own, benchmark, cells, seed)
+    (column,) = layout.columns
+    ties = {name: max(value.ties for value in one.metrics.values()) for name, one in zip(names, records, strict=True)}
+    return _Column(
+        benchmark=title_of_set(own, benchmark),
+        heading=TableColumn(title_of_set(own, benchmark), f"{column.group} {column.name}".strip()),
+        of={name: cell for name, (cell,) in zip(names, cells, strict=True)},
+        chance=layout.chance(records[0])[0],
+        items=max(map(items_text, records), key=len),
+        tied={name: count for name, count in ties.items() if count},
+        is_tested=is_tested,
+        imported=tuple(name for name, record in zip(names, records, strict=True) if is_imported(record)),
+    )
+
+
+def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> RowLayout:
+    """Choose the one number of a benchmark that stands for it."""
+    paper = paper_layout(benchmark, records)
+    averages = [] if paper is None else [number for number, one in enumerate(paper.columns) if one.name == _AVERAGE]
+    if paper is not None and averages:
+        return paper.only(averages[0])
+    layout = plain_layout(records)
+    metrics = [source[1] for source in layout.sources if source is not None]
+    main = "mean_recall" if "mean_recall" in metrics else main_metric(first_metrics(records))
+    return layout.only(metrics.index(main))
+
+
+def _mean_cell(cells: Sequence[TableCell]) -> TableCell:
+    numbers = [cell.value for cell in cells if cell.value is not None]
+    return TableCell(sum(numbers) / len(numbers) if len(numbers) == len(cells) else None)
+
+
+def _write_notes(columns: Sequence[_Column], *, average: bool) -> list[str]:
+    notes = [BOLD]
+    if any(column.is_tested for column in columns):
+        notes.append(DAGGER)
+    if any(column.imported for column in columns):
+        own = "; ".join(f"{', '.join(one.imported)} on {one.benchmark}" for one in columns if one.imported)
+        notes.append(f"{IMPORTED_BESIDE} ({own})")
+    if any(column.heading.name.endswith(_AVERAGE) for column in columns):
+        notes.append(f"{_AVERAGE} below a benchmark: as its paper averages")
+    if average:
+        notes.append(f"{_AVERAGE}: the plain mean of the columns")
+    notes.append(", ".join(f"{one.benchmark}: {one.items}" for one in columns if one.items))
+    tied = [f"{name} {thousands(n)} of {one.benchmark}" for one in columns for name, n in one.tied.items()]
+    return [*notes, *([f"items with ties, which are never right: {', '.join(tied)}"] if tied else [])]
