@@ -11,6 +11,8 @@ import pytest
 from facts import raises
 from tellapart.errors import RunError
 from tellapart.evaluation.gap import gaps
+from tellapart.evaluation.verified import read_result
+from tellapart.records.run_folder import beside, write_result
 
 
 @pytest.fixture
@@ -68,3 +70,12 @@ def test_runs_that_measured_one_side_only_are_refused(runs: list[Path]) -> None:
 def test_a_benchmark_measured_twice_is_refused(runs: list[Path]) -> None:
     with raises(RunError, "nlvr2", "runs"):
         gaps([runs[0], *runs])
+
+
+def test_the_reference_models_of_several_runs_are_no_models(runs: list[Path]) -> None:
+    plain = gaps(runs)
+    for run in runs:
+        record = read_result(run)
+        reference = record.model.model_copy(update={"name": "oracle"})
+        write_result(beside(run, "oracle"), record.model_copy(update={"model": reference}))
+    assert gaps(runs) == plain

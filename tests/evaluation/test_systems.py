@@ -61,3 +61,13 @@ def test_labels_are_of_models_that_are_there(tmp_path: Path) -> None:
         gather([])
     with raises(RunError, "'y'", "x"):
         System.of(folders[0]).record("y")
+
+
+def test_reference_models_rank_nothing_unless_they_are_alone(tmp_path: Path) -> None:
+    import tellapart as ta
+    from tellapart.evaluation.systems import leave_references
+
+    ta.evaluate(["demo-encoder", "random", "oracle"], "demo", limit=4, out=tmp_path / "a")
+    ta.evaluate("random", "demo", limit=4, out=tmp_path / "b")
+    assert [one.label for one in leave_references(gather([tmp_path / "a", tmp_path / "b"]))] == ["demo-encoder"]
+    assert len(leave_references(gather([tmp_path / "b"]))) == 1

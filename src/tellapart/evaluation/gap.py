@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.catalog import names
+from tellapart.catalog import REFERENCES, names
 from tellapart.errors import RunError, TellapartError
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.generalisation import generalisation_gap, pearson
@@ -76,7 +76,9 @@ def gaps(folders: Sequence[Path]) -> Gaps:
     Source: VLUE section 5.2 (Table 2 and the correlation over models).
     """
     models: dict[str, dict[str, dict[str, Value]]] = {}
-    for result in (read_result(each) for folder in folders for each in find_runs(folder)):
+    results = [read_result(each) for folder in folders for each in find_runs(folder)]
+    # The reference models of several runs are no models of their own: they lie beside each.
+    for result in [one for one in results if one.model.name not in REFERENCES] or results:
         _add_results(models, result)
     rows = [row for model, benchmarks in models.items() for row in _make_rows(model, benchmarks)]
     if not rows:

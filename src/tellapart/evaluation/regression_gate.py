@@ -15,11 +15,10 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel
 
-from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import MetricComparison, compare_pairs, match_benchmarks
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
-from tellapart.evaluation.systems import System, gather
+from tellapart.evaluation.systems import System, gather, leave_references
 from tellapart.records.result import BenchmarkResult
 from tellapart.records.run_folder import RESULTS
 from tellapart.stats.clusters import ClusterTotals
@@ -203,7 +202,7 @@ def _only_model(folder: Path) -> System:
     if (folder / RESULTS).is_file():
         return System.of(folder)
     systems = gather([folder])
-    models = [system for system in systems if system.result.model.name not in REFERENCES] or systems
+    models = leave_references(systems)
     if len(models) != 1:
         names = ", ".join(system.label for system in models)
         raise RunError(f"{folder} holds {len(models)} models ({names}), and a gate judges one; name one run folder")

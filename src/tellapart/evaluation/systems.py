@@ -12,7 +12,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result
 from tellapart.records.run_folder import find_runs
 
-__all__ = ["System", "gather", "label_runs"]
+__all__ = ["System", "gather", "label_runs", "leave_references"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,11 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     of_models = {name: label for name, label in (labels or {}).items() if name not in titles}
     names = label_runs(_apply_labels(_system_names(systems), of_models))
     return [System(name, system.folders, system.result, titles) for name, system in zip(names, systems, strict=True)]
+
+
+def leave_references(systems: Sequence[System]) -> list[System]:
+    """Return systems without the reference models, which bound numbers and rank nothing; all if there are no others."""
+    return [one for one in systems if one.result.model.name not in REFERENCES] or list(systems)
 
 
 def _join_run(systems: list[System], new: System) -> None:

@@ -376,3 +376,14 @@ def test_the_35_tied_comparisons_of_winogrounds_people_are_still_tied() -> None:
     across = (s[:, 0, 0] == s[:, 0, 1]).sum() + (s[:, 1, 1] == s[:, 1, 0]).sum()
     down = (s[:, 0, 0] == s[:, 1, 0]).sum() + (s[:, 1, 1] == s[:, 0, 1]).sum()
     assert across + down == 35
+
+
+@pytest.mark.parametrize("suffix", ["npz", "npy"])
+def test_whole_numbers_that_differ_beyond_float32_are_counted_as_made_equal(suffix: str, tmp_path: Path) -> None:
+    values = np.full((3, 1, 2), 2**60, np.uint64)
+    values[0, 0, 1] += 1  # beyond float64, too
+    values[1, 0, 1] += 2**20
+    path = tmp_path / f"mine.{suffix}"
+    np.save(path, values) if suffix == "npy" else np.savez(path, ids=np.array(["a", "b", "c"]), scores=values)
+    assert created_ties(read_raw_scores(path, ids=["a", "b", "c"], shape=(1, 2)).values) == 2
+    assert read_scores(path, ids=["a", "b", "c"], shape=(1, 2)).values.dtype == np.float32

@@ -50,17 +50,21 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawScores:
-    """Scores in the file's precision, float64 `(item, image, text)`; and their kind, if the file has it."""
+    """Scores in the file's precision, `(item, image, text)`; and their kind, if the file has it."""
 
-    values: NDArray[np.float64]
+    values: NDArray[Any]
     kind: ScoreKind | None
 
 
-def created_ties(values: NDArray[np.float64]) -> int:
-    """Count the items in which two scores differ in float64 and are equal in float32."""
+def created_ties(values: NDArray[Any]) -> int:
+    """Count the items in which two scores differ in the file's precision and are equal in float32.
+
+    >>> created_ties(np.array([[[2**60, 2**60 + 1]], [[1, 2]]], np.uint64))
+    1
+    """
     rows = np.sort(values.reshape(len(values), -1), axis=1)
-    different, rounded = np.diff(rows), np.diff(rows.astype(np.float32))
-    return int(((different != 0) & (rounded == 0)).any(axis=1).sum())
+    rounded = rows.astype(np.float64).astype(np.float32)
+    return int(((rows[:, 1:] != rows[:, :-1]) & (rounded[:, 1:] == rounded[:, :-1])).any(axis=1).sum())
 
 
 def read_scores(
@@ -95,7 +99,7 @@ def round_scores(raw: RawScores, path: Path | str, *, ids: Sequence[str], kind: 
     if kind and raw.kind and kind != raw.kind:
         raise ScoreError(f"{path} says that its scores are of kind {raw.kind!r}; {kind!r} was asked for")
     try:
-        return Scores(ids, raw.values, kind or raw.kind or "similarity")
+        return Scores(ids, raw.values.astype(np.float64), kind or raw.kind or "similarity")
     except ScoreError as error:
         raise ScoreError(f"{path}: {error}") from error
 
@@ -254,8 +258,8 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
     _refuse_names(path, repeated, "are of items that occur twice in the file")
     _refuse_names(path, [name for name in listed if name not in known], "are of no item of this benchmark")
     _refuse_names(path, [item for item in ids if item not in position], "are missing", total=len(ids))
-    exact = values.astype(np.float64)[[position[item] for item in ids]]
-    finite = (np.abs(exact) <= _LARGEST).all(axis=(1, 2))
+    exact = values[[position[item] for item in ids]]
+    finite = (np.abs(exact.astype(np.float64)) <= _LARGEST).all(axis=(1, 2))
     _refuse_names(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], "are not finite in float32")
     return RawScores(exact, _read_kind(path, arrays.get("kind")))
 
@@ -271,8 +275,8 @@ def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDAr
             f"{whole}: item, image, text; got {array.dtype} {array.shape}{vectors}"
         )
     by_row = rows is not None and array.shape != whole
-    values = array.astype(np.float64).reshape(-1)[rows] if by_row else array.astype(np.float64).reshape(whole)
-    bad = np.argwhere(~(np.abs(values) <= _LARGEST)).tolist()
+    values = array.reshape(-1)[rows] if by_row else array.reshape(whole)
+    bad = np.argwhere(~(np.abs(values.astype(np.float64)) <= _LARGEST)).tolist()
     _refuse_names(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], "are not finite in float32")
     return RawScores(values, None)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellapart.errors import RunError
+from tellapart.evaluation.systems import leave_references
 from tellapart.records.imported import read_imported
 from tellapart.records.result import BenchmarkResult
 from tellapart.report.benchmark_agreement import Agreeing, Measured, find_agreement
@@ -52,7 +53,7 @@ def read_agreement(
                     if (main := main_metric(headline(scores) or sorted(scores)))
                 }
     if folders := [path for path in paths if path.suffix != ".toml"]:
-        for system in gather(folders, labels or {}):
+        for system in leave_references(gather(folders, labels or {})):
             row = table.setdefault(system.label, {})
             row |= {name: one for name, record in system.result.benchmarks.items() if (one := _ranking_number(record))}
     known = {name for row in table.values() for name in row}

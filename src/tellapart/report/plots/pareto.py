@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellapart.errors import RunError, plain
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import Value
 from tellapart.report.measured import first_metrics, value_of
 from tellapart.report.plots.costs import Costs
@@ -179,7 +179,7 @@ def points(
 
     Source: VLUE section 5.3 and Figure 2: the mean of NLVR2 and VQA against the time of one pair.
     """
-    complete = [run for run in runs if all(name in run.result.benchmarks for name in benchmarks)]
+    complete = leave_references([run for run in runs if all(name in run.result.benchmarks for name in benchmarks)])
     if not complete:
         raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
     names = [plain(run.result.model.name) for run in complete]
