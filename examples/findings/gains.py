@@ -142,7 +142,7 @@ def gains(data: Path) -> Page:
             """The bounds count published sets' items as independent, and the mean over SugarCrepe's parts as if it were
             the mean over items; both make them too small. They are of a single comparison; several ask for more.""",
             """The published gains are a collection, not a sample: those that the sources list, neighbours in their
-            order, and a new method against its baseline.""",
+            order, and a new method against its baseline. They were copied by hand; quote the papers, not this page.""",
         ),
         data=data,
     )
