@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import Page, Source, bounds, join_words, make_table, percent, points
+from examples.findings.frame import Page, Source, bounds, make_table, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.metrics.registry import METRICS
 from tellapart.stats.effective import detectable_fall
@@ -120,7 +120,7 @@ def gains(data: Path) -> Page:
             "l|r|l|l|r|r|r|l",
             [_gain_row(gain) for gain in published],
         ),
-        f"Sources: {join_words(sorted({gain.source for gain in published}))}.",
+        f"Sources: {'; '.join(sorted({gain.source for gain in published}))}.",
     )
     return Page(
         name="gains",

@@ -136,8 +136,9 @@ def leaderboard(data: Path) -> Page:
             f"""The systems are those of one repository, several of one architecture or one set of weights;
             {join_words([f"`{a}` and `{b}`" for a, b in twins])} have the same outcome on every item. Counts of systems
             and of pairs describe this list, not models at large.""",
-            """Chance is that of four scores drawn independently: 1/4 for text and image, 1/6 for group. A system below it is not worse than guessing at seeing: scores that depend on the picture alone, or
-            the text alone, give 0.""",
+            """Chance is that of four scores drawn independently: 1/4 for text and image, 1/6 for group.
+            A system below it is not worse than guessing at seeing: scores that depend on the picture alone, or the
+            text alone, give 0.""",
             """An item that no system gets is hard or faulty; the numbers do not say which. People's outcomes are of
             their mean ratings, which tie more often.""",
             "Systems not told apart are not equal: 400 items do not show their difference.",
