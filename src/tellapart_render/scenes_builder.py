@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Literal
 
+import numpy as np
+from PIL import Image
 from pydantic import JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
+from tellapart.data.item import Item
 from tellapart.errors import DataError
 from tellapart_render.captions.asset_vocabulary import asset_vocabulary
 from tellapart_render.captions.vocabulary import vocabulary
 from tellapart_render.demo import ABOUT, make_item
 from tellapart_render.meshes.assets import Up
 from tellapart_render.recipe import Drawing, Recipe
-from tellapart_render.scene_file import RendererName, load_renderer
+from tellapart_render.scene_file import RendererName, load_renderer, scene_of_item
 from tellapart_render.scenes.quadruple import Key
 
-__all__ = ["Scenes"]
+__all__ = ["MASKS", "Scenes"]
+
+#: The card's words about masks.
+MASKS = (
+    "masks/ITEM_IMAGE_THING.png: white where the thing is seen; an item's provenance lists them under masks, in the "
+    "order of its things"
+)
 
 
 class Scenes:
@@ -46,6 +56,7 @@ class Scenes:
             assets: a folder of scanned objects that replaces the vocabulary; if empty, the vocabulary is used.
             names: a TOML or CSV file with the names of the scanned objects.
             up: the axis that points up in the scanned objects.
+            masks: write a PNG file for each thing of each picture, white where it is seen.
             renderer: `mitsuba` or `blender`, whose Python interpreter the variable TELLAPART_BLENDER_PYTHON names.
         """
 
@@ -54,6 +65,7 @@ class Scenes:
         names: str = ""
         up: Up = "z"
         renderer: RendererName = "mitsuba"
+        masks: bool = False
 
     def __init__(self, start: Start) -> None:
         options: Scenes.Options = start.options
@@ -64,6 +76,7 @@ class Scenes:
         if options.held_out_every and not vocabulary(chosen).held_out:
             raise DataError(f"held_out_every = {options.held_out_every}: {chosen} holds nothing out; set it to 0")
         shared = options.model_dump(include=set(Drawing.model_fields))
+        self._masks = options.masks
         self._recipe = Recipe(name="scenes", seed=start.seed, vocabulary=chosen, **shared)
 
     def _read_assets(self, start: Start, options: Options) -> str:
@@ -80,10 +93,11 @@ class Scenes:
     @property
     def about(self) -> Mapping[str, JsonValue]:
         """The card's title, description, licence, source and citation."""
+        masks = {"masks": MASKS} if self._masks else {}
         if self._inputs:
             source = "rendered by tellapart from scanned objects of the user's; see inputs"
-            return {**ABOUT, "source": source, "licence": "that of the scanned objects"}
-        return {**ABOUT, "source": "rendered by tellapart; no foreign meshes or pictures"}
+            return {**ABOUT, **masks, "source": source, "licence": "that of the scanned objects"}
+        return {**ABOUT, **masks, "source": "rendered by tellapart; no foreign meshes or pictures"}
 
     @property
     def inputs(self) -> Mapping[str, str]:
@@ -109,4 +123,20 @@ class Scenes:
         provenance = {name: value for name, value in item.provenance.items() if name not in {"recipe", "seed"}}
         provenance["attempt"] = len(redrawn)
         provenance["settings"] = {"renderer": self._renderer.name, **asdict(self._recipe.settings(key))}
-        return Made(item.model_copy(update={"provenance": provenance}), images, tuple(redrawn))
+        item = item.model_copy(update={"provenance": provenance})
+        if self._masks:
+            masks = [self._draw_masks(item, side) for side in (0, 1)]
+            item = item.model_copy(update={"provenance": provenance | {"masks": [[*files] for files in masks]}})
+            images |= masks[0] | masks[1]
+        return Made(item, images, tuple(redrawn))
+
+    def _draw_masks(self, item: Item, side: int) -> dict[str, bytes]:
+        """Return the masks of a picture's things, in the order of `things` in the provenance, by reference."""
+        scene = scene_of_item(item, side).scene
+        visible, _ = self._renderer.masks(scene, self._recipe.size)
+        files = {}
+        for number in range(len(scene.things)):
+            stream = io.BytesIO()
+            Image.fromarray(np.where(visible == number, 255, 0).astype(np.uint8)).save(stream, "PNG", optimize=True)
+            files[f"masks/{item.id}_{side}_{number}.png"] = stream.getvalue()
+        return files

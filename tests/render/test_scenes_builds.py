@@ -10,7 +10,9 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from facts import raises
 
@@ -20,12 +22,15 @@ pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 from scanned import shelf
 
 from tellapart.auditing.audit import audit
+from tellapart.auditing.card import make_card, markdown
+from tellapart.auditing.croissant import croissant
 from tellapart.builders.builder import Rejected, Start
 from tellapart.builders.pipeline import build, journal_of
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart_render.demo import build as build_demo
 from tellapart_render.recipe import Recipe
+from tellapart_render.renderers.mitsuba import MITSUBA
 from tellapart_render.scene_file import scene_of_item
 from tellapart_render.scenes_builder import Scenes
 
@@ -73,6 +78,25 @@ def test_a_recipe_of_scenes_is_rendered_the_same_by_one_and_by_two(tmp_path: Pat
     build_demo(same, tmp_path / "demo")
     older = read_pair_set(tmp_path / "demo")
     assert pairs.fingerprint() == older.fingerprint()
+
+
+def test_masks_are_written_and_listed(tmp_path: Path) -> None:
+    recipe = written(tmp_path, f"{DEMO}masks = true\n[options.items]\ncounting = 1\n")
+    pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
+    (item,) = pairs.items
+    things = item.provenance["things"]
+    listed = item.provenance["masks"]
+    assert [len(of_image) for of_image in listed] == [len(of_image) for of_image in things]
+    assert {str(path.relative_to(pairs.root)) for path in pairs.root.glob("masks/*")} == set(item.masks)
+    for side in (0, 1):
+        seen = [np.asarray(Image.open(pairs.root / mask)) for mask in listed[side]]
+        assert all(mask.shape == (40, 40) and set(np.unique(mask)) == {0, 255} for mask in seen)
+        assert (np.sum(seen, axis=0) <= 255).all()  # no pixel shows two things
+        visible, _ = MITSUBA.masks(scene_of_item(item, side).scene, 40)
+        assert all(((mask > 0) == (visible == number)).all() for number, mask in enumerate(seen))
+    assert "masks/" in pairs.card["masks"] and "masks/" in markdown(make_card(pairs, audit(pairs)))
+    (entry,) = [entry for entry in croissant(pairs)["distribution"] if entry["@id"] == "masks"]
+    assert entry["includes"] == ["masks/*.png"]
 
 
 @pytest.mark.slow

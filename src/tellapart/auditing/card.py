@@ -29,7 +29,7 @@ SAMPLES = 12
 _BUDGET = 4_000_000
 
 #: Fields of a set's card that a data card shows.
-_FACTS = ("description", "licence", "source", "citation")
+_FACTS = ("description", "licence", "source", "citation", "masks")
 
 _HOW_TO_ANSWER = (
     "To answer, fill in these fields of datasheet in the set's card.json and audit again; tellapart audit SET --to DIR "

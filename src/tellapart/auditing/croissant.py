@@ -161,17 +161,31 @@ def _file_sets(pairs: PairSet) -> list[dict[str, Any]]:
         for reference in item.images:
             path = PurePosixPath(reference)
             kinds.setdefault(path.suffix, set()).add(f"{path.parent}/*{path.suffix}".removeprefix("./"))
+    paths = (PurePosixPath(mask) for item in pairs.items for mask in item.masks)
+    masks = sorted({f"{path.parent}/*{path.suffix}" for path in paths})
+    of_masks = {
+        "@type": "cr:FileSet",
+        "@id": "masks",
+        "name": "masks",
+        "description": "Masks of the things in the pictures; an item's provenance lists its own.",
+        "encodingFormat": "image/png",
+        "includes": masks,
+    }
     return [
-        {
-            "@type": "cr:FileSet",
-            "@id": f"images{suffix}",
-            "name": f"images{suffix}",
-            "description": f"Pictures of the items, {suffix[1:]}.",
-            "encodingFormat": _MEDIA[suffix.lower()],
-            "includes": sorted(patterns),
-        }
-        for suffix, patterns in sorted(kinds.items())
+        *([of_masks] if masks else []),
+        *(_picture_set(suffix, patterns) for suffix, patterns in sorted(kinds.items())),
     ]
+
+
+def _picture_set(suffix: str, patterns: set[str]) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileSet",
+        "@id": f"images{suffix}",
+        "name": f"images{suffix}",
+        "description": f"Pictures of the items, {suffix[1:]}.",
+        "encodingFormat": _MEDIA[suffix.lower()],
+        "includes": sorted(patterns),
+    }
 
 
 def _record_set(pairs: PairSet) -> dict[str, Any]:

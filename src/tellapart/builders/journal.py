@@ -271,7 +271,10 @@ def _digest_outcome(*columns: object) -> str:
 
 def _images_of(kind: str, fields: str) -> set[str]:
     """Return the references of an undamaged outcome's images."""
-    return set(json.loads(fields)["item"]["images"]) if kind == "made" else set()
+    if kind != "made":
+        return set()
+    item = Item.model_validate(json.loads(fields)["item"])
+    return {*item.images, *item.masks}
 
 
 @contextmanager

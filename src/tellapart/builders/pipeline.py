@@ -167,7 +167,7 @@ def build(
             rows = funnel.rows()[1:-1]
             why = ", ".join(f"{n} {step}" + (f" ({reason})" if reason else "") for step, reason, n in rows)
             raise DataError(f"none of {len(candidates)} candidates became an item: {why}; nothing is written")
-        images = journal.images({reference for item in items for reference in item.images})
+        images = journal.images({reference for item in items for reference in (*item.images, *item.masks)})
         write_pair_set(out, items, images, _make_card(opened, funnel), progress=partial(report, "writing"))
         journal.remove()
     return BuildResult(out, funnel, resumed)

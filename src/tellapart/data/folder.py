@@ -188,7 +188,8 @@ def write_pair_set(
     Args:
         folder: must not exist yet, or be empty.
         items: of one shape, with distinct ids.
-        images: reference (as in the items, such as `images/a_0.png`) -> the file's bytes; exactly those of the items.
+        images: reference (as in the items, such as `images/a_0.png`) -> the file's bytes; exactly those of the items,
+            and of the masks in their provenance.
             Each is looked up once, when its file is written, so a mapping may read them only then.
         card: title, licence, recipe and the like.
         progress: called with how many images are written, and of how many.
@@ -279,6 +280,10 @@ def _check_images(items: Iterable[Item], images: Mapping[str, bytes]) -> None:
             raise DataError(f"image {quote(reference, 200)}: write the path as {quote(normpath(reference), 200)}")
     used: set[str] = set()
     for item in items:
+        for reference in item.masks:
+            if reference not in images:
+                raise DataError(f"item {quote(item.id, 200)}: no bytes are given for the mask {quote(reference, 200)}")
+            used.add(reference)
         for k, reference in enumerate(item.images):
             if reference not in images:
                 raise DataError(

@@ -61,6 +61,17 @@ class Item(BaseModel):
     cluster: _Text = ""
     provenance: dict[_Text, JsonValue] = Field(default_factory=dict)
 
+    @property
+    def masks(self) -> tuple[str, ...]:
+        """References of the masks that its provenance lists: of each image a list, a file for each thing in it.
+
+        >>> Item(id="a", images=("0.png",), texts=("a cup",), provenance={"masks": [["m_0.png", "m_1.png"]]}).masks
+        ('m_0.png', 'm_1.png')
+        """
+        listed = self.provenance.get("masks")
+        rows = [row for row in listed if isinstance(row, list)] if isinstance(listed, list) else []
+        return tuple(reference for row in rows for reference in row if isinstance(reference, str))
+
     def model_post_init(self, _context: object, /) -> None:
         """Set the cluster of an item without one to its id."""
         if not self.cluster:
