@@ -81,6 +81,7 @@ def evaluate(
     batch_size: int | None = None,
     device: str = "cpu",
     dtype: str = "float32",
+    check: int | None = None,
     reading: str | None = None,
     regions: PathGiven | None = None,
     texts: str = "raw",
@@ -123,6 +124,8 @@ def evaluate(
         batch_size: images, texts or pairs computed together; changes no number.
         device: cpu, cuda or mps.
         dtype: of torch models: float32, bfloat16 or float16. Scores are float32.
+        check: how many items of each benchmark, drawn by `seed`, are scored in float32, too: a note and the record's
+            `precision` count the outcomes that the dtype flips.
         reading: which of a model's readings is scored; the family's first if not given.
         regions: a file of a detector's regions, for models that read those.
         texts, image_size, tokenizer: of models in their authors' files: raw or cleaned texts, the side of their images
@@ -160,6 +163,7 @@ def evaluate(
         batch_size=batch_size,
         device=device,
         dtype=dtype,
+        check=check,
         reading=reading,
         regions=None if regions is None else as_path(regions, "regions"),
         texts=texts,

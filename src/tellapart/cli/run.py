@@ -63,6 +63,10 @@ def run_command(
     ] = None,
     device: Device = "cpu",
     dtype: Dtype = "float32",
+    check: Annotated[
+        int | None,
+        typer.Option("--check", min=1, help="Score so many items in float32, too; count outcomes that --dtype flips."),
+    ] = None,
     reading: Reading = None,
     regions: Annotated[
         Path | None,
@@ -130,6 +134,7 @@ def run_command(
             batch_size=batch_size,
             device=device,
             dtype=dtype,
+            check=check,
             reading=reading,
             regions=regions,
             texts=texts,

@@ -117,6 +117,7 @@ def _describe_identity(model: ModelRecord, run: RunRecord) -> dict[str, object]:
         "kind of score": model.kind,
         "seed": run.seed,
         "limit": run.limit,
+        "check": run.check,
         "device": run.device,
         "reading": model.reading,
     }

@@ -24,6 +24,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
+from tellapart.evaluation.precision import check_precision, expect_pairs
 from tellapart.evaluation.resume import keep, take_up
 from tellapart.models.memory.function import is_stored
 from tellapart.models.memory.given import as_model
@@ -55,6 +56,8 @@ class Settings:
             number.
         device: `cpu`, `cuda` or `mps`.
         dtype: the number type in which torch models compute; their scores are float32 always.
+        check: how many items of each benchmark are scored in float32, too, to count the outcomes that another dtype
+            flips; none if None.
         reading: which of a model's readings is scored; the family's default if None.
         regions: a file of regions that a detector found, for models that read those.
         texts: as `ModelOptions.texts`.
@@ -79,6 +82,7 @@ class Settings:
     batch_size: int | None = None
     device: str = "cpu"
     dtype: str = "float32"
+    check: int | None = None
     reading: str | None = None
     regions: Path | None = None
     texts: str = "raw"
@@ -129,6 +133,7 @@ def run(
     1.0
     """
     benchmarks, models = resolve(settings, store)
+    exact = _find_exact(models, settings, store)
     records = _open_records(models, settings, out)
     folders = _name_folders(out, [record.name for record in records])
     with ExitStack() as held:
@@ -148,7 +153,7 @@ def run(
             )
             for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
                 report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
-                results[row] = _measure_once(results[row], model, ready, folder, report)
+                results[row] = _measure_once(results[row], model, exact[row], ready, folder, report)
     return folders
 
 
@@ -168,19 +173,15 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         ],
         lambda benchmark: prepare(benchmark, store=store).fingerprint,
     )
-    options = ModelOptions(
-        device=settings.device,
-        seed=settings.seed,
-        dtype=settings.dtype,
-        reading=settings.reading,
-        regions=settings.regions,
-        texts=settings.texts,
-        image_size=settings.image_size,
-        tokenizer=settings.tokenizer,
-        answers=None if store.path is None else store.path.with_name("answers.sqlite"),
-        calls=settings.calls,
-        insecure=settings.insecure,
-    )
+    if settings.check is not None:
+        if settings.check < 1 or settings.dtype == "float32":
+            raise RunError(
+                f"check={settings.check} with dtype={settings.dtype!r}: give a number of items from 1, and the dtype "
+                "that is compared with float32, for example dtype='bfloat16'"
+            )
+        for benchmark in benchmarks:
+            expect_pairs(benchmark.name, benchmark.task, settings.check)
+    options = _model_options(settings, store)
     models = [
         find_deferred(each, options, store) if isinstance(each, str) else as_model(each)
         for each in expect_distinct(settings.models, "models=")
@@ -194,6 +195,34 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         for benchmark in benchmarks:
             plan(model, benchmark)
     return benchmarks, models
+
+
+def _model_options(settings: Settings, store: EmbeddingStore) -> ModelOptions:
+    return ModelOptions(
+        device=settings.device,
+        seed=settings.seed,
+        dtype=settings.dtype,
+        reading=settings.reading,
+        regions=settings.regions,
+        texts=settings.texts,
+        image_size=settings.image_size,
+        tokenizer=settings.tokenizer,
+        answers=None if store.path is None else store.path.with_name("answers.sqlite"),
+        calls=settings.calls,
+        insecure=settings.insecure,
+    )
+
+
+def _find_exact(
+    models: Sequence[Model | Deferred], settings: Settings, store: EmbeddingStore
+) -> list[Model | Deferred | None]:
+    """Find the float32 model of each that is to be checked; None of one that computes the same in every dtype."""
+    if settings.check is None:
+        return [None] * len(models)
+    options = replace(_model_options(settings, store), dtype="float32")
+    exact = [find_deferred(each, options, store) if isinstance(each, str) else None for each in settings.models]
+    pairs = zip(exact, models, strict=True)
+    return [one if one is not None and one.fingerprint != model.fingerprint else None for one, model in pairs]
 
 
 def distinct_names(own: Sequence[str], typed: Sequence[object]) -> list[str]:
@@ -254,6 +283,7 @@ def run_record(
         batch_size=settings.batch_size if settings else None,
         device=settings.device if settings else None,
         limit=settings.limit if settings else None,
+        check=settings.check if settings else None,
         data=locate(place.data, folder) if place and place.data else None,
         images=locate(place.images, folder) if place and place.images else None,
     )
@@ -278,12 +308,29 @@ def expect_distinct(names: Sequence[T], parameter: str) -> Sequence[T]:
     return names
 
 
-def _measure_once(result: Result, model: Model, ready: Prepared, folder: Path, progress: Progress | None) -> Result:
+def _measure_once(
+    result: Result,
+    model: Model | Deferred,
+    exact: Model | Deferred | None,
+    ready: Prepared,
+    folder: Path,
+    progress: Progress | None,
+) -> Result:
     """Measure one benchmark and keep it, unless the record holds it already, of a model with a fingerprint."""
     finished = result.benchmarks.get(ready.benchmark.name)
     if finished is None or not is_stored(model):
         run = result.run
         evaluation = evaluate(model, ready, batch_size=run.batch_size, seed=run.seed, progress=progress)
+        if exact is not None and run.check is not None:
+            evaluation = check_precision(
+                exact,
+                ready,
+                evaluation,
+                dtype=result.model.dtype or "float32",
+                check=run.check,
+                seed=run.seed,
+                batch_size=run.batch_size,
+            )
         return keep(folder, result, ready.benchmark, evaluation)
     if finished.fingerprint != ready.fingerprint:
         raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")

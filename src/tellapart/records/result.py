@@ -135,6 +135,54 @@ class SamplesFile(Record):
 MaybeLocated = Annotated[Located | None, BeforeValidator(_absolute_alone)]
 
 
+class Flips(Record):
+    """The outcomes of one metric that differ between two precisions.
+
+    Attributes:
+        n: items.
+        gained, lost: those right in the lower precision alone, and in float32 alone.
+        low, high: 95% interval of the share of either; None if the items have too few clusters.
+        p: of the paired test that both are right equally often: exact McNemar, or sign flips of clusters.
+
+    >>> Flips(n=200, gained=1, lost=2, low=0.005, high=0.043, p=1.0).flipped
+    3
+    """
+
+    n: int
+    gained: int
+    lost: int
+    low: float | None
+    high: float | None
+    p: float
+
+    @property
+    def flipped(self) -> int:
+        """Both together."""
+        return self.gained + self.lost
+
+
+class Precision(Record):
+    """The comparison of a run's precision with float32, on a sample of its items.
+
+    Attributes:
+        dtype: the run's precision.
+        against: the other one.
+        items, seed: how many were drawn, and by which seed.
+        flips: by metric of right and wrong.
+        largest_difference: between an item's scores in both.
+        farthest_from_tie: the distance in float32 between a true pair's score and the nearest other one, the largest of
+            all flipped items; None if none flipped.
+    """
+
+    dtype: str
+    against: str
+    items: int
+    seed: int
+    flips: dict[str, Flips]
+    largest_difference: float
+    farthest_from_tie: float | None = None
+
+
 class BenchmarkResult(Record):
     """The measurement of one benchmark.
 
@@ -162,6 +210,7 @@ class BenchmarkResult(Record):
         origin: the folder of images or the score file, for people.
         own: the user's folder or file, if the benchmark is one.
         file: the file of scores or predictions that were made elsewhere.
+        precision: of a lower precision whose outcomes were checked (`check=`); None otherwise.
         samples: the size and digest of its file of samples; None if there is none, and in older records.
         notes: lines for people: facts beyond the numbers.
     """
@@ -194,6 +243,7 @@ class BenchmarkResult(Record):
     own: Located | None = None
     file: Located | None = None
     samples: SamplesFile | None = None
+    precision: Precision | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -234,6 +284,7 @@ class RunRecord(Record):
     """The circumstances: command, configuration, versions, time.
 
     Attributes:
+        check: how many items were to be scored in float32, too.
         data, images: the folders of benchmarks' files that the run was given, so that its report finds the images
             again.
     """
@@ -245,6 +296,7 @@ class RunRecord(Record):
     batch_size: int | None = None
     device: str | None = None
     limit: str | None = None
+    check: int | None = None
     data: MaybeLocated = None
     images: MaybeLocated = None
 

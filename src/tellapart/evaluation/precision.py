@@ -1,0 +1,145 @@
+"""How many outcomes a lower precision changes: a sample of a benchmark's items is scored in float32, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import RunError
+from tellapart.evaluation.evaluate import Evaluation, Prepared, evaluate
+from tellapart.records.result import Flips, Precision, Sample
+from tellapart.stats.intervals import share_in_clusters
+from tellapart.stats.paired import mcnemar, paired_permutation, write_p
+
+if TYPE_CHECKING:
+    from tellapart.models.protocols import Model
+    from tellapart.models.scoring.deferred import Deferred
+
+__all__ = ["check_precision", "compare_precisions", "expect_pairs"]
+
+#: The precision that others are compared with.
+_EXACT = "float32"
+
+
+def expect_pairs(benchmark: str, task: str, check: int) -> None:
+    """Refuse a check of a benchmark whose outcomes are not those of pairs, which a sample of them leaves as they are.
+
+    Raises:
+        RunError: it is of another task.
+    """
+    if task != "pairs":
+        raise RunError(
+            f"check={check} scores a sample of minimal pairs twice; {benchmark} is of task {task!r}: leave out check=, "
+            f"or measure it in a run of its own with dtype={_EXACT!r}"
+        )
+
+
+def check_precision(
+    exact: Model | Deferred,
+    ready: Prepared,
+    evaluation: Evaluation,
+    *,
+    dtype: str,
+    check: int,
+    seed: int = 0,
+    batch_size: int | None = None,
+) -> Evaluation:
+    """Score a sample of the items in float32, and return the evaluation with the comparison in its record and notes.
+
+    Args:
+        exact: the same model in float32.
+        ready: the benchmark's records.
+        evaluation: of the model in the other precision.
+        dtype: that precision.
+        check: how many items to draw; all if there are fewer.
+        seed: of the draw.
+        batch_size: as of `evaluate`.
+
+    Raises:
+        TellapartError: as `evaluate`.
+    """
+    count = ready.task.size(ready.records)
+    drawn = np.sort(np.random.default_rng(seed).permutation(count)[:check])
+    part = replace(ready, records=ready.task.select(ready.records, drawn.tolist()))
+    again = evaluate(exact, part, batch_size=batch_size, seed=seed)
+    by_id = {sample.id: sample for sample in evaluation.samples}
+    lower = [by_id[sample.id] for sample in again.samples]
+    precision = compare_precisions(lower, again.samples, dtype=dtype, true=evaluation.result.true, seed=seed)
+    notes = (*evaluation.result.notes, _describe_flips(precision))
+    return replace(evaluation, result=evaluation.result.model_copy(update={"precision": precision, "notes": notes}))
+
+
+def compare_precisions(
+    lower: list[Sample] | tuple[Sample, ...],
+    exact: list[Sample] | tuple[Sample, ...],
+    *,
+    dtype: str,
+    true: int = 1,
+    seed: int = 0,
+) -> Precision:
+    """Count the outcomes that differ between two precisions on the same items.
+
+    Args:
+        lower: samples of pairs in another precision.
+        exact: those of the same items in float32, in the same order.
+        dtype: the other precision.
+        true: how many texts of one image are true.
+        seed: by which the items were drawn, for the record.
+
+    >>> right = Sample(id="a", cluster="a", scores=((0.51, 0.5),), outcomes={"acc": 1.0})
+    >>> wrong = Sample(id="a", cluster="a", scores=((0.5, 0.505),), outcomes={"acc": 0.0})
+    >>> found = compare_precisions([wrong], [right], dtype="bfloat16")
+    >>> found.flips["acc"].flipped, round(found.largest_difference, 3), round(found.farthest_from_tie, 3)
+    (1, 0.01, 0.01)
+    """
+    scores = [np.array([sample.scores for sample in samples], np.float64) for samples in (lower, exact)]
+    clusters = [sample.cluster for sample in exact]
+    apart = None if len(set(clusters)) == len(clusters) else clusters
+    flips: dict[str, Flips] = {}
+    moved = np.zeros(len(exact), np.bool_)
+    for metric in exact[0].outcomes:
+        a, b = (np.array([sample.outcomes[metric] for sample in samples], np.float64) for samples in (lower, exact))
+        if not np.isin([a, b], (0, 1)).all():  # a size, not a decision
+            continue
+        moved |= a != b
+        interval = share_in_clusters(a != b, apart)
+        p = mcnemar(a, b).p if apart is None else paired_permutation(a, b, apart, seed=seed)
+        gained, lost = int((a > b).sum()), int((a < b).sum())
+        flips[metric] = Flips(n=len(a), gained=gained, lost=lost, low=interval.low, high=interval.high, p=p)
+    margins = _find_margins(scores[1], true)[moved]
+    return Precision(
+        dtype=dtype,
+        against=_EXACT,
+        items=len(exact),
+        seed=seed,
+        flips=flips,
+        largest_difference=float(np.abs(scores[0] - scores[1]).max()),
+        farthest_from_tie=float(margins.max()) if margins.size else None,
+    )
+
+
+def _find_margins(scores: NDArray[np.float64], true: int) -> NDArray[np.float64]:
+    """Return how far each item `(item, image, text)` is from a tie: a true pair's least distance from another entry."""
+    if true > 1:
+        return np.abs(scores[:, 0, :true, None] - scores[:, 0, None, true:]).min(axis=(1, 2))
+    margins = np.full(len(scores), np.inf)
+    for pair in range(min(scores.shape[1:])):
+        others = np.concatenate([np.delete(scores[:, pair], pair, 1), np.delete(scores[:, :, pair], pair, 1)], axis=1)
+        margins = np.minimum(margins, np.abs(others - scores[:, pair, pair, None]).min(axis=1))
+    return margins
+
+
+def _describe_flips(found: Precision) -> str:
+    counts = []
+    for metric, flips in found.flips.items():
+        bounds = "" if flips.low is None or flips.high is None else f" [{100 * flips.low:.2f}, {100 * flips.high:.2f}]"
+        share = 100 * flips.flipped / flips.n
+        counts.append(f"{metric} {flips.flipped} ({share:.2f}%{bounds}, p = {write_p(flips.p)})")
+    near = f"; flipped items are within {found.farthest_from_tie:.2g} of a tie" if found.farthest_from_tie else ""
+    return (
+        f"{found.dtype} against {found.against} on {found.items:,} items drawn with seed {found.seed}, outcomes that "
+        f"flip: {', '.join(counts)}; a score moves by at most {found.largest_difference:.2g}{near}"
+    )
