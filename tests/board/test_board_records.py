@@ -23,7 +23,8 @@ from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import read_imported
-from tellapart.records.run_folder import read_samples
+from tellapart.records.result import Flips, Precision
+from tellapart.records.run_folder import read_samples, write_result
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar
 from tellapart.stats.tiers import tiers
@@ -53,6 +54,21 @@ def test_a_run_folder_comes_back_number_for_number(write_run, tmp_path: Path) ->
             raw = session.exec(select(Vector).where(Vector.metric == "")).one()
             expected = np.float32([s.scores for s in samples])
             assert (unpack(raw.data).reshape(-1, 2, 2) == expected).all()
+
+
+def test_flips_of_a_lower_precision_stand_beside_its_name(write_run, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", "a", skill=1.0)
+    result = read_result(folder)
+    flips = {name: Flips(n=200, gained=1, lost=lost, low=0.0, high=0.1, p=1.0) for name, lost in (("x", 0), ("y", 2))}
+    found = Precision(dtype="bfloat16", against="float32", items=200, seed=0, flips=flips, largest_difference=0.1)
+    benchmarks = {name: record.model_copy(update={"precision": found}) for name, record in result.benchmarks.items()}
+    model = result.model.model_copy(update={"dtype": "bfloat16"})
+    write_result(folder, result.model_copy(update={"benchmarks": benchmarks, "model": model}))
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
+        with store.session() as session:
+            note = session.exec(select(Model.note)).one()
+    check_facts(note, "bfloat16", f"{4 * len(benchmarks)} of {400 * len(benchmarks)}", "float32")
 
 
 def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(write_run, tmp_path: Path) -> None:

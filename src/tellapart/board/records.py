@@ -246,8 +246,17 @@ def _model_row(result: Result) -> Model:
         kind="reference" if record.name in REFERENCES else "human" if record.name == "human" else "model",
         identity=identity,
         fingerprint=record.fingerprint,
-        note=", ".join(part for part in (record.dtype, record.reading, record.prompt) if part),
+        note=", ".join(part for part in (record.dtype, _count_flips(result), record.reading, record.prompt) if part),
     )
+
+
+def _count_flips(result: Result) -> str:
+    """Write how many outcomes a lower precision flips; empty if that was not checked."""
+    checked = [each.precision for each in result.benchmarks.values() if each.precision is not None]
+    flips = [flips for precision in checked for flips in precision.flips.values()]
+    if not flips:
+        return ""
+    return f"{sum(each.flipped for each in flips):,} of {sum(each.n for each in flips):,} outcomes flip against float32"
 
 
 def _read_imported(session: Session, path: Path, source: Source) -> set[int]:

@@ -124,7 +124,8 @@ def compare_precisions(
 def _find_margins(scores: NDArray[np.float64], true: int) -> NDArray[np.float64]:
     """Return how far each item `(item, image, text)` is from a tie: a true pair's least distance from another entry."""
     if true > 1:
-        return np.abs(scores[:, 0, :true, None] - scores[:, 0, None, true:]).min(axis=(1, 2))
+        between = np.abs(scores[:, 0, :true, None] - scores[:, 0, None, true:])
+        return np.asarray(between.min(axis=(1, 2)), np.float64)
     margins = np.full(len(scores), np.inf)
     for pair in range(min(scores.shape[1:])):
         others = np.concatenate([np.delete(scores[:, pair], pair, 1), np.delete(scores[:, :, pair], pair, 1)], axis=1)
