@@ -24,6 +24,7 @@ from tellapart.catalog import add, nearest
 from tellapart.data.pairset import PairSet
 from tellapart.errors import PluginError, TellapartError, UnknownNameError, first_line
 from tellapart.models.memory.given import as_model
+from tellapart.models.protocols import Model
 
 __all__ = ["blame", "load_again", "load_plugin", "loaded", "open_benchmark", "open_model"]
 
@@ -219,8 +220,9 @@ def _add_table(module: ModuleType, table: str, kind: str) -> list[str]:
 
 
 def _make_model(name: str, make: Callable[[Any], Any], options: Any) -> Any:
-    """Make a plugin's model, which may be a plain function."""
-    return as_model(make(options), name=name)
+    """Make a plugin's model, which may be a plain function; an object of a protocol gets arrays, as any named one."""
+    made = make(options)
+    return made if isinstance(made, Model) else as_model(made, name=name)
 
 
 def _is_plugins(file: str) -> bool:

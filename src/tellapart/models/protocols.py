@@ -1,8 +1,12 @@
 """Protocols of models: scores and vectors, heads of other tasks, and optional ones that make a model faster.
 
-A model is any object with the attributes and methods of a protocol; nothing needs to be inherited. Scores of images and
-texts come from `DualEncoder`, `PairScorer`, `TextScorer`, `Generator`, `KeyReader` and `MatrixScorer`; answers,
-judgements and boxes from `AnswerChooser`, `TwoImageClassifier` and `BoxFinder`.
+A model is any object with the attributes and methods of a protocol; nothing needs to be inherited. A model that is
+named (a prefix, an entry point or a table `MODELS` makes it) is given images as arrays, `Pixels`. An object that a
+caller hands to `tellapart.evaluate`, or names in a file, is given PIL images, RGB, in their place, unless it has a true
+attribute `reads_arrays`; an image that it prepared comes back as it is.
+
+Scores of images and texts come from `DualEncoder`, `PairScorer`, `TextScorer`, `Generator`, `KeyReader` and
+`MatrixScorer`; answers, judgements and boxes from `AnswerChooser`, `TwoImageClassifier` and `BoxFinder`.
 """
 
 from __future__ import annotations
