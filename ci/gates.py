@@ -37,6 +37,7 @@ sys.path.append(str(Path(__file__).parent))
 from attacks import ATTACKS, try_attack
 from damage import damage
 from doors import Door, open_doors
+from false_inputs import FALSE_INPUTS
 from made_doors import open_made_doors
 
 from tellapart.errors import TellapartError
@@ -154,14 +155,15 @@ def _collect(reading: int, done: list[dict[str, Any]], most: int) -> str:
 def run_attacks() -> dict[str, dict[str, Any]]:
     """Make and read each file of `attacks.py` in a process of its own; return what came of it, by name."""
     ended = {}
-    for number, name in enumerate(ATTACKS):
+    attacks = ATTACKS | FALSE_INPUTS
+    for number, name in enumerate(attacks):
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
             resource.setrlimit(resource.RLIMIT_AS, (used + 3 * _MOST_MEMORY, used + 3 * _MOST_MEMORY))
             with tempfile.TemporaryDirectory() as folder:
-                outcome, said = try_attack(ATTACKS[name], Path(folder))
+                outcome, said = try_attack(attacks[name], Path(folder))
             one = {"number": number, "outcome": outcome, "said": said[:300]}
             os.write(writing, json.dumps(one).encode() + b"\n")
             os._exit(0)
