@@ -138,7 +138,7 @@ FALSE_INPUTS: dict[str, Attack] = {
         lambda folder: partial(_verify, _forge(folder, signed=True))
     ),
     "record with a wrong checksum: every command": Attack(_wrong_checksum, ("results.json", "tellapart verify")),
-    "samples with forged outcomes: every command": Attack(_change_samples, ("demo.jsonl", "SHA-256")),
+    "samples with forged outcomes: show, compare": Attack(_change_samples, ("demo.jsonl", "SHA-256")),
     "zipped run that leaves its folder: every command": Attack(
         lambda folder: partial(ta.open_run, _zip(folder, "../out.json", b"x")), ("run.zip", "leaves")
     ),

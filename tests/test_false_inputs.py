@@ -9,8 +9,8 @@ import pytest
 for _library in ("torch", "h5py", "pyarrow", "safetensors", "fastapi", "matplotlib"):
     pytest.importorskip(_library)
 
-from attacks import try_attack
-from false_inputs import FALSE_INPUTS
+from attacks import try_attack  # noqa: E402
+from false_inputs import FALSE_INPUTS  # noqa: E402
 
 
 @pytest.mark.parametrize("name", FALSE_INPUTS)
