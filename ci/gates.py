@@ -139,10 +139,10 @@ def _peak() -> int:
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
-def _collect(reading: int, done: list[dict[str, Any]], most: int) -> str:
+def _collect(reading: int, done: list[dict[str, Any]], most: int, patience: float = _PATIENCE) -> str:
     rest = b""
     while len(done) < most:
-        if not select.select([reading], [], [], _PATIENCE)[0]:
+        if not select.select([reading], [], [], patience)[0]:
             return "hang"
         block = os.read(reading, 1 << 16)
         if not block:
@@ -169,7 +169,7 @@ def run_attacks() -> dict[str, dict[str, Any]]:
             os._exit(0)
         os.close(writing)
         done: list[dict[str, Any]] = []
-        outcome = _collect(reading, done, 1)
+        outcome = _collect(reading, done, 1, 6 * _PATIENCE)  # the file is made, too
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

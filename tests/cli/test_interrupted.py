@@ -80,3 +80,13 @@ def test_an_audit_keeps_nothing(made_set: Callable[..., Path], start: Start, tmp
     said = interrupt(start("audit", pairs, "--detector-model", "slow", "--to", tmp_path / "card"), batches=1)
     assert said.startswith(f"interrupted; nothing is kept. Begin again with: tellapart audit {pairs}")
     assert not (tmp_path / "card").exists()
+
+
+def test_an_interrupt_in_the_first_import_is_no_traceback() -> None:
+    code = (
+        "import builtins\nfrom tellapart.__main__ import main\nown = builtins.__import__\n"
+        "def interrupted(name, *rest):\n    if name == 'typer': raise KeyboardInterrupt\n    return own(name, *rest)\n"
+        "builtins.__import__ = interrupted\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

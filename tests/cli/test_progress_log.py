@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from tellapart.api.progress import CommandProgress, ProgressLog, show_progress
+from tellapart.api.progress import CommandProgress, ProgressLog, _describe_stage, show_progress
 from tellapart.cli.main import app
 
 Run = Callable[..., Any]
@@ -32,8 +32,9 @@ def test_slow_work_writes_what_is_done_what_is_left_and_the_note(capsys: pytest.
             time.sleep(0.05)
     written = lines(capsys)
     assert 2 <= len(written) <= 5
-    form = r"\[0:00:0\d\] mine, seed 0: steps \d of 2,000 \(0 %\), loss (1|0\.\d+), about 0:0\d:\d\d left"
+    form = r"\[0:00:0\d\] mine, seed 0: steps \d of 2,000 \(0 %\), loss (1|0\.\d+)(, about 0:0\d:\d\d left)?"
     assert all(re.fullmatch(form, line) for line in written), written
+    assert written[-1].endswith("left")  # the first line may come before the pace is known
 
 
 def test_a_stage_that_reports_nothing_is_seen_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,3 +110,14 @@ def test_a_run_tells_which_model_and_benchmark_it_is_at(
     name = f"folder:{made_set(n=8)}"
     told = command("run", "-m", "slow", "-b", name, "--batch-size", "4", "--no-cache", "--out", "r")
     assert re.search(r"^\[0:00:0\d\] slow on folder:set: images \d+ of 16 \(\d+ %\)", told.err, re.MULTILINE)
+
+
+def test_the_time_left_does_not_count_a_start_or_the_steps_before_a_resume(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("tellapart.api.progress.time.monotonic", lambda: now[0])
+    log = ProgressLog(interval=30.0)
+    update = log.callback("train")
+    for seconds, step in ((60, 500), (260, 501), (261, 502), (262, 503)):  # 200 s of imports and of the first step
+        now[0] = seconds
+        update("steps", step, 1003)
+    assert _describe_stage(log._stage, now[0]).endswith("about 0:08:20 left")

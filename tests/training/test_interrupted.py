@@ -51,7 +51,19 @@ def test_before_the_first_checkpoint_nothing_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "run"
     said = interrupt(config, "--out", out, when=(out / "log.jsonl").exists)
     again = f"tellapart train {config} --out {out} --resume"
-    check_facts(said, "interrupted", "nothing", again)
+    check_facts(said, "interrupted", "no step", f"{out} is this run's", again)
+
+
+def test_before_the_folder_is_the_runs_no_resume_is_named(
+    tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tellapart.api.train.train", interrupted)
+    told = command("train", write_config(tmp_path), "--out", tmp_path / "run", "--resume")
+    check_facts(told.err, "interrupted", "nothing is kept", f"train.toml --out {tmp_path}/run")
+    assert "--resume" not in told.err
 
 
 def test_after_a_checkpoint_that_one_is_kept_and_taken_up(tmp_path: Path) -> None:

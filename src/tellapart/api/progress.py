@@ -134,7 +134,8 @@ class TerminalProgress(CommandProgress):
             self._make_bars = _make_bars()
             self._make_bars.start()
         if title not in self._tasks:
-            self._tasks[title] = self._make_bars.add_task(_short_title(title), total=total)
+            # A run that goes on begins at its step: the bar's pace would count all before it.
+            self._tasks[title] = self._make_bars.add_task(_short_title(title), total=total, completed=done)
         noted = f"{_short_title(title)} {note}".rstrip()
         self._make_bars.update(self._tasks[title], completed=done, total=total, description=noted)
 
@@ -188,7 +189,10 @@ def _notebook_markup(html: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The state of a stage, and the time and state of its first report: its pace is measured from there."""
+    """The state of a stage, and the time and state of its second report: its pace is measured from there.
+
+    Before the first one it may have loaded a model or gone on with a run, and the first step is slower than others.
+    """
 
     title: str
     done: int = 0
@@ -196,6 +200,7 @@ class _Stage:
     note: str = ""
     first_time: float = 0.0
     first_done: int = 0
+    reports: int = 2
 
 
 class ProgressLog(CommandProgress):
@@ -229,9 +234,10 @@ class ProgressLog(CommandProgress):
 
     def _update_stage(self, title: str, done: int, total: int, note: str) -> None:
         first_time, first_done = time.monotonic(), done
-        if self._stage.title == title:
+        reports = 1 + (self._stage.reports if self._stage.title == title else 0)
+        if reports > 2:
             first_time, first_done = self._stage.first_time, self._stage.first_done
-        self._stage = _Stage(title, done, total, note, first_time, first_done)
+        self._stage = _Stage(title, done, total, note, first_time, first_done, reports)
 
     def _write_lines(self) -> None:
         while not self._ended.wait(self._interval):

@@ -33,13 +33,16 @@ def new_run_folder() -> Path:
 
 @contextmanager
 def interruptible(
-    kept: Callable[[], str | None] = lambda: None, *, again: str | None = None, quiet: bool = False
+    kept: Callable[[], str | None] = lambda: None,
+    *,
+    again: str | Callable[[], str] | None = None,
+    quiet: bool = False,
 ) -> Iterator[CommandProgress]:
     """Show progress; on Ctrl-C print which results are kept and how to go on, and exit with 130.
 
     Args:
         kept: returns the sentence on the results of an interrupted command; None without any.
-        again: the command that goes on, or begins again; the same one if not given.
+        again: the command that goes on, or begins again, or a function that returns it; the same one if not given.
         quiet: show no progress.
     """
     from tellapart.api.progress import show_progress
@@ -49,7 +52,7 @@ def interruptible(
             yield progress
         except KeyboardInterrupt:
             progress.stop()
-            left, command = kept(), again or command_line()
+            left, command = kept(), again() if callable(again) else again or command_line()
             ending = f"{left}. Go on with: {command}" if left else f"nothing is kept. Begin again with: {command}"
             print_text(f"interrupted; {ending}", error=True)
             raise typer.Exit(130) from None

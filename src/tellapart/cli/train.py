@@ -44,9 +44,13 @@ def train_command(
     from tellapart.api.train import default_folder, describe_kept, train
 
     folder = default_folder(config, out)
-    arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
-    again = shlex.join(["tellapart", *arguments, "--resume"])
-    with interruptible(partial(describe_kept, folder), again=again, quiet=quiet) as progress:
+    kept = partial(describe_kept, folder)
+
+    def again() -> str:
+        arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
+        return shlex.join(["tellapart", *arguments, *(["--resume"] if kept() else [])])
+
+    with interruptible(kept, again=again, quiet=quiet) as progress:
         trained = train(
             config,
             folder,

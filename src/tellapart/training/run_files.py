@@ -84,12 +84,13 @@ class RunFiles:
         return True
 
     def describe_kept(self) -> str | None:
-        """Describe the state that `--resume` would go on from; None before the first checkpoint."""
+        """Describe the state that `--resume` would go on from; None if the folder is not yet this run's."""
         if (self.folder / "record.json").is_file():
             return f"the run in {self.folder} is complete"
         checkpoint = latest_checkpoint(self.checkpoints)
         if checkpoint is None:
-            return None
+            begun = (self.folder / "run.json").is_file()
+            return f"no step is kept yet, and {self.folder} is this run's" if begun else None
         step = int(checkpoint.name.removeprefix("step-"))
         return f"the checkpoint after step {step:,} is kept in {self.checkpoints}"
 
