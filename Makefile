@@ -58,7 +58,7 @@ mutants: $(VENV)/.test
 gates: $(VENV)/.test explore
 	$(BIN)/python ci/gates.py --inputs 20000 --out bench/records/gates.json
 	$(BIN)/python ci/flips.py --flips 100 --out bench/records/flips.json
-	$(BIN)/python ci/kills.py --kills 20 --out bench/records/kills.json
+	$(BIN)/python ci/kills.py --out bench/records/kills.json
 
 # Style, and the lower bounds of pyproject.toml against the advisories that the repository keeps.
 lint: $(VENV)/.test

@@ -1,6 +1,6 @@
 """SIGKILL in the midst of run, build, train, submit and report: begun again, each ends in the same bytes.
 
-    python ci/kills.py --kills 20 --out bench/records/kills.json
+    python ci/kills.py --out bench/records/kills.json
 
 Half of the kills come just before a step that leaves a trace on the disk (a file opened for writing, a rename, an
 fsync), half at a random moment. Then the same command is given again, and what it leaves is compared with what it
@@ -119,12 +119,14 @@ class Job:
         first, again: what is done, and what is done after a kill.
         outcome: takes the working folder to what is compared, by name.
         prepare: fills the working folder.
+        kills: how often it is killed if nobody says otherwise.
     """
 
     first: Callable[[], object]
     again: Callable[[], object]
     outcome: Callable[[Path], dict[str, bytes]]
     prepare: Callable[[Path], object] = lambda _folder: None
+    kills: int = 20
 
 
 def write_inputs(folder: Path) -> None:
@@ -233,6 +235,7 @@ JOBS = {
         partial(run_command, *_TRAIN),
         partial(run_command, *_TRAIN, "--resume"),
         lambda folder: contents(folder / "out"),
+        kills=40,
     ),
     "submit": Job(_submit, _submit, _submissions, _board_file),
     "report": Job(
@@ -283,7 +286,7 @@ def _begin(job: Job, folder: Path) -> None:
 def main() -> int:
     """Kill every job, print what came of it, and write the record; 1 where any ended otherwise."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--kills", type=int, default=20)
+    options.add_argument("--kills", type=int, help="of each job; else 20, and 40 of training")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", nargs="*", default=list(JOBS))
     options.add_argument("--out", type=Path)
@@ -295,7 +298,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         write_inputs(Path(scratch))
         for name in given.jobs:
-            record["jobs"][name] = kill_job(name, Path(scratch), given.kills, given.seed)
+            record["jobs"][name] = kill_job(name, Path(scratch), given.kills or JOBS[name].kills, given.seed)
             print(name, json.dumps(record["jobs"][name], indent=1), flush=True)
             if given.out:  # after each: it takes long
                 given.out.write_text(json.dumps(record, indent=1) + "\n")

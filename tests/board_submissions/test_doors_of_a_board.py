@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ from fastapi.testclient import TestClient
 
 from tellapart.api.board import board_retry
 from tellapart.board.records import read_in
-from tellapart.board.settings import BoardSettings
+from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import Store
 from tellapart.board.submissions import worker
 from tellapart.board.submissions.accounts import Account
@@ -24,6 +25,7 @@ from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.queue import Upload
 from tellapart.board.submissions.receiving import check_model_name
 from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.submissions.service import open_submissions
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
 
@@ -229,3 +231,15 @@ def test_a_strangers_run_folder_stops_no_board(tmp_path: Path) -> None:
         read_in(store, BoardSettings(runs=(tmp_path / "runs",)), said.append)
     assert len(said) == 3
     assert all(line.isprintable() for line in said)
+
+
+def test_the_documents_own_board_file_works_as_it_stands_for_300_pairs(
+    made_set: Callable[..., Path], tmp_path: Path
+) -> None:
+    shown = (Path(__file__).parents[2] / "docs" / "board.md").read_text(encoding="utf-8")
+    file = tmp_path / "board.toml"
+    file.write_text(re.findall(r"```toml\n(.*?)```", shown, re.DOTALL)[0].replace("/srv/clocks", str(made_set(n=300))))
+    with open_submissions(file, measuring=True) as service:
+        assert service is not None
+        assert [each["name"] for each in service.listing()["benchmarks"]] == ["clocks"]
+    assert read_settings(file).runs == ()
