@@ -8,7 +8,8 @@ from typing import Any
 
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import join_names
-from tellapart.errors import RunError
+from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.errors import DataError, RunError
 from tellapart.tasks.task import Task
 
 __all__ = ["find_positions", "read_ids"]
@@ -26,9 +27,9 @@ def read_ids(path: Path) -> list[str]:
     ['17', '3']
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"items={path}: cannot be read ({error}); give a file with an id in each line") from error
+        lines = decode_text(read_whole(path), path).splitlines()
+    except DataError as error:
+        raise RunError(f"items={error}; give a file with an id in each line") from error
     ids = [line.strip() for line in lines if line.strip()]
     if not ids:
         raise RunError(f"items={path}: the file is empty; write an id in each line")
