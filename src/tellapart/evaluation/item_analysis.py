@@ -15,6 +15,7 @@ from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.item_analysis import (
+    MOST_PAIRED,
     item_statistics,
     items_needed,
     pair_p_values,
@@ -180,6 +181,8 @@ def analyse_items(
     else:
         needs = f"{LEAST_SYSTEMS} systems, and there are {systems}" if binary else "outcomes that are right or wrong"
         notes.append(f"no Rasch model: difficulties in logits take {needs}")
+    if len(values) > MOST_PAIRED:
+        notes.append(f"no groups of items: they are looked for among {MOST_PAIRED:,} items at most")
     if families is None:
         notes.append("each system counts as an independent draw; family= resamples families of them")
     if outcomes.clusters is not None:

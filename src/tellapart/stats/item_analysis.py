@@ -22,6 +22,7 @@ from tellapart.stats.rasch import expected_outcomes
 
 __all__ = [
     "LEAST_FAMILIES",
+    "MOST_PAIRED",
     "ItemStatistics",
     "Reliability",
     "check_outcomes",
@@ -38,7 +39,7 @@ LEAST_FAMILIES = 5
 #: Items that fewer systems than this get, or miss, are in no cluster: any two of them agree by chance.
 _LEAST_MINORITY = 5
 #: Items of which all pairs are held at once: 8 bytes a pair.
-_MOST_PAIRED = 2_000
+MOST_PAIRED = 1_000
 _SIMULATIONS = 100
 #: A correlation of 1 would be at infinity on Fisher's scale.
 _NEARLY_ONE = 1 - 1e-12
@@ -302,7 +303,7 @@ def shared_residuals(values: Any, families: Clusters | None = None, *, seed: int
 
     Returns:
         Positions of items, the largest group first; groups of one item are left out, as are all if there are more than
-        2,000 items to pair.
+        1,000 items.
 
     Raises:
         MetricError: as `item_statistics`.
@@ -319,7 +320,7 @@ def shared_residuals(values: Any, families: Clusters | None = None, *, seed: int
 
     array, family = check_outcomes("shared_residuals", values, families)
     chosen = np.flatnonzero(_vary_enough(array))
-    if not 2 <= len(chosen) <= _MOST_PAIRED:
+    if len(chosen) < 2 or len(array) > MOST_PAIRED:
         return []
     outcomes, expected = array[chosen], expected_outcomes(array)[chosen]
     # An item that discriminates more, or less, than most leaves a trend over ability, which such items would share.
@@ -406,16 +407,15 @@ def _permutation_p(
     p = np.where(np.isnan(correlation), np.nan, 1.0)
     draws = min(_MOST_DRAWS, enough_flips(len(values)))
     rng = np.random.default_rng(seed)
-    orders = [rng.permuted(np.tile(np.arange(len(sizes)), (_FIRST_DRAWS, 1)), axis=1)]
-    for item in np.flatnonzero(correlation < -1e-9):  # of which rounding is not the reason
-        rest = total - items[item]
-        observed = items[item] @ rest + 1e-9 * max(1.0, float(np.abs(rest).max()))
-        hits = done = part = 0
-        while done < draws and hits < _PLAIN_HITS:
-            if part == len(orders):  # further draws, shared by all items that need them
-                orders.append(rng.permuted(np.tile(np.arange(len(sizes)), (_FIRST_DRAWS, 1)), axis=1))
-            hits += int((items[item][orders[part]] @ rest <= observed).sum())
-            done += _FIRST_DRAWS
-            part += 1
-        p[item] = (1 + hits) / (1 + done)
+    active = np.flatnonzero(correlation < -1e-9)  # of which rounding is not the reason
+    hits, done = np.zeros(len(values), np.int64), 0
+    while len(active) and done < draws:
+        orders = rng.permuted(np.tile(np.arange(len(sizes)), (_FIRST_DRAWS, 1)), axis=1)  # shared by all items
+        for item in active:
+            rest = total - items[item]
+            observed = items[item] @ rest + 1e-9 * max(1.0, float(np.abs(rest).max()))
+            hits[item] += int((items[item][orders] @ rest <= observed).sum())
+        done += _FIRST_DRAWS
+        p[active] = (1 + hits[active]) / (1 + done)
+        active = active[hits[active] < _PLAIN_HITS]
     return p
