@@ -312,6 +312,43 @@ def alphas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], 
     return _agreement(rng, datasets, units, shares, kappa, "alpha")
 
 
+# -- items, over systems
+
+
+def _abilities(rng: Draws, systems: int, spread: float) -> Floats:
+    """Return outcomes `(item, system)` of 20 items by the Rasch model; the first four are of rising difficulty."""
+    hard = np.concatenate([[0.0, 1.0, 2.0, 3.0], np.linspace(-2, 2, 16)])
+    chance = 1 / (1 + np.exp(hard[:, None] - spread * rng.normal(size=systems)))
+    return (rng.random(chance.shape) < chance).astype(np.float64)
+
+
+@lru_cache(maxsize=8)
+def _true_items(spread: float) -> tuple[Floats, float]:
+    many = _abilities(np.random.default_rng(98), 200_000, spread)
+    total = many.sum(axis=0)
+    alone = np.array([np.corrcoef(row, total - row)[0, 1] for row in many])
+    items = len(many)
+    return alone, float(items / (items - 1) * (1 - many.var(axis=1).sum() / total.var()))
+
+
+def item_discrimination(rng: Draws, datasets: int, *, systems: int, spread: float, item: int) -> Found:
+    """An item's discrimination over systems; 0 is of middling difficulty, 3 the hardest."""
+    from tellapart.stats.item_analysis import discrimination_bounds
+
+    drawn = (_abilities(rng, systems, spread) for _ in range(datasets))
+    found = np.array([[column[item] for column in discrimination_bounds(one, np.arange(systems))] for one in drawn])
+    return Found(*found.T, float(_true_items(spread)[0][item]))
+
+
+def item_reliability(rng: Draws, datasets: int, *, systems: int, spread: float) -> Found:
+    """Cronbach's alpha over systems."""
+    from tellapart.stats.item_analysis import reliability
+
+    found = [reliability(_abilities(rng, systems, spread)) for _ in range(datasets)]
+    columns = (np.array([getattr(one, name) for one in found], np.float64) for name in ("alpha", "low", "high"))
+    return Found(*columns, _true_items(spread)[1])
+
+
 # -- two runs
 
 

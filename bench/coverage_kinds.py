@@ -21,6 +21,8 @@ from coverage_intervals import (
     hidden_share,
     in_parts,
     independent_share,
+    item_discrimination,
+    item_reliability,
     kappas,
     macro_of_means,
     macro_of_shares,
@@ -161,6 +163,23 @@ def all_kinds() -> Iterator[Kind]:
     method = "Korn and Graubard's of the disagreement, with the jackknife's error"
     yield Kind("Cohen's kappa", method, "10 units", agreement, kappas)
     yield Kind("Krippendorff's alpha", method, "10 units", agreement, alphas)
+    systems = (5, 10, 20, 60)
+    yield Kind(
+        "discrimination of an item",
+        "delete-a-family jackknife on Fisher's scale",
+        "5 families, a tenth of the systems differing",
+        _grid(systems=systems, spread=(0.3, 1.5), item=(0, 1, 2, 3)),
+        item_discrimination,
+        LATER_SEED,
+    )
+    yield Kind(
+        "reliability of a set of items",
+        "delete-a-family jackknife of log(1 - alpha)",
+        "5 families",
+        _grid(systems=systems, spread=(0.3, 1.5)),
+        item_reliability,
+        LATER_SEED,
+    )
     only = ((0.02, 0.02), (0.0, 0.05), (0.2, 0.1), (0.4, 0.4))
     yield Kind(
         "paired difference of shares",

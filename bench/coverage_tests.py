@@ -197,6 +197,18 @@ def dimensions_level(rng: Draws, datasets: int, *, models: int, benchmarks: int)
     return {"alarms": float(np.mean(found))}
 
 
+def suspect_level(rng: Draws, datasets: int, *, systems: int, right: float) -> dict[str, float]:
+    """Items that better systems get less often: an item that has nothing to do with the others."""
+    from tellapart.stats.item_analysis import item_statistics
+
+    alarms = 0
+    for _ in range(datasets):
+        rest = rng.random((10, systems)) < 1 / (1 + np.exp(-rng.normal(size=systems)))
+        table = np.concatenate([rng.random((1, systems)) < right, rest]).astype(float)
+        alarms += item_statistics(table).p[0] <= ALPHA
+    return {"alarms": alarms / datasets}
+
+
 def detectable_level(rng: Draws, datasets: int, *, items: int, statistics: int) -> dict[str, float]:
     """The audit's detectability: entries of items that come from one process are told apart."""
     from pathlib import Path
@@ -250,6 +262,12 @@ TESTS = {
             "more than in 95 of 100 shuffled tables",
             _grid(models=(5, 10, 40), benchmarks=(3, 8)),
             dimensions_level,
+        ),
+        Test(
+            "suspects among items",
+            "permutations of systems, one-sided",
+            _grid(systems=(5, 10, 30), right=(0.5, 0.9)),
+            suspect_level,
         ),
         Test(
             "detectability",

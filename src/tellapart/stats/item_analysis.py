@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
+from tellapart.stats.bounds import differing_from_mode
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_values, is_binary, number_clusters
 from tellapart.stats.multiple import benjamini_hochberg, holm
 from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
@@ -26,6 +27,7 @@ __all__ = [
     "ItemStatistics",
     "Reliability",
     "check_outcomes",
+    "discrimination_bounds",
     "discriminations",
     "item_statistics",
     "items_needed",
@@ -41,6 +43,8 @@ _LEAST_MINORITY = 5
 #: Items of which all pairs are held at once: 8 bytes a pair.
 MOST_PAIRED = 1_000
 _SIMULATIONS = 100
+#: The jackknife is too short if a smaller share of the systems differs from the others.
+_LEAST_DIFFERING = 0.1
 #: A correlation of 1 would be at infinity on Fisher's scale.
 _NEARLY_ONE = 1 - 1e-12
 #: Permutations after which a test is ended if it is plain that p is not small.
@@ -126,7 +130,8 @@ def item_statistics(values: Any, families: Clusters | None = None, *, seed: int 
     against the mean of the other items.
 
     The interval leaves out one family at a time (the jackknife), on Fisher's scale, with Student's quantile; it is NaN
-    if fewer than five families are there, or if one family alone makes the item differ between systems.
+    if fewer than five families are there, if one family alone makes the item differ between systems, or if fewer than
+    a tenth of the systems differ from the others.
 
     Args:
         values: float `(item, system)`, 1 is right.
@@ -146,6 +151,24 @@ def item_statistics(values: Any, families: Clusters | None = None, *, seed: int 
     ([-0.65, 0.8], [0.04, 1.0])
     """
     array, family = check_outcomes("item_statistics", values, families)
+    correlation, low, high = discrimination_bounds(array, family)
+    p = _permutation_p(array, correlation, family, seed)
+    tested = ~np.isnan(p)
+    adjusted = np.full((2, len(p)), np.nan)
+    if tested.any():
+        adjusted[:, tested] = holm(p[tested]), benjamini_hochberg(p[tested])
+    return ItemStatistics(array.mean(axis=1), correlation, low, high, p, adjusted[0], adjusted[1])
+
+
+def discrimination_bounds(
+    array: NDArray[np.float64], family: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return each item's discrimination, and the bounds of its 95% interval; NaN if there is none.
+
+    >>> found = discrimination_bounds(*check_outcomes("doc", np.tril(np.ones((6, 6)))))
+    >>> [round(float(column[2]), 2) for column in found]
+    [0.77, -0.03, 0.97]
+    """
     count = int(family.max()) + 1
     everyone = np.ones((1, len(family)))
     correlation = _item_rest(array, everyone)[0]
@@ -153,12 +176,9 @@ def item_statistics(values: Any, families: Clusters | None = None, *, seed: int 
     if count >= LEAST_FAMILIES:
         left_out = _item_rest(array, everyone - (family == np.arange(count)[:, None]))
         low, high = _jackknife(correlation, left_out, np.arctanh, np.tanh)
-    p = _permutation_p(array, correlation, family, seed)
-    tested = ~np.isnan(p)
-    adjusted = np.full((2, len(p)), np.nan)
-    if tested.any():
-        adjusted[:, tested] = holm(p[tested]), benjamini_hochberg(p[tested])
-    return ItemStatistics(array.mean(axis=1), correlation, low, high, p, adjusted[0], adjusted[1])
+        few = differing_from_mode(array) < _LEAST_DIFFERING * array.shape[1]
+        low[few] = high[few] = np.nan
+    return correlation, low, high
 
 
 def discriminations(values: Any) -> NDArray[np.float64]:
