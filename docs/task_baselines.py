@@ -54,6 +54,9 @@ from tellapart.tasks.registry import TASKS
 
 BASELINES = Path(__file__).with_name("baselines.json")
 
+#: Folders that repositories keep further down.
+NESTED = ("camerabench/camerabench", "marvl/datasets/marvl/zero_shot")
+
 Record = dict[str, Any]
 Said = tuple[Any, str]  # predictions, and what they are in words
 
@@ -257,7 +260,7 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
 
 def task_benchmarks(data: Path) -> Iterator[Benchmark]:
     """Yield the catalogue's benchmarks of tasks, each with the folder below `data` that has its files, if one has."""
-    folders = sorted(folder for folder in data.iterdir() if folder.is_dir())
+    folders = sorted(folder for folder in (*data.iterdir(), *map(data.joinpath, NESTED)) if folder.is_dir())
     for one in map(find_benchmark, BENCHMARKS):
         if one.task != "pairs":
             here = (placed for folder in folders if not (placed := replace(one, place=Locations(folder))).missing())

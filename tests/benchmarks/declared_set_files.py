@@ -290,6 +290,37 @@ def _mvp(split: str) -> Callable[[Path], tuple[int, str]]:
     return write
 
 
+def strictly(k: int) -> dict[str, Any]:
+    named = {"video_id": f"v{k // 3}", "test_name": ("control", "chrono")[k % 2], "event": f"Ev{k % 5}"}
+    return {**named, "pos": f"A man {k} opens a door", "neg": f"A man {k} closes a door", "in_subset": k % 2}
+
+
+def in_time(k: int) -> dict[str, Any]:
+    film, asked = k % 2, k // 2 % 2
+    return {"index": k, "video_path": f"videos/{k // 4}_{film}.mp4", "type": f"kind {k // 4 % 3}"} | {
+        "question": f"Does it fall {asked} in {k // 4}?",
+        "answer": "never read",
+    }
+
+
+def _reworded(folder: Path) -> tuple[int, str]:
+    counts = {"vg_attribution": 10_575, "vg_relation": 16_868}
+    for below, true in (("data", "a red cup"), ("swapped_data", "a cup that is red")):
+        (folder / below).mkdir()
+        for file, n in counts.items():
+            rows = [
+                {
+                    "image_id": k,
+                    "true_caption": f"{true} {k}",
+                    "false_caption": f"a blue cup {k}",
+                    "image_path": f"{k}.jpg",
+                }
+                for k in range(n)
+            ]
+            (folder / below / f"{file}.json").write_text(json.dumps(rows))
+    return 27_443, "0.jpg"
+
+
 MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "sugarcrepe-pp": _sugarcrepe_pp,
     "mmvp-vlm": _csv("Questions.csv", statement, 270, "Pattern 0/1.jpg"),
@@ -332,6 +363,9 @@ MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
         "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true.csv", pictured, 4, "000000000000.jpg"
     ),
     "hallusionbench": _json("HallusionBench.json", hallusion, 1427, "hallusion_bench/VS/map/0_1.png"),
+    "velociti": _csv("velociti.csv", strictly, 8792, "v0.mp4"),
+    "timeblind": _json("data.jsonl", in_time, 2400, "videos/0_0.mp4", lines=True),
+    "hard-positives": _reworded,
     "vl-checklist-attribute": _checklist("Attribute/vaw/size.json", "Attribute/vg/size.json"),
     "vl-checklist-relation": _checklist("Relation/vg/spatial.json", "Relation/vg/action.json"),
     "vl-checklist-relation-swig": _checklist("Relation/swig_action.json"),

@@ -139,3 +139,41 @@ def test_texts_alone_are_of_sets_with_two_true_texts(own: Path) -> None:
     with raises(DataError, "texts", "true"):
         find_benchmark(f"texts:{own}")
     assert find_benchmark("texts:sugarcrepe-pp", Locations()).task == "true-texts"
+
+
+def test_a_file_and_its_twin_are_joined_row_by_row(tmp_path: Path) -> None:
+    for folder, true in (("data", "a red cup"), ("reworded", "a cup that is red")):
+        (tmp_path / folder).mkdir()
+        rows = [{"image": f"{k}.png", "true": f"{true} {k}", "false": f"a blue cup {k}"} for k in range(2)]
+        (tmp_path / folder / "cups.json").write_text(json.dumps(rows))
+    table = 'images = "{image}"\ntexts = ["{true}", "{joined.true}", "{false}"]\ntrue = [0, 1]\n'
+    declared = tmp_path / "cups.toml"
+    declared.write_text(
+        'name = "cups"\ntitle = "cups"\nsource = "here"\nfiles = ["data/cups.json"]\njoined = "reworded"\n'
+        f'shape = [1, 3]\ntrue = 2\n[[item]]\nid = "{{row}}"\n{table}'
+    )
+    joined = find_benchmark(str(declared), Locations(tmp_path)).records()
+    assert [item.texts[:2] for item in joined.items] == [(f"a red cup {k}", f"a cup that is red {k}") for k in range(2)]
+    (tmp_path / "reworded" / "cups.json").write_text(json.dumps(rows[:1]))
+    with raises(DataError, "reworded", "1 rows", "2"):
+        find_benchmark(str(declared), Locations(tmp_path)).records()
+
+
+def test_statements_about_two_images_are_declared(tmp_path: Path) -> None:
+    rows = [{"id": f"a-{k}", "l": "a.png", "r": "b.png", "text": "Both are red.", "label": k == 0} for k in range(2)]
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text("\n".join(map(json.dumps, rows)))
+    declared = tmp_path / "twos.toml"
+    declared.write_text(
+        'name = "twos"\ntitle = "twos"\nsource = "here"\nfiles = ["rows.jsonl"]\n[[statement]]\nid = "{id}"\n'
+        'images = ["{l}", "{r}"]\nsentence = "{text}"\nlabel = "{label|truth}"\n'
+    )
+    benchmark = find_benchmark(str(declared), Locations(tmp_path))
+    assert benchmark.task == "nlvr2"
+    assert [(one.left, one.right, one.label) for one in benchmark.records().statements] == [
+        ("a.png", "b.png", True),
+        ("a.png", "b.png", False),
+    ]
+    lines.write_text(json.dumps(rows[0] | {"label": "perhaps"}))
+    with raises(DataError, "rows.jsonl:1", "label", "perhaps"):
+        find_benchmark(str(declared), Locations(tmp_path)).records()

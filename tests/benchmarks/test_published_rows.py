@@ -36,6 +36,11 @@ FOLDERS = {
     "vsr-zeroshot-dev": "vsr",
     "vsr-random": "vsr",
     "naturalbench-test": "naturalbench",
+    "camerabench": "camerabench/camerabench",
+    "camerabench-motions": "camerabench/camerabench",
+    "vitatecs": "vitatecs",
+    **{f"vilma-{part}": "vilma" for part in ("counting", "change-of-state", "rare-actions", "relations", "actors")},
+    **{f"marvl-{language}": "marvl/datasets/marvl/zero_shot" for language in ("id", "sw", "ta", "tr", "zh")},
 }
 
 

@@ -16,7 +16,8 @@ from tellapart.benchmarks.image_sources import own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark
 from tellapart.benchmarks.ranking import ranking_benchmark
-from tellapart.benchmarks.set_file import read_set_file, set_benchmark
+from tellapart.benchmarks.set_file import set_benchmark
+from tellapart.benchmarks.set_tables import read_set_file
 from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
 from tellapart.data.compressed import plain_suffix
@@ -24,6 +25,7 @@ from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
+from tellapart.data.task_records import RetrievalSet, StatementSet
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 
 __all__ = [
@@ -284,8 +286,12 @@ def _set_file(name: str, place: Locations | None) -> Benchmark:
     if declared.items is not None and (declared.shape is not None or declared.task != "pairs"):
         return made
     records = made.records()
+    if isinstance(records, RetrievalSet):
+        return replace(made, items=len(records.images))
+    if isinstance(records, StatementSet):
+        return replace(made, items=len(records.statements))
     if not isinstance(records, PairSet):
-        return replace(made, items=len(records.images if declared.gallery else records.questions))
+        return replace(made, items=len(records.questions))
     return replace(made, items=len(records), shape=records.shape, true=records.true)
 
 

@@ -1,10 +1,4 @@
-"""Benchmarks declared in a TOML file: which files, and which of their fields are images, texts, tags and clusters.
-
-A set of a known shape needs no code: its file names the files of the rows (JSON, JSONL, CSV, TSV or parquet), and each
-    `[[item]]` or `[[question]]` is the template of one row, or of so many rows in a row. The sets that ship are such
-    files, in
-`benchmarks/sets/`; a user's file is named by its path, `-b my_set.toml`.
-"""
+"""Benchmarks declared in a TOML file: their rows, read and filled into the templates of `set_tables`."""
 
 from __future__ import annotations
 
@@ -12,9 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
@@ -22,19 +14,17 @@ from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_ima
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.benchmarks.set_rows import TABLE_ROW, Row, files_of, read_rows
+from tellapart.benchmarks.set_tables import LINKED, GalleryTable, ItemTable, QuestionTable, SetFile, StatementTable
 from tellapart.data.annotations import expect_count, make_item
 from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet, read_gold
-from tellapart.data.fields import Kinds, check_several, check_template, fill, fill_all, read_list
+from tellapart.data.fields import Kinds, fill, fill_all, read_list
 from tellapart.data.item import Item
 from tellapart.data.linked_images import linked_images
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_toml
-from tellapart.data.task_records import RetrievalSet
-from tellapart.data.validation import validate_table
+from tellapart.data.task_records import RetrievalSet, Statement, StatementSet
 from tellapart.errors import DataError, quote
-from tellapart.metrics.ties import TieRule
 
-__all__ = ["IMAGE_COLUMN", "SetFile", "images_of_set", "read_set_file", "set_benchmark"]
+__all__ = ["IMAGE_COLUMN", "images_of_set", "set_benchmark"]
 
 #: The first letter of an image that is a cell of a parquet table: `@image_0`.
 IMAGE_COLUMN = "@"
@@ -53,145 +43,6 @@ def images_of_set(name: str, place: Locations, folders: Sequence[str], archive: 
     if archive and place.named_images(name) is None and (packed := find_files(folder, archive)):
         return crop_images(ZipImages(packed[0]))
     return crop_images(FolderImages(place.pictures(name, *folders), outside=place.outside))
-
-
-#: The value of `cluster` instead of a template.
-LINKED = "linked images"
-
-Template = Annotated[str, AfterValidator(check_template)]
-Templates = Annotated[str | list[str], AfterValidator(check_several)]
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ItemTable(_Table):
-    """One item of a row: templates of its fields; `under` is the folder that its images are named in."""
-
-    id: Template
-    images: Templates
-    texts: Templates
-    under: str = ""
-    true: Template | list[int] | int | None = None
-    where: dict[Template, str | list[str]] = Field(default_factory=dict)
-    cluster: Template | None = None
-    tags: dict[str, Template] = Field(default_factory=dict)
-
-
-class QuestionTable(_Table):
-    """One question of a row: templates of its fields; an answer that is the first or second option becomes a or b."""
-
-    id: Template
-    images: Templates
-    question: Template
-    question_id: Template | None = None
-    answer: Template
-    options: Templates | None = None
-    group: Template | None = None
-    where: dict[Template, str | list[str]] = Field(default_factory=dict)
-    cluster: Template | None = None
-    tags: dict[str, Template] = Field(default_factory=dict)
-
-
-class GalleryTable(_Table):
-    """One image of a gallery, of a row, and its captions: templates of its fields."""
-
-    image: Template
-    captions: Templates
-
-
-class HubTable(_Table):
-    """A dataset on the hub, at a revision."""
-
-    repo: str
-    revision: str = Field(min_length=7)
-    files: list[str]
-    gated: bool = False
-
-
-class SetFile(_Table):
-    """A declared set; `item`, `question` or `gallery` are the templates of rows.
-
-    Attributes:
-        files: of the rows, as `Benchmark.files`; all files of each pattern are read.
-        format: of the rows, if a file's suffix does not give it.
-        each: the field that holds a list of objects; each of them, with the fields around it, is a row.
-        rows: so many rows in a row fill the tables below together, and are then `{0.field}`, `{1.field}`...
-        lists: fields whose text is a list as Python writes it, and is read as one.
-        counts: file (without its suffix) or `all` -> how many rows it must hold.
-        ordered: the texts of an item stand from the most to the least true of its image.
-        images: the images that are needed, in words.
-        folders: names of the folders in which images usually lie, next to the annotations.
-        archive: the zip archive that holds them instead.
-        ties, tie_rule, authors: as in `Benchmark`.
-        mined_by: as `Benchmark.mined_by`.
-        corrected: id of a question -> its right answer, if the published one is known to be wrong.
-        reader: how its authors read answers to questions, if they do it otherwise: a name of `READERS`.
-        renamed: value of an item's tag -> its name here; parts that the authors take as one get one name.
-        where: only rows with these values, or one of several, are read; in a table below, only those make its item.
-    """
-
-    name: str
-    title: str
-    source: str
-    licence: str = "not stated"
-    citation: str = "not stated"
-    files: list[str] = Field(min_length=1)
-    format: Literal["json", "jsonl", "csv", "parquet"] | None = None
-    each: str | None = None
-    rows: int = Field(1, ge=1)
-    lists: list[str] = Field(default_factory=list)
-    counts: dict[str, int] = Field(default_factory=dict)
-    items: int | None = None
-    digest: str = ""
-    shape: tuple[int, int] | None = None
-    true: int = 1
-    ordered: bool = False
-    official: tuple[str, ...] = ()
-    images: str = "its own"
-    folders: list[str] = ["images"]
-    archive: str | None = None
-    clusters: str = "the item"
-    ties: str = "not stated"
-    tie_rule: TieRule = "wrong"
-    authors: str = ""
-    hub: HubTable | None = None
-    mined_by: tuple[str, ...] = ()
-    corrected: dict[str, str] = Field(default_factory=dict)
-    reader: Literal["", "mvp"] = ""
-    renamed: dict[str, str] = Field(default_factory=dict)
-    where: dict[Template, str | list[str]] = Field(default_factory=dict)
-    item: list[ItemTable] = Field(default_factory=list)
-    question: list[QuestionTable] = Field(default_factory=list)
-    gallery: GalleryTable | None = None
-
-    @property
-    def task(self) -> str:
-        """The name of the task that its records are of."""
-        of_items = "ordered-texts" if self.ordered else "pairs"
-        return "retrieval" if self.gallery else "yes-no" if self.question else of_items
-
-
-def read_set_file(path: Path, variant: str = "") -> SetFile:
-    """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name.
-
-    Raises:
-        DataError: the file is not TOML, a key is unknown or missing, or the variant is unknown.
-    """
-    content = read_toml(path)
-    variants = content.pop("variants", [])
-    where = str(path)
-    if variants:
-        own = next((one for one in variants if isinstance(one, dict) and one.get("name") == variant), None)
-        if own is None:
-            named = ", ".join(str(one.get("name")) for one in variants if isinstance(one, dict))
-            raise DataError(f"{path} declares {named}; {quote(variant)} is none of them")
-        content, where = content | own, f"{path}: {variant}"
-    declared = validate_table(SetFile, content, where)
-    if sum(map(bool, (declared.item, declared.question, declared.gallery))) != 1:
-        raise DataError(f"{where}: declare [[item]] tables, [[question]] tables or a [gallery], one kind of them")
-    return declared
 
 
 def set_benchmark(declared: SetFile) -> Benchmark:
@@ -234,15 +85,15 @@ def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
     return images_of_set(declared.name, place, declared.folders, declared.archive)
 
 
-def _list_tables(declared: SetFile) -> Sequence[ItemTable | QuestionTable]:
-    return [*declared.item, *declared.question]
+def _list_tables(declared: SetFile) -> Sequence[ItemTable | QuestionTable | StatementTable]:
+    return [*declared.item, *declared.question, *declared.statement]
 
 
 def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def _load_records(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | RetrievalSet:
+def _load_records(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | StatementSet | RetrievalSet:
     if declared.gallery is not None:
         return _load_gallery(declared, declared.gallery, place)
     made: list[Any] = []
@@ -252,11 +103,7 @@ def _load_records(declared: SetFile, place: Locations) -> PairSet | BinaryQuesti
         for table in _list_tables(declared):
             if not _is_chosen(table.where, row, where):
                 continue
-            one: Item | BinaryQuestion
-            if isinstance(table, ItemTable):
-                one = _fill_item(table, row, where, kinds, declared.renamed)
-            else:
-                one = _make_question(table, row, where, kinds)
+            one = _fill_table(table, row, where, kinds, declared.renamed)
             if one.id in lines:
                 raise DataError(f"{where}: id {quote(one.id)} is repeated, after {lines[one.id]}")
             lines[one.id] = where
@@ -269,6 +116,8 @@ def _load_records(declared: SetFile, place: Locations) -> PairSet | BinaryQuesti
     if declared.question:
         asked = tuple(_correct_answer(one, declared.corrected) for one in made)
         return BinaryQuestionSet(declared.name, asked, declared.reader)
+    if declared.statement:
+        return StatementSet(declared.name, tuple(made))
     if any(table.cluster == LINKED for table in declared.item):
         made = _link_items(made)
     pairs = PairSet(declared.name, tuple(made), root, lines=lines, read=_make_reader(declared, place))
@@ -298,6 +147,8 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
         everything = [
             _unpack_lists(row, declared.lists) for row in read_rows(path, before, declared.format, declared.each)
         ]
+        if declared.joined is not None:
+            everything = _join_rows(everything, path, declared.joined, declared.format)
         before += len(everything)
         rows = [row for row in everything if _is_chosen(declared.where, row.fields, row.where)]
         if (count := declared.counts.get(path.stem)) is not None:
@@ -310,6 +161,17 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
                 yield own[0].where, own[0].fields
             else:
                 yield own[0].where, _number_rows(own)
+
+
+def _join_rows(rows: Sequence[Row], path: Path, folder: str, suffix: str | None) -> list[Row]:
+    """Return rows with the fields of the row at the same place in the file of the same name in another folder."""
+    twin = path.parent.parent / folder / path.name
+    others = list(read_rows(twin, suffix=suffix))
+    if len(others) != len(rows):
+        raise DataError(f"{twin}: {len(others):,} rows, and {path} has {len(rows):,}; each belongs to one of the other")
+    return [
+        replace(row, fields={**row.fields, "joined": other.fields}) for row, other in zip(rows, others, strict=True)
+    ]
 
 
 def _unpack_lists(row: Row, lists: Sequence[str]) -> Row:
@@ -327,6 +189,16 @@ def _number_rows(rows: Sequence[Row]) -> Mapping[str, Any]:
 
 def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, where: str) -> bool:
     return all(fill(template, row, where) in _as_list(values) for template, values in wanted.items())
+
+
+def _fill_table(
+    table: ItemTable | QuestionTable | StatementTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]
+) -> Item | BinaryQuestion | Statement:
+    if isinstance(table, ItemTable):
+        return _fill_item(table, row, where, kinds, renamed)
+    if isinstance(table, QuestionTable):
+        return _make_question(table, row, where, kinds)
+    return _make_statement(table, row, where, kinds)
 
 
 def _fill_item(table: ItemTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]) -> Item:
@@ -387,6 +259,25 @@ def _make_question(table: QuestionTable, row: Any, where: str, kinds: Kinds) -> 
         cluster=fill(table.cluster, row, where, kinds) if table.cluster else "",
         question_id=fill(table.question_id, row, where, kinds) if table.question_id else "",
         tags={tag: fill(template, row, where, kinds) for tag, template in table.tags.items()},
+    )
+
+
+def _make_statement(table: StatementTable, row: Any, where: str, kinds: Kinds) -> Statement:
+    given = fill(table.label, row, where, kinds)
+    try:
+        answer = read_gold(given)
+    except ValueError:
+        answer = ""
+    if answer not in ("yes", "no"):
+        raise DataError(f"{where}: field {table.label!r}: expected true or false; got {quote(given)}")
+    left, right = (_fill_reference(image, row) for image in fill_all(table.images, row, where, kinds))
+    return Statement(
+        id=fill(table.id, row, where, kinds),
+        sentence=fill(table.sentence, row, where, kinds),
+        left=left,
+        right=right,
+        label=answer == "yes",
+        group=fill(table.group, row, where, kinds) if table.group else "",
     )
 
 

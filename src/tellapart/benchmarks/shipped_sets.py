@@ -6,7 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.set_file import read_set_file, set_benchmark
+from tellapart.benchmarks.set_file import set_benchmark
+from tellapart.benchmarks.set_tables import read_set_file
 
 __all__ = ["SETS"]
 

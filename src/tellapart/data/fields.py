@@ -28,8 +28,12 @@ _CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "lower": str.lower,
         "end": lambda text: text.rpartition("_")[2],
         "series": lambda text: text.rpartition("_")[0],
+        "truth": str,
     }
 )
+
+#: The change that takes JSON's true and false, as words; every other field refuses them.
+_TRUTH = "truth"
 
 #: The suffix of a field that holds Python's writing of a list of texts, as pandas saves a column of lists in a CSV
 #: file.
@@ -88,7 +92,8 @@ def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> 
 
     `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
     last part of a path (also `folder`, the first, `stem`, the last without its suffix, `lower`, and of a text with
-    underscores `series`, the part before the last one, and `end`, the part after it).
+    underscores `series`, the part before the last one, and `end`, the part after it); `{label|truth}` is JSON's true
+    or false.
 
     Args:
         template: with `{fields}`.
@@ -187,6 +192,8 @@ def read_list(value: object, path: str, where: str) -> list[str]:
 
 def _text_value(field: re.Match[str], row: object, where: str, kinds: Kinds | None) -> str:
     value = _look_up(row, field["path"], where)
+    if isinstance(value, bool) and field["change"] == _TRUTH:
+        value = str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
