@@ -156,12 +156,12 @@ def captions_table() -> str:
     rows = [f"| benchmark | part | {heads} |", "|---|---|" + "--:|" * len(found["models"])]
     for name, record in found["benchmarks"].items():
         models = [record["models"][model] for model in found["models"]] if "models" in record else []
-        if models and record["shape"][0] == 1:
+        if models and record["shape"][0] == 1 and models[0]["by"]:
             tag, values = max(models[0]["by"].items(), key=lambda found: len(found[1]))
             for value in values:
                 shown = " | ".join(share(model["by"][tag][value]) for model in models)
                 rows.append(f"| `{name}` | {value} | {shown} |")
-        elif models:
+        elif models and record["shape"][0] > 1:
             first = [share(model[FIRST]) if FIRST in model else "" for model in models]
             rows.append(f"| `{name}` | text 0 before text 1 | {' | '.join(first)} |")
     return "\n".join(rows) + "\n"

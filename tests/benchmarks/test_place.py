@@ -121,7 +121,7 @@ def test_the_folder_may_be_named_by_the_environment(
         (["cat/1.png"], "mine", ("mine", "folder:PATH", "pairs.jsonl")),
         (["pairs.jsonl"], "mine/pairs.jsonl", ("mine/pairs.jsonl", "folder:mine")),
         (["a.jsonl"], "mine/a.jsonl", ("mine/a.jsonl", "ranking:mine/a.jsonl")),
-        (["a.csv"], "mine/a.csv", ("mine/a.csv", "folder:PATH")),
+        (["a.csv"], "mine/a.csv", ("mine/a.csv", "no pairs")),
     ],
 )
 def test_a_path_without_its_prefix_is_answered_with_the_name_to_write(
