@@ -79,18 +79,18 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "negbench-voc": "tellapart.benchmarks.shipped_sets:negbench/negbench-voc",
         "negbench-retrieval": "tellapart.benchmarks.shipped_sets:negbench-retrieval/negbench-retrieval",
         "negbench-negated-retrieval": "tellapart.benchmarks.shipped_sets:negbench-retrieval/negbench-negated-retrieval",
-        "spec-absolute-size-i2t": "tellapart.benchmarks.shipped_sets:spec/spec-absolute-size-i2t",
-        "spec-absolute-size-t2i": "tellapart.benchmarks.shipped_sets:spec/spec-absolute-size-t2i",
-        "spec-relative-size-i2t": "tellapart.benchmarks.shipped_sets:spec/spec-relative-size-i2t",
-        "spec-relative-size-t2i": "tellapart.benchmarks.shipped_sets:spec/spec-relative-size-t2i",
-        "spec-absolute-spatial-i2t": "tellapart.benchmarks.shipped_sets:spec/spec-absolute-spatial-i2t",
-        "spec-absolute-spatial-t2i": "tellapart.benchmarks.shipped_sets:spec/spec-absolute-spatial-t2i",
-        "spec-relative-spatial-i2t": "tellapart.benchmarks.shipped_sets:spec/spec-relative-spatial-i2t",
-        "spec-relative-spatial-t2i": "tellapart.benchmarks.shipped_sets:spec/spec-relative-spatial-t2i",
-        "spec-existence-i2t": "tellapart.benchmarks.shipped_sets:spec/spec-existence-i2t",
-        "spec-existence-t2i": "tellapart.benchmarks.shipped_sets:spec/spec-existence-t2i",
-        "spec-count-i2t": "tellapart.benchmarks.shipped_sets:spec/spec-count-i2t",
-        "spec-count-t2i": "tellapart.benchmarks.shipped_sets:spec/spec-count-t2i",
+        **{
+            f"spec-{subset}-{way}": f"tellapart.benchmarks.shipped_sets:spec/spec-{subset}-{way}"
+            for subset in (
+                "absolute-size",
+                "relative-size",
+                "absolute-spatial",
+                "relative-spatial",
+                "existence",
+                "count",
+            )
+            for way in ("i2t", "t2i")
+        },
         "eqben-mini": "tellapart.benchmarks.shipped_sets:eqben-mini",
         "svo-probes": "tellapart.benchmarks.shipped_sets:svo-probes",
         "vinoground": "tellapart.benchmarks.shipped_sets:vinoground",
@@ -100,19 +100,17 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "camerabench": "tellapart.benchmarks.shipped_sets:camerabench/camerabench",
         "camerabench-motions": "tellapart.benchmarks.shipped_sets:camerabench/camerabench-motions",
         "vitatecs": "tellapart.benchmarks.shipped_sets:vitatecs",
-        "vilma-counting": "tellapart.benchmarks.shipped_sets:vilma/vilma-counting",
-        "vilma-change-of-state": "tellapart.benchmarks.shipped_sets:vilma/vilma-change-of-state",
-        "vilma-rare-actions": "tellapart.benchmarks.shipped_sets:vilma/vilma-rare-actions",
-        "vilma-relations": "tellapart.benchmarks.shipped_sets:vilma/vilma-relations",
-        "vilma-actors": "tellapart.benchmarks.shipped_sets:vilma/vilma-actors",
+        **{
+            f"vilma-{part}": f"tellapart.benchmarks.shipped_sets:vilma/vilma-{part}"
+            for part in ("counting", "change-of-state", "rare-actions", "relations", "actors")
+        },
         "velociti": "tellapart.benchmarks.shipped_sets:velociti",
         "timeblind": "tellapart.benchmarks.shipped_sets:timeblind",
         "hard-positives": "tellapart.benchmarks.shipped_sets:hard-positives",
-        "marvl-id": "tellapart.benchmarks.shipped_sets:marvl/marvl-id",
-        "marvl-sw": "tellapart.benchmarks.shipped_sets:marvl/marvl-sw",
-        "marvl-ta": "tellapart.benchmarks.shipped_sets:marvl/marvl-ta",
-        "marvl-tr": "tellapart.benchmarks.shipped_sets:marvl/marvl-tr",
-        "marvl-zh": "tellapart.benchmarks.shipped_sets:marvl/marvl-zh",
+        **{
+            f"marvl-{part}": f"tellapart.benchmarks.shipped_sets:marvl/marvl-{part}"
+            for part in ("id", "sw", "ta", "tr", "zh")
+        },
         "mvp": "tellapart.benchmarks.shipped_sets:mvp/mvp",
         "mvp-mini": "tellapart.benchmarks.shipped_sets:mvp/mvp-mini",
         "bla-active-passive": "tellapart.benchmarks.shipped_sets:bla/bla-active-passive",
