@@ -40,6 +40,12 @@ __all__ = [
     "nearest",
 ]
 
+
+def _list_variants(file: str, *names: str) -> dict[str, str]:
+    """Return the catalogue's lines of several sets that one file declares."""
+    return {name: f"tellapart.benchmarks.shipped_sets:{file}/{name}" for name in names}
+
+
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
         "demo": "tellapart.benchmarks.demo:DEMO",
@@ -107,24 +113,17 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "velociti": "tellapart.benchmarks.shipped_sets:velociti",
         "timeblind": "tellapart.benchmarks.shipped_sets:timeblind",
         "hard-positives": "tellapart.benchmarks.shipped_sets:hard-positives",
-        **{
-            f"marvl-{part}": f"tellapart.benchmarks.shipped_sets:marvl/marvl-{part}"
-            for part in ("id", "sw", "ta", "tr", "zh")
-        },
+        **_list_variants("marvl", *(f"marvl-{language}" for language in ("id", "sw", "ta", "tr", "zh"))),
         "mvp": "tellapart.benchmarks.shipped_sets:mvp/mvp",
         "mvp-mini": "tellapart.benchmarks.shipped_sets:mvp/mvp-mini",
-        "bla-active-passive": "tellapart.benchmarks.shipped_sets:bla/bla-active-passive",
-        "bla-coordination": "tellapart.benchmarks.shipped_sets:bla/bla-coordination",
-        "bla-relative-clause": "tellapart.benchmarks.shipped_sets:bla/bla-relative-clause",
+        **_list_variants("bla", "bla-active-passive", "bla-coordination", "bla-relative-clause"),
         "half-truths-coco-qwen": "tellapart.benchmarks.shipped_sets:half-truths/half-truths-coco-qwen",
         "half-truths-coco-mistral": "tellapart.benchmarks.shipped_sets:half-truths/half-truths-coco-mistral",
         "half-truths-cc3m-qwen": "tellapart.benchmarks.shipped_sets:half-truths/half-truths-cc3m-qwen",
         "half-truths-order-coco-qwen": "tellapart.benchmarks.shipped_sets:ordering/half-truths-order-coco-qwen",
         "half-truths-order-coco-mistral": "tellapart.benchmarks.shipped_sets:ordering/half-truths-order-coco-mistral",
         "half-truths-order-cc3m-qwen": "tellapart.benchmarks.shipped_sets:ordering/half-truths-order-cc3m-qwen",
-        "crepe-atom": "tellapart.benchmarks.shipped_sets:crepe/crepe-atom",
-        "crepe-swap": "tellapart.benchmarks.shipped_sets:crepe/crepe-swap",
-        "crepe-negate": "tellapart.benchmarks.shipped_sets:crepe/crepe-negate",
+        **_list_variants("crepe", "crepe-atom", "crepe-swap", "crepe-negate"),
         "vl-checklist-attribute": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-attribute",
         "vl-checklist-relation": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-relation",
         "vl-checklist-relation-swig": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-relation-swig",
@@ -132,9 +131,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "vl-checklist-object-swig": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-object-swig",
         "vl-checklist-object-hake": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-object-hake",
         "vl-checklist-relation-hake": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-relation-hake",
-        "pope-random": "tellapart.benchmarks.shipped_sets:pope/pope-random",
-        "pope-popular": "tellapart.benchmarks.shipped_sets:pope/pope-popular",
-        "pope-adversarial": "tellapart.benchmarks.shipped_sets:pope/pope-adversarial",
+        **_list_variants("pope", "pope-random", "pope-popular", "pope-adversarial"),
         "hallusionbench": "tellapart.benchmarks.shipped_sets:hallusionbench",
         "sugarcrepe-choice": "tellapart.benchmarks.sugarcrepe:SUGARCREPE_CHOICE",
         "coco-counterfactuals-retrieval": "tellapart.benchmarks.retrieval:COCO_COUNTERFACTUALS_RETRIEVAL",
