@@ -137,3 +137,20 @@ def test_a_p_at_the_floor_of_ten_thousand_flips_is_a_bound(command, measure) -> 
     # A p that draws could have made smaller is no bound, nor is an exact one.
     measure("few", "oracle", "random", n=24, clusters=12)
     assert "<=" not in command("compare", "few", "few/beside/random").out
+
+
+def test_a_missing_detectable_difference_has_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import tellapart as ta
+
+    for name, model, limit in (
+        ("a", "oracle", 40),
+        ("b", "bag-of-words", 40),
+        ("c", "random", 6),
+        ("d", "constant", 6),
+    ):
+        ta.evaluate(model, "demo", limit=limit, out=tmp_path / name)
+    ta.compare(tmp_path / "a", tmp_path / "b").show()
+    assert "agree on every item" in capsys.readouterr().out
+    ta.compare(tmp_path / "c", tmp_path / "d").show()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "detectable -:" in said and "so few items" in said

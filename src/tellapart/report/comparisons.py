@@ -210,6 +210,14 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[s
             f"{thousands(len(rows))} tests",
             "detectable: the smallest difference, in points, that this many items would show four times in five",
         ]
+    unknown = [row.only_a + row.only_b for row in rows if row.detectable is None]
+    reasons = (
+        "the two agree on every item",
+        "so few items would show none, or an item is not right or wrong by the metric",
+    )
+    if unknown:
+        given = [reason for reason, fits in zip(reasons, (0 in unknown, any(unknown)), strict=True) if fits]
+        notes.append(f"detectable -: {'; or '.join(given)}")
     flips = max((row.flips for row in rows if row.at_floor and row.flips), default=0)
     if flips:
         notes.append(f"<=: none of {thousands(flips)} sign flips was as extreme")
