@@ -254,4 +254,4 @@ def test_a_reason_holds_no_letter_that_a_database_refuses() -> None:
     said = _for_readers(
         "/srv/runs/a/results.json: 'x\0\udcff' in /home/ann/.cache/y.json", Path("/srv/runs/a/results.json")
     )
-    assert said == "results.json: 'x??' in …/y.json"
+    assert said == r"results.json: 'x\x00\udcff' in …/y.json"
