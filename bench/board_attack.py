@@ -42,6 +42,8 @@ from board_readers import read
 from board import free_port, make_hidden, start_server
 from tellapart.board.submissions.database import Database
 from tellapart.records.machine import this_machine
+from tellapart.records.result import Result
+from tellapart.records.run_folder import write_result
 
 RECORD = Path(__file__).parent / "records" / "board_attack.json"
 ITEMS, OLDEST, RUN_EVERY = 1_000, 30.0, 10.0
@@ -79,7 +81,7 @@ class Attack:
             template["model"] |= {"name": name, "fingerprint": name}
             draft = self.folder / f"draft{number}"
             shutil.copytree(self.folder / "first", draft)
-            (draft / "results.json").write_text(json.dumps(template))
+            write_result(draft, Result.model_validate(template))
             with self.runs:
                 draft.rename(self.folder / "runs" / name)
                 self.added[name] = time.monotonic()
