@@ -114,7 +114,7 @@ def test_predictions_that_grow_without_measure_as_they_are_handed_on_are_refused
         "mine.csv holds control characters without end; send predictions without them",
     )
     seen = board.send(lines({row["id"]: "\ud800" for row, _ in board.known()}))
-    assert seen["error"] == "a prediction holds what is no character; send texts of Unicode"
+    check_facts(seen["error"], ":1", "'\\ud800'", "half of a character")
 
 
 @pytest.mark.parametrize("name", ["coco-captions", "vlue-retrieval", "cifar10", "gebc-val"])
