@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -134,7 +135,8 @@ def explain_error(error: BaseException) -> str | None:
         return "its parts, or its inputs, lie on two devices: move all of it, model.to(device)"
     if "Half" in text and "not implemented" in text:
         return "it holds float16, which this device cannot compute: write model.float()"
-    if isinstance(error, AttributeError) and "'Image' object" in text:
+    missing = re.search(r"'Image' object has no attribute '(\w+)'", text)
+    if missing is not None and hasattr(np.ndarray, missing[1]):  # else it is a slip of the pen
         return "images are PIL images, RGB: write lambda image: f(np.asarray(image)) for a function of arrays"
     if "PIL" in text or "pic should be" in text or "img should be" in text or "Image.Image" in text:
         return (
