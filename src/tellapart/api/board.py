@@ -54,7 +54,7 @@ class CheckedState:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedState:
-    """A state that was taken as it is: its folder, and how many of each thing it holds."""
+    """A board's state that was accepted after a part of it was lost or replaced, with its counters (name -> number)."""
 
     state: Path
     counters: dict[str, int]

@@ -1,7 +1,7 @@
 """Plugins that the user names: a file of Python, an object in one (`my_model.py:MyModel`), or an importable package.
 
-A plugin is a program, and is run. So only the user's arguments name one: a recipe, a configuration or a run folder can
-name a loaded plugin, and can load nothing (docs/trust.md).
+To load a plugin is to run its code. So only the user's arguments load one; a recipe, a configuration or a run folder
+can refer to a plugin that is loaded already, but cannot load one (docs/trust.md).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tellapart.models.protocols import Model
 
 __all__ = ["blame", "load_again", "load_plugin", "loaded", "open_benchmark", "open_model"]
 
-#: Tables of names to objects that a plugin may hold, as `tellapart.catalog` has them, and the kind that each adds.
+#: The tables that a plugin may define (name -> object, as in `tellapart.catalog`), and the kind of object in each.
 TABLES: Mapping[str, str] = {
     "BENCHMARKS": "benchmark", "MODELS": "model", "PREFIXES": "prefix", "LOSSES": "loss", "METRICS": "metric",
     "BUILDERS": "builder", "FILTERS": "filter", "SELECTIONS": "selection",
@@ -36,12 +36,14 @@ TABLES: Mapping[str, str] = {
 
 _IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
 
-#: The folders of plugins: a mistake there is the plugin's.
+#: The folders of loaded plugins: an error raised in one of them is blamed on the plugin.
 _HOMES: set[Path] = set()
 _PACKAGE = Path(__file__).resolve().parents[1]
+
+#: Files that were run: path -> (digest of the content, module).
 _FILES: dict[Path, tuple[str, ModuleType]] = {}
 
-#: Loaded plugins, in order: the function, and its arguments.
+#: Loaded plugins, in order: the name of the function that loaded each, and its argument.
 _LOADED: list[tuple[str, str]] = []
 
 
@@ -53,7 +55,7 @@ def load_plugin(name: str | Path) -> list[str]:
     pair set that it holds, as `FILE.py:NAME`.
 
     Raises:
-        PluginError: it is not there, has a mistake, or holds no table.
+        PluginError: it does not exist, its code fails, or it defines none of the tables.
 
     >>> file = getfixture("tmp_path") / "mine.py"
     >>> _ = file.write_text("def dim(image, text): return 0.5\\nMODELS = {'dim': lambda options: dim}\\n")
@@ -74,10 +76,10 @@ def load_plugin(name: str | Path) -> list[str]:
 
 
 def open_benchmark(name: str) -> str:
-    """Return the name under which a benchmark is found: the same, or, of `FILE.py:NAME`, the one it is added under.
+    """Return the name under which a benchmark is found; `FILE.py:NAME` is loaded first, and found under its full path.
 
     Raises:
-        PluginError: the file is not there, has a mistake, or holds no such name.
+        PluginError: the file does not exist, its code fails, or it does not define the name.
         DataError: its object is not a benchmark.
     """
     match = _IN_A_FILE.fullmatch(name)
@@ -91,7 +93,7 @@ def open_benchmark(name: str) -> str:
 
 
 def open_model(name: str) -> str:
-    """Return the name under which a model is found: the same, or, of `FILE.py:NAME`, the one it is added under.
+    """Return the name under which a model is found; `FILE.py:NAME` is loaded first, and found under its full path.
 
     Raises:
         PluginError: as `open_benchmark`.
@@ -102,7 +104,7 @@ def open_model(name: str) -> str:
         return name
     thing, path = _object_in(match)
     full = f"{path}:{match['name']}"
-    made: list[Any] = []  # once, and only when it is asked for
+    made: list[Any] = []  # the model, once it was asked for
 
     def make(_options: Any) -> Any:
         if not made:
@@ -120,7 +122,7 @@ def loaded() -> tuple[tuple[str, str], ...]:
 
 
 def load_again(what: tuple[tuple[str, str], ...]) -> None:
-    """Load in this process the plugins of another; files that are gone are left out, and their names unknown."""
+    """Load the plugins that another process had loaded, as its `loaded` lists them; skip files that are gone."""
     for function, name in what:
         file = Path(name.rpartition(":")[0] if function != "load_plugin" else name)
         if file.suffix == ".py" and not file.expanduser().is_file():
@@ -129,34 +131,37 @@ def load_again(what: tuple[tuple[str, str], ...]) -> None:
 
 
 def blame(error: BaseException) -> str | None:
-    """Name a plugin's line that raised: `my_model.py:7: ZeroDivisionError: division by zero`; None if none did."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_plugins(frame.filename)]
-    if isinstance(error, SyntaxError) and error.filename and _is_plugins(error.filename):
+    """Return a plugin's line that raised: `my_model.py:7: ZeroDivisionError: division by zero`; None if none did."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_plugin_file(frame.filename)]
+    if isinstance(error, SyntaxError) and error.filename and _is_plugin_file(error.filename):
         place = f"{_short_path(error.filename)}:{error.lineno}"
     elif frames:
         place = f"{_short_path(frames[-1].filename)}:{frames[-1].lineno}"
     else:
         return None
-    kind, said = type(error).__name__, first_line(error)
-    return f"{place}: {kind if said == kind else f'{kind}: {said}'}"
+    kind, message = type(error).__name__, first_line(error)
+    return f"{place}: {kind if message == kind else f'{kind}: {message}'}"
 
 
 def _object_in(match: re.Match[str]) -> tuple[Any, Path]:
+    """Run the file of a `FILE.py:NAME`; return the object of that name and the file's full path."""
     path = Path(match["file"]).expanduser()
     module = _run_file(path)
     if not hasattr(module, match["name"]):
-        known = [name for name, thing in vars(module).items() if not name.startswith("_") and _is_own(thing, module)]
+        known = [
+            name for name, thing in vars(module).items() if not name.startswith("_") and _is_defined_in(thing, module)
+        ]
         hint = nearest(match["name"], known) or ";"
         raise PluginError(f"{path} holds no {match['name']!r}{hint} it defines {', '.join(known) or 'nothing'}")
     return getattr(module, match["name"]), path.resolve()
 
 
-def _is_own(thing: Any, module: ModuleType) -> bool:
+def _is_defined_in(thing: Any, module: ModuleType) -> bool:
     return not isinstance(thing, ModuleType) and getattr(thing, "__module__", module.__name__) == module.__name__
 
 
 def _run_file(path: Path) -> ModuleType:
-    """Run a file of Python, again when it has changed; its folder comes last among those of importable modules."""
+    """Run a file of Python, once unless its content changes; its folder is appended to `sys.path` for its imports."""
     if not path.is_file():
         raise PluginError(f"no file {str(path)!r}; name a file of Python, as in my_model.py")
     path = path.resolve()
@@ -172,7 +177,7 @@ def _run_file(path: Path) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        # Not by an importer: its cache of bytecode takes a file of one size and second for the same.
+        # Not `import`: its cache of bytecode misses a change within a second that keeps the file's size.
         exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  (the user named it to be run)
     except BaseException as error:
         del sys.modules[name]
@@ -198,11 +203,11 @@ def _import_package(name: str) -> ModuleType:
 
 
 def _raise_mistake(error: BaseException, name: str) -> NoReturn:
-    """Raise a mistake in a plugin as one sentence; tellapart's errors, and an interrupt, as they are."""
+    """Raise a plugin's error as a `PluginError` of one sentence; tellapart's errors and an interrupt pass unchanged."""
     if isinstance(error, TellapartError | KeyboardInterrupt):
         raise error
     where = blame(error) or f"{name}: {type(error).__name__}: {first_line(error)}"
-    raise PluginError(f"{where} (in a plugin, which cannot be loaded)") from error
+    raise PluginError(f"{where} (in a plugin, which therefore cannot be loaded)") from error
 
 
 def _add_table(module: ModuleType, table: str, kind: str) -> list[str]:
@@ -210,7 +215,7 @@ def _add_table(module: ModuleType, table: str, kind: str) -> list[str]:
     if not isinstance(held, Mapping):
         raise PluginError(f"{module.__name__}.{table} is a {type(held).__name__}; it must map names to objects")
     if kind == "metric" and held and "tellapart.metrics.registry" in sys.modules:
-        raise PluginError(f"{module.__name__} adds metrics: load it first of all, before anything is measured")
+        raise PluginError(f"{module.__name__} adds metrics: load it earlier, before anything is measured")
     for name, thing in held.items():
         try:
             add(kind, str(name), partial(_make_model, str(name), thing) if kind == "model" else thing)
@@ -220,18 +225,18 @@ def _add_table(module: ModuleType, table: str, kind: str) -> list[str]:
 
 
 def _make_model(name: str, make: Callable[[Any], Any], options: Any) -> Any:
-    """Make a plugin's model, which may be a plain function; an object of a protocol gets arrays, as any named one."""
+    """Make a plugin's model; an object of a protocol gets arrays, and a plain function is wrapped by `as_model`."""
     made = make(options)
     return made if isinstance(made, Model) else as_model(made, name=name)
 
 
-def _is_plugins(file: str) -> bool:
+def _is_plugin_file(file: str) -> bool:
     path = Path(file)
-    own = path.is_absolute() and not path.resolve().is_relative_to(_PACKAGE)
-    return own and "site-packages" not in path.parts and any(home in path.resolve().parents for home in _HOMES)
+    outside = path.is_absolute() and not path.resolve().is_relative_to(_PACKAGE)
+    return outside and "site-packages" not in path.parts and any(home in path.resolve().parents for home in _HOMES)
 
 
 def _short_path(file: str) -> str:
-    """Return a path from here, if it lies below."""
+    """Return a path relative to the working directory, if it lies in it."""
     path = Path(file).resolve()
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,4 +1,4 @@
-"""SugarCrepe's published answers of GPT-4V: one caption of two to choose, asked in both caption orders."""
+"""GPT-4V's published answers on SugarCrepe: it chose one of two captions, and was asked in both orders of them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class CaptionChoice(NamedTuple):
 def read_answers(path: Path) -> dict[str, CaptionChoice]:
     """Read one file of answers, such as `gpt-4v-results/positive-first/gpt4v-swap_obj.json`: item -> answer.
 
-    An answer's choice is the caption that it repeats word for word. A key `accuracy` among the items is the file's
-    stated result; the items must give it, to its four digits.
+    An answer chooses the caption that it repeats word for word. If the file has a key `accuracy` among the items, it is
+    the published result; the items must reproduce its four digits.
 
     Raises:
-        DataError: the file, an item or a field is malformed, `correct` contradicts the answer, or the
-            stated accuracy the items; file, key and field are named.
+        DataError: the file, an item or a field is malformed, `correct` contradicts the answer, or the published
+            accuracy contradicts the items; the message names file, key and field.
 
     Source: SugarCrepe `gpt-4v-results`.
     """
@@ -68,7 +68,7 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
         true_second: its counterpart in `negative-first/`.
 
     Raises:
-        DataError: as `read_answers`; also if the two files do not ask the same.
+        DataError: as `read_answers`; also if the two files differ in their items, images or captions.
     """
     first, second = read_answers(true_first), read_answers(true_second)
     if only_one := sorted(first.keys() ^ second.keys()):

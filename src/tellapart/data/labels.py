@@ -1,4 +1,4 @@
-"""Records of labels: which images of a set count for a label, and which of those it is true of."""
+"""Labels of images: for each label the images that it is judged on, and whether it is true of each of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ __all__ = ["ImageLabel", "LabelSet"]
 
 @dataclass(frozen=True, slots=True)
 class ImageLabel:
-    """A label, the places of the images that count for it, and whether it is true of each of them.
+    """A label of some images of a set.
+
+    Attributes:
+        counted: positions, in the set, of the images that the label is judged on.
+        true: for each of them, whether the label is true of it.
 
     >>> ImageLabel("0", "square white plate", (0, 3), (True, False)).true
     (True, False)
@@ -26,11 +30,11 @@ class ImageLabel:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """Images, known by their places from 0, and labels of them.
+    """Images, numbered from 0, and their labels.
 
     Raises:
-        DataError: no label, an id that repeats, an image that is not there, not one mark an image, or a label that is
-            true of none.
+        DataError: no label, an id that repeats, an image's number beyond the last, more or fewer marks than images, or
+            a label that is true of no image.
 
     >>> plates = LabelSet("plates", ("a.png", "b.png"), (ImageLabel("0", "white plate", (0, 1), (True, False)),))
     >>> plates.images_of(plates.labels[0])
@@ -47,11 +51,14 @@ class LabelSet:
             if len(label.counted) != len(label.true) or not any(label.true):
                 raise DataError(
                     f"{self.name}: label {label.id} has {len(label.counted)} images, {len(label.true)} marks, "
-                    f"{sum(label.true)} of them true; give a mark for each image, and one that is true"
+                    f"{sum(label.true)} of them true; give one mark for each image, at least one of them true"
                 )
             if not all(0 <= place < len(self.images) for place in label.counted):
-                raise DataError(f"{self.name}: label {label.id} names an image beyond the {len(self.images)} there are")
+                raise DataError(
+                    f"{self.name}: label {label.id} names an image beyond the set's {len(self.images)}; "
+                    "count images from 0"
+                )
 
     def images_of(self, label: ImageLabel) -> tuple[str, ...]:
-        """Return the references of the images that count for a label."""
+        """Return the references of the images that a label is judged on."""
         return tuple(self.images[place] for place in label.counted)

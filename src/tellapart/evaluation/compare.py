@@ -1,4 +1,4 @@
-"""Comparison of runs on the same items: paired differences with intervals, and tests corrected for many."""
+"""Comparison of runs on the same items: paired differences with intervals, and tests corrected for their number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Comparison", "MetricComparison", "compare", "compare_pairs", "correc
 
 
 class _HasP(Protocol):
-    """A test's row before it is corrected."""
+    """A row with a p that `correct` can adjust."""
 
     @property
     def p(self) -> float: ...
@@ -41,17 +41,19 @@ class MetricComparison(BaseModel, frozen=True):
     """One metric of one benchmark in both runs.
 
     Attributes:
-        subset: the value of the tag whose items these are; None if they are all.
-        a, b: the values, strict rule.
+        subset: the tag's value that all these items carry; None for all items.
+        n: number of items.
+        a, b: the metric's values in the two runs; a tie counts as wrong.
         difference, low, high, method: a minus b, and its paired interval.
-        reason: why there is no interval.
-        only_a, only_b: items that one run alone got right; both and neither make up the rest.
+        reason: why there is no interval; None if there is one.
+        only_a, only_b: items that only run a, or only run b, got right; the others both or neither did.
         p: of the test; two-sided.
         p_holm: p, adjusted for all rows of the comparison (Holm).
         test: `exact McNemar` if items are independent, else `cluster sign flips`.
-        flips: how many sign vectors such a test draws if it cannot make them all; None of the exact test.
-        detectable: the smallest difference that this many items show in four cases out of five, given how often the
-            two runs disagree; None if none is.
+        flips: the number of sign vectors that the test of sign flips draws if it cannot try them all; None for the
+            exact test.
+        detectable: the smallest difference that is detected with a power of 0.8 on this many items, given how often the
+            two runs disagree; None if there is none.
     """
 
     benchmark: str
@@ -75,7 +77,7 @@ class MetricComparison(BaseModel, frozen=True):
 
     @property
     def at_floor(self) -> bool:
-        """Whether no drawn sign vector was as extreme: then p is the smallest that the draws can show."""
+        """Whether no drawn sign vector was as extreme as the data, so p is the smallest that the draws can give."""
         return at_floor(self.p, self.flips)
 
     @property
@@ -85,7 +87,7 @@ class MetricComparison(BaseModel, frozen=True):
 
     @property
     def p_holm_text(self) -> str:
-        """The adjusted p as it is printed; adjusted from a bound it is a bound."""
+        """The adjusted p as it is printed; if p is an upper bound, so is this."""
         return write_p(self.p_holm, at_most=self.at_floor)
 
 
@@ -93,13 +95,13 @@ class Comparison(BaseModel, frozen=True):
     """The comparison of two runs.
 
     Attributes:
-        a, b: the models.
-        by: the tag by whose values the rows are broken down; each metric over all items comes first.
-        rows: a benchmark's headline metrics, for every benchmark that both runs measured.
-        unshared: benchmarks that one run alone measured.
-        untagged: benchmarks that both measured, without that tag.
-        on_trust: benchmarks of which one run holds scores made elsewhere: their ids are the same, their captions and
-            pixels are taken to be.
+        a, b: names of the models.
+        by: the tag whose values get a row each, after the row of all items.
+        rows: one for each headline metric of each benchmark that both runs measured.
+        unshared: benchmarks that only one of the runs measured.
+        untagged: benchmarks that both runs measured and whose items lack the tag `by`.
+        on_trust: benchmarks for which one run has imported scores: the items' ids agree, and their captions and pixels
+            are assumed to.
     """
 
     a: str
@@ -112,10 +114,10 @@ class Comparison(BaseModel, frozen=True):
 
 
 def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
-    """Match the benchmarks of runs: benchmark, as the comparison calls it -> number of the run -> its name in that run.
+    """Match the benchmarks of runs: name in the comparison -> number of the run -> name in that run.
 
-    A set is its content and its name: `folder:pairs#1f0c9a2e`, the name in a run that has two sets `pairs`, is
-    the `folder:pairs` of another run if their contents agree.
+    A run that holds two sets `pairs` calls one of them `folder:pairs#1f0c9a2e`. It matches the `folder:pairs` of
+    another run if the contents of the two agree.
     """
     matched: dict[str, dict[int, str]] = {}
     contents: dict[tuple[str, str], str] = {}
@@ -132,7 +134,7 @@ def compare(first: Path, second: Path, *, by: str | None = None, seed: int = 0) 
 
     Args:
         first, second: the folders.
-        by: a tag: compare on the items of each of its values, too.
+        by: a tag; the items of each of its values are also compared separately.
         seed: of the bootstrap and of the sign flips.
 
     Raises:
@@ -155,10 +157,10 @@ def compare_pairs(
     """Compare pairs of runs; p is corrected over all rows of all pairs.
 
     Args:
-        runs: all of them.
-        shared: the benchmarks that both measured.
-        pairs: numbers of runs; a pair that shares no benchmark is left out.
-        by: a tag: compare on the items of each of its values, too.
+        runs: all runs.
+        shared: the benchmarks that at least two of them measured.
+        pairs: positions in `runs`; a pair that shares no benchmark is left out.
+        by: a tag; the items of each of its values are also compared separately.
         seed: of the bootstrap and of the sign flips.
 
     Raises:
@@ -195,7 +197,7 @@ def compare_pairs(
 
 
 def correct(tests: Sequence[_Tested]) -> list[_Tested]:
-    """Return tests that have a `p` with their `p_holm`: corrected for all of them (Holm)."""
+    """Return copies of the tests with `p_holm`: each p adjusted for the number of tests (Holm)."""
     adjusted = holm([test.p for test in tests]) if tests else ()
     return [test.model_copy(update={"p_holm": float(p)}) for test, p in zip(tests, adjusted, strict=True)]
 
@@ -205,9 +207,11 @@ def _benchmarks_of(pair: tuple[int, int], shared: Sequence[SharedBenchmark]) -> 
 
 
 def _on_trust(pair: tuple[int, int], benchmark: SharedBenchmark) -> bool:
+    """Return whether the runs' records differ in fingerprint: one has ids and scores only."""
     return len({benchmark.records[run].fingerprint for run in pair}) > 1
 
 
+#: A value of the tag, and the items that carry it; (None, None) for all items.
 _Part = tuple[str | None, NDArray[np.bool_] | None]
 
 

@@ -255,7 +255,7 @@ def _fewest_hits_of_choices(
 
 
 def _remove_moments(moments: tuple[float, ...], taken: Sequence[float]) -> tuple[float, ...]:
-    """Return the moments less each of those taken, once."""
+    """Return the moments without the taken ones; each taken one removes one equal moment."""
     rest = list(moments)
     for moment in taken:
         rest.remove(moment)

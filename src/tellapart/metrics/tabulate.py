@@ -1,4 +1,4 @@
-"""Per-item values to numbers: averages over items and over a tag's values, each with its interval, ties and chance.
+"""From per-item values to a benchmark's numbers: averages over items and over a tag's values, with intervals.
 
 Whatever was measured (pairs, answers, ranks, boxes, captions), a metric arrives here as one value per item and leaves
 as `Value` records.
@@ -32,8 +32,8 @@ class Tabulated:
 
     Attributes:
         metrics: over all items.
-        by: tag -> value -> its items' metrics.
-        macro: tag -> the unweighted means over its values.
+        by: tag -> value -> the metrics of the items with that value.
+        macro: tag -> each metric's mean over the tag's values, every value with the same weight.
         curves: the histograms of equivariance deviations.
 
     >>> Tabulated(metrics={}, by={}, macro={}).curves
@@ -58,23 +58,25 @@ def tabulate(
     >>> round(table.metrics["accuracy"].value, 3), table.by["type"]["swap"].metrics["accuracy"].value
     (0.667, 0.5)
     """
+    # The first are means over the groups that they name, not over items.
     grouped, metrics = (
-        [one for one in metrics if one.groups is not None],
-        [one for one in metrics if one.groups is None],
+        [metric for metric in metrics if metric.groups is not None],
+        [metric for metric in metrics if metric.groups is None],
     )
     groups = by_tag(tags, MOST_VALUES)
-    items = np.unique(np.array(clusters), return_inverse=True)[1]  # numbers: names are slow to compare, again and again
-    over = partial(_over_items, metrics, items, seed=seed)
+    items = np.unique(np.array(clusters), return_inverse=True)[1]  # as numbers, which compare faster than names
+    average = partial(_over_items, metrics, items, seed=seed)
     macro_alone: dict[str, Value] = {}
-    for one in grouped:
-        masks = by_tag([{one.name: group} for group in one.groups or ()])[one.name]
-        macro_alone |= _over_values([one], items, "its groups", masks, seed=seed)
+    for metric in grouped:
+        masks = by_tag([{metric.name: group} for group in metric.groups or ()])[metric.name]
+        macro_alone |= _over_values([metric], items, "its groups", masks, seed=seed)
     if not metrics:
         return Tabulated(metrics=macro_alone, by={}, macro={})
     return Tabulated(
-        metrics=over(np.ones(len(clusters), dtype=bool)) | macro_alone,
+        metrics=average(np.ones(len(clusters), dtype=bool)) | macro_alone,
         by={
-            tag: {value: Metrics(metrics=over(mask)) for value, mask in group.items()} for tag, group in groups.items()
+            tag: {value: Metrics(metrics=average(mask)) for value, mask in group.items()}
+            for tag, group in groups.items()
         },
         macro={
             tag: Metrics(metrics=_over_values(metrics, items, tag, group, seed=seed))
@@ -88,9 +90,11 @@ def _over_items(
     metrics: Sequence[PerItem], clusters: NDArray[np.intp], mask: NDArray[np.bool_], *, seed: int
 ) -> dict[str, Value]:
     """Average each metric over the items of a mask (micro)."""
-    columns = [Column(one.strict[mask], one.binary, one.reduce, one.bounds) for one in metrics]
+    columns = [Column(metric.strict[mask], metric.binary, metric.reduce, metric.bounds) for metric in metrics]
     intervals = zip(metrics, intervals_for(columns, clusters[mask], seed=seed), strict=True)
-    return {one.name: _record_value(one, interval, clusters, [mask], "micro: items") for one, interval in intervals}
+    return {
+        metric.name: _record_value(metric, interval, clusters, [mask], "micro: items") for metric, interval in intervals
+    }
 
 
 def _over_values(
@@ -101,18 +105,18 @@ def _over_values(
     *,
     seed: int,
 ) -> dict[str, Value]:
-    """Average each metric over a tag's values, every value weighing the same (macro)."""
+    """Average each metric over a tag's values, every value with the same weight (macro); skip items without the tag."""
     masks = list(groups.values())
     member = np.stack(masks, axis=1)  # (item, value of the tag)
-    carried: NDArray[np.bool_] = np.logical_or.reduce(masks)
-    columns = [_macro_column(one, carried, member, tuple(groups)) for one in metrics]
-    intervals = zip(metrics, intervals_for(columns, clusters[carried], seed=seed), strict=True)
+    tagged: NDArray[np.bool_] = np.logical_or.reduce(masks)
+    columns = [_macro_column(metric, tagged, member, tuple(groups)) for metric in metrics]
+    intervals = zip(metrics, intervals_for(columns, clusters[tagged], seed=seed), strict=True)
     average = f"macro: {len(groups)} values of {tag}"
-    return {one.name: _record_value(one, interval, clusters, masks, average) for one, interval in intervals}
+    return {metric.name: _record_value(metric, interval, clusters, masks, average) for metric, interval in intervals}
 
 
 def _record_value(
-    one: PerItem,
+    metric: PerItem,
     interval: Interval,
     clusters: NDArray[np.intp],
     groups: Sequence[NDArray[np.bool_]],
@@ -122,13 +126,13 @@ def _record_value(
     mask: NDArray[np.bool_] = np.logical_or.reduce(groups)
 
     def mean_of(values: NDArray[np.float64]) -> float:
-        return float(mean([one.over(values[group]) for group in groups]))
+        return float(mean([metric.over(values[group]) for group in groups]))
 
-    spread = summary(one.strict[mask]) if one.deviation else None
+    spread = summary(metric.strict[mask]) if metric.deviation else None
     n, drawn = int(mask.sum()), int(np.count_nonzero(np.bincount(clusters[mask])))
-    one_mean = len(groups) == 1 and one.reduce is None and drawn < n
+    one_mean = len(groups) == 1 and metric.reduce is None and drawn < n
     return Value(
-        value=mean_of(one.strict),
+        value=mean_of(metric.strict),
         low=interval.low,
         high=interval.high,
         level=interval.level,
@@ -136,11 +140,11 @@ def _record_value(
         reason=interval.reason or None,
         n=n,
         clusters=drawn,
-        effective=effective_items(one.strict[mask], clusters[mask]) if one_mean else None,
-        ties=int(one.ties[mask].sum()),
-        tie_neutral=None if one.neutral is None else mean_of(one.neutral),
-        official=None if one.official is None or not one.ties[mask].any() else mean_of(one.official),
-        chance=one.chance,
+        effective=effective_items(metric.strict[mask], clusters[mask]) if one_mean else None,
+        ties=int(metric.ties[mask].sum()),
+        tie_neutral=None if metric.neutral is None else mean_of(metric.neutral),
+        official=None if metric.official is None or not metric.ties[mask].any() else mean_of(metric.official),
+        chance=metric.chance,
         average=average,
         sd=spread.sd if spread else None,
         mean_absolute=spread.mean_absolute if spread else None,
@@ -148,15 +152,16 @@ def _record_value(
 
 
 def _macro_column(
-    one: PerItem, carried: NDArray[np.bool_], member: NDArray[np.bool_], names: tuple[str, ...]
+    metric: PerItem, tagged: NDArray[np.bool_], member: NDArray[np.bool_], names: tuple[str, ...]
 ) -> Column:
     """Lay out a metric for `MeanOfGroups`, so that one bootstrap draw gives every value's mean.
 
-    Columns are the strict values masked by each value of the tag, then the masks: a resample's mean of the first over
-    its mean of the second is the value's mean in that resample, however many of its items were drawn.
+    For each value of the tag, one column holds an item's result if the item carries the value, and 0 if not; a second
+    column holds 1 or 0 alike. In a resample, the mean of the first divided by the mean of the second is the mean over
+    the items that carry the value, however many of them were drawn.
     """
-    strict, member = one.strict[carried], member[carried]
+    strict, member = metric.strict[tagged], member[tagged]
     rows = strict[:, None, :] if strict.ndim == 2 else strict[:, None, None]  # (item, 1, component)
     masked = rows * member[:, :, None]  # (item, value, component)
     table = np.concatenate([masked.reshape(len(masked), -1), member.astype(np.float64)], axis=1)
-    return Column(table, one.binary, MeanOfGroups(member.shape[1], one.reduce, names), one.bounds)
+    return Column(table, metric.binary, MeanOfGroups(member.shape[1], metric.reduce, names), metric.bounds)

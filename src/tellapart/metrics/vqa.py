@@ -1,8 +1,8 @@
 """The soft accuracy of visual question answering against ten people's answers, and its normaliser.
 
-An answer is worth min(1, agreeing people / 3), averaged over the ten ways of leaving one person out. A normaliser
-decides what agrees; its accidents are part of every published number, so they are kept and named here. The two scripts
-in use differ in when they apply it:
+An answer is worth min(1, agreeing people / 3), averaged over the ten ways of leaving one person out. Answers agree if
+they are equal after normalisation. The normaliser's quirks are part of every published number, so they are kept and
+named here. The two scripts in use apply it in different cases:
 
 - `official` (VQA 2.0's present script): prediction and people are cleaned alike, punctuation and then words, but
   only if the people do not all give the same answer; else the prediction is compared unchanged.
@@ -28,9 +28,9 @@ Variant = Literal["official", "xvlm"]
 
 _MARKS = ';/[]"{}()=+\\_-><@`,?!'
 _DIGITS_AND_COMMA = re.compile(r"\d,\d")
-# The script means to spare a point after a digit; its mistyped look-behind spares none, so only the look-ahead acts.
+# The script means to keep a full stop after a digit, too; its look-behind is mistyped, so only the look-ahead acts.
 _POINT = re.compile(r"\.(?!\d)")
-_MOST_POINTS = 32  # a flag passed in place of a count: only so many points are removed
+_MOST_POINTS = 32  # the script passes a flag (re.UNICODE, 32) as the count, so it removes 32 full stops at most
 _ARTICLES = frozenset({"a", "an", "the"})
 _NUMBERS = {"none": "0", "zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6"}
 _NUMBERS |= {"seven": "7", "eight": "8", "nine": "9", "ten": "10"}
@@ -53,7 +53,7 @@ _APOSTROPHES = {
     },
     "somebody'd": "somebodyd",  # the script's table has this entry the wrong way round
 }
-_AGREEING = 3
+_AGREEING = 3  # people who must agree for full marks
 
 
 def clean_punctuation(text: str) -> str:
@@ -133,19 +133,23 @@ def soft_accuracy(
 
 
 def _normalise_answers(prediction: str, people: Sequence[str], variant: Variant) -> tuple[str, list[str]]:
-    own = _one_line(prediction)
+    """Return the prediction and the people's answers as the variant's script compares them."""
+    predicted = _one_line(prediction)
     if variant == "official":
         people = [_one_line(answer) for answer in people]
         if len(set(people)) == 1:
-            return own, people
-        return clean_words(clean_punctuation(own)), [clean_words(clean_punctuation(answer)) for answer in people]
+            return predicted, people
+        return clean_words(clean_punctuation(predicted)), [clean_words(clean_punctuation(answer)) for answer in people]
     differ = len(set(people)) > 1
-    return clean_words(clean_punctuation(own)), [clean_punctuation(answer) if differ else answer for answer in people]
+    return clean_words(clean_punctuation(predicted)), [
+        clean_punctuation(answer) if differ else answer for answer in people
+    ]
 
 
-def _leave_one_out(own: str, people: Sequence[str]) -> float:
-    agree = people.count(own)
-    out = [(agree - (answer == own)) / _AGREEING for answer in people]
+def _leave_one_out(predicted: str, people: Sequence[str]) -> float:
+    """Return the worth of an answer, averaged over the ways of leaving one person out."""
+    agree = people.count(predicted)
+    out = [(agree - (answer == predicted)) / _AGREEING for answer in people]
     return fsum(min(1.0, share) for share in out) / len(out)
 
 

@@ -22,8 +22,8 @@ class Random:
     """Draws a number for each image and text: chance, within its error, on every metric.
 
     A score is a pure function of the seed, the pixels and the text, so neither the batch nor the order can change it.
-    It is uniform on [0, 1) in steps of 2**-24, each of which is a float32: a probability, so that metrics that need one
-    run, too.
+    It is uniform on [0, 1), in steps of 2**-24 that float32 holds exactly. It counts as a probability, so metrics that
+    need one run, too.
     """
 
     name = "random"
@@ -49,7 +49,7 @@ class Random:
 class Constant:
     """Scores every pair 0.5: strictly 0 on every metric that compares, and exactly chance when ties count in part.
 
-    A tool that gives it more has mistaken a tie for a right answer.
+    "Strictly" means that a tie is never right: a tool that gives this model more has counted ties as right answers.
     """
 
     name = "constant"
@@ -74,7 +74,7 @@ class Oracle:
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
         """Return 1 for true pairs and 0 for others, float32 `(images, texts)`."""
-        if 1 not in item.shape:
+        if 1 not in item.shape:  # several of both: image k belongs to text k
             return np.eye(*item.shape, dtype=np.float32)
         true = np.zeros(item.shape, np.float32)
         true.ravel()[[*item.truths]] = 1
@@ -84,9 +84,9 @@ class Oracle:
 class Blind:
     """Reads the text alone and prefers the shorter one: by words, then by characters.
 
-    It sees no image, so it can choose no image: image and group score are 0, strictly, and text score is, too, as
-    both images are given the same caption. If one image must choose among texts, it gets as far as the length of the
-    captions gives away; on a fair set that is chance.
+    It gives every image of an item the same scores. So it ties when a caption must choose its image, and chooses the
+    same caption for both images: image, text and group score are strictly 0. With one image an item, it is right if
+    the true caption is the shorter one; on a fair set that is chance.
 
     >>> Blind().score_texts(["a cat", "a cat on a mat"])
     array([ -8197., -20494.], dtype=float32)
@@ -98,7 +98,7 @@ class Blind:
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return minus the length, float32 `(n,)`: integers below 2**24, so that float32 holds them exactly."""
-        most = 4095  # words and characters beyond it count alike
+        most = 4095  # longer texts count as this long
         sizes = [min(len(text.split()), most) * (most + 1) + min(len(text), most) for text in texts]
         return -np.array(sizes, np.float32)
 
@@ -106,11 +106,11 @@ class Blind:
 class BagOfWords:
     """Knows the true captions, but not the order of their words: the best that an order-blind model could do.
 
-    Image `i` is known by its true caption alone; its score with a text is the share of words that both have (the common
-    ones over all of them; a word counts as often as it occurs). The share is 1 if and only if both hold the same
-    words, so the model gets 100 %, except if captions differ in their order only: there it ties, strictly 0 and
-    exactly chance when ties count in part. (A cosine would not do: "a b" and "a b a b" have cosine 1.) An image
-    without its caption, in an item of one text, shares nothing.
+    The true caption stands in for an image. An image's score with a text is the number of words that caption and text
+    share, divided by the number of words in either; repeated words count repeatedly. It is 1 only if both have the same
+    words. So the model gets 100 %, except if captions differ only in their order: then it ties, which is strictly 0 and
+    exactly chance when ties count in part. (A cosine would not do: "a b" and "a b a b" have cosine 1.) In an item of
+    one text and several images the true image gets 1, the others 0.
 
     >>> BagOfWords().score_item(Item(id="a", images=("0.png", "1.png"), texts=("A dog, a cat", "a cat a dog")))
     array([[1., 1.],
@@ -126,7 +126,7 @@ class BagOfWords:
         bags = [_count_words(text) for text in item.texts]
         images, texts = item.shape
         shares = np.zeros((images, texts), np.float32)
-        if images == 1:  # its captions are the true texts: as near as the nearest of them
+        if images == 1:  # it may have several true captions; the one that shares most counts
             shares[0] = [max(_shared_part(bags[true], bag) for true in item.truths) for bag in bags]
         elif texts == 1:
             shares[item.truths[0]] = 1

@@ -17,7 +17,7 @@ _VERSIONS = ("tellapart", "numpy", "pillow", "onnxruntime", "tokenizers", "torch
 
 
 def this_machine(device: str) -> Machine:
-    """Describe the machine; its accelerator only if that is the device."""
+    """Describe the machine; the accelerator is named only if `device` is `cuda`."""
     torch = sys.modules.get("torch")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Machine(
@@ -39,7 +39,7 @@ def _processor_name() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that compute, those that are installed."""
+    """Return the versions of Python and of those packages that can change numbers, if they are installed."""
     installed = {"python": platform.python_version()}
     for name in _VERSIONS:
         with suppress(PackageNotFoundError):
@@ -48,9 +48,9 @@ def versions() -> dict[str, str]:
 
 
 def resident_memory(*, peak: bool = False) -> int | None:
-    """Return the bytes of memory that this process holds, or has held at most; None if that is not known (Windows).
+    """Return the bytes of memory that this process holds, or with `peak` the most that it has held; None on Windows.
 
-    Elsewhere than on Linux both are the most: in a process that has just begun they are much the same.
+    Systems other than Linux report the peak only, and it is returned for both.
     """
     status = Path("/proc/self/status")
     if status.is_file():
@@ -67,13 +67,13 @@ def resident_memory(*, peak: bool = False) -> int | None:
 
 
 def forget_device_peak() -> None:
-    """Reset torch's peak of allocated device memory, so that a later reading is of the code after this call."""
+    """Reset torch's peak of allocated device memory, so that `device_peak` covers only the code after this call."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
 
 
 def device_peak(device: str) -> int | None:
-    """Return torch's largest allocation on a CUDA device, in bytes; None on another one."""
+    """Return the most memory that torch has held on a CUDA device, in bytes; None on another device."""
     torch = sys.modules.get("torch")
     return int(torch.cuda.max_memory_allocated()) if device == "cuda" and torch is not None else None

@@ -42,12 +42,13 @@ __all__ = [
 
 RESULTS = "results.json"
 
-#: Folder of the models that a run measured with its subject: each in a separate run folder.
+#: The folder, inside a run folder, of the further models measured in the same run; it holds a run folder for each.
 BESIDE = "beside"
 
 R = TypeVar("R", bound=Record)
 
-#: The last entry of a record; older ones have none, and whoever edits one on purpose takes it out.
+#: The last entry of a record, a checksum of the rest. Older records have none, and a person who edits a record on
+#: purpose deletes it.
 _CHECKSUM = "sha256"
 
 Checksum = Literal["right", "wrong", "missing"]
@@ -56,7 +57,7 @@ _UNREADABLE = "is not a record this version reads"
 
 
 def file_name(name: str) -> str:
-    """Turn a model's or benchmark's name into one that any file system takes; different names stay different.
+    """Turn the name of a model or benchmark into a valid file name on every system; different names stay different.
 
     >>> file_name("demo"), file_name("folder:/data/my pairs") == file_name("folder:/data/my_pairs")
     ('demo', False)
@@ -73,7 +74,7 @@ def beside(folder: Path, model: str) -> Path:
 
 
 def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
-    """Name a file or folder absolutely and from a run folder; `hashed` adds the SHA-256 of its bytes.
+    """Record the path of a file or folder, both absolute and relative to a run folder; `hashed` adds its SHA-256.
 
     >>> tmp_path = getfixture("tmp_path")
     >>> locate(tmp_path / "my_pairs", tmp_path / "runs" / "clip").relative
@@ -92,7 +93,7 @@ def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
 
 
 def find_located(located: Located, folder: Path) -> Path | None:
-    """Return the present path of a file or folder: its path, else that from the run folder; None if at neither.
+    """Return the path at which a recorded file or folder exists, the absolute or the relative one; None if at neither.
 
     >>> tmp_path = getfixture("tmp_path")
     >>> (tmp_path / "my_pairs").mkdir()
@@ -106,7 +107,7 @@ def find_located(located: Located, folder: Path) -> Path | None:
 def places_of(located: Located, folder: Path) -> list[Path]:
     """Return the paths at which a file or folder may be: the recorded one, and the one relative to the run folder."""
     paths = [Path(located.path), *([folder.resolve() / located.relative] if located.relative else [])]
-    # Without `..`, which `exists` would follow through folders that may be gone.
+    # Without `..`: `exists` fails if a folder that the path leaves by `..` is gone.
     return list(dict.fromkeys(Path(os.path.normpath(path)) for path in paths))
 
 
@@ -140,7 +141,7 @@ class Stored:
     """A run's record as its file has it.
 
     Attributes:
-        checksum: `right`, `wrong` or `missing`: numbers are as they were written only if it is right.
+        checksum: `right`, `wrong` or `missing`; only `right` proves that the numbers are those that were written.
     """
 
     result: Result
@@ -151,8 +152,8 @@ def read_stored(folder: Path | str, *, checked: bool = True) -> Stored:
     """Read a run folder's record as its file has it; `tellapart.read_result` measures again if there is no checksum.
 
     Args:
-        folder: the run's.
-        checked: refuse a wrong checksum.
+        folder: the run folder.
+        checked: whether a wrong checksum is an error.
 
     Raises:
         RunError: no such folder or record, a record of another schema, or one that does not follow the schema.
@@ -185,7 +186,7 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
 
 
 def _read_content(path: Path, missing: str) -> tuple[str, Checksum]:
-    """Return a record's JSON without its checksum, and whether that is right."""
+    """Return a record's JSON without its checksum, and whether the checksum is right."""
     text = _read_text(path, missing)
     content = parse_json(text, path, error=RunError)
     if not isinstance(content, dict):
@@ -210,7 +211,7 @@ def _expect_right(path: Path, checksum: Checksum) -> None:
 
 
 def _content_checksum(content: object) -> str:
-    """Return the SHA-256 of a record's JSON, however it is laid out."""
+    """Return the SHA-256 of a record's content; white space and the order of keys do not change it."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -239,7 +240,7 @@ def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> Sa
     Raises:
         RunError: it cannot be written.
     """
-    # Most sets have the true entry in the first place of all items.
+    # `true` is left out if it is empty, as in most sets: the true entry then comes first.
     text = "".join(one.model_dump_json(exclude=None if one.true else {"true"}) + "\n" for one in samples)
     write_text_file(samples_path(folder, benchmark), text)
     return _describe_samples(text)
@@ -249,9 +250,9 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
     """Read every raw score and per-item outcome of one benchmark of a run.
 
     Args:
-        folder: the run's.
+        folder: the run folder.
         benchmark: its name in the record.
-        record: the benchmark's; read from the folder, if there is one, if it is not given.
+        record: the benchmark's; if not given, it is read from the folder, should that have one.
 
     Raises:
         RunError: the file is missing, is not the one that the record was written with, or a line does not fit the
@@ -301,15 +302,15 @@ def _describe_samples(text: str) -> SamplesFile:
 def _expect_unchanged(path: Path, now: SamplesFile, then: SamplesFile) -> None:
     if now == then:
         return
-    what = f"has {now.lines} lines where the run wrote {then.lines}" if now.lines != then.lines else "was changed"
+    change = f"has {now.lines} lines where the run wrote {then.lines}" if now.lines != then.lines else "was changed"
     raise RunError(
-        f"{path} {what}: its SHA-256 is {now.sha256[:12]}, its record names {then.sha256[:12]}; measure the run again, "
-        "or copy the folder again"
+        f"{path} {change}: its SHA-256 is {now.sha256[:12]}, its record names {then.sha256[:12]}; measure the run "
+        "again, or copy the folder again"
     )
 
 
 def samples_path(folder: Path, benchmark: str) -> Path:
-    """Return the file of a benchmark's items in a run folder: its name is the benchmark's, as a file system takes it.
+    """Return the file of a benchmark's items in a run folder, named by `file_name`.
 
     >>> samples_path(Path("runs/a"), "demo").as_posix()
     'runs/a/samples/demo.jsonl'

@@ -1,7 +1,8 @@
 """Minimum detectable effects of a benchmark's size, from exact binomial power.
 
-Each is the power of the decision that the reports make: a Wilson interval above chance, an exact McNemar p.
-For clustered items pass the effective number (items over the design effect).
+Power is the probability that a true effect is detected. An effect is detected by the rules of the reports: its Wilson
+interval lies above chance, or its exact McNemar p is at most alpha. For clustered items pass the effective number as
+`n` (items divided by the design effect).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = [
 
 
 def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.05) -> float:
-    """Return the probability that a model truly right on `share` has all of its Wilson interval above chance.
+    """Return the probability that the Wilson interval of a model whose true score is `share` lies above chance.
 
     Args:
         share: the true score, in [0, 1].
@@ -45,7 +46,7 @@ def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.
 
 
 def detectable_above_chance(n: int, chance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
-    """Return the smallest true margin above chance that is seen with this power, or None if none is.
+    """Return the smallest true margin above chance that is detected with this power, or None if `n` is too small.
 
     `power` is the probability of an interval above chance; the rest is as for `power_above_chance`.
 
@@ -118,7 +119,7 @@ def power_of_difference(difference: float, n: int, discordance: float, *, alpha:
 
 
 def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
-    """Return the smallest true difference of two runs that McNemar sees with this power, or None if none is.
+    """Return the smallest true difference that McNemar detects with this power, or None if `n` is too small.
 
     `power` is the probability of p <= alpha; the rest is as for `power_of_difference`.
 
@@ -149,10 +150,10 @@ def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, po
 
 
 def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
-    """Return the smallest true difference that McNemar sees with this power, or None if n items never show one.
+    """Return the smallest true difference that McNemar detects with this power, raising the discordance if necessary.
 
-    It is `detectable_difference` if two runs that disagree this often can differ enough. Runs that disagree on too
-    few items for that, or on none, would have to disagree on more: then on all of these one run alone is right.
+    It is `detectable_difference` if runs with this discordance can differ enough. Else the discordance is raised to the
+    difference: the same run is then right on every item on which the two disagree. None if `n` is too small even so.
 
     Args:
         n: independent items.
@@ -178,7 +179,7 @@ def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: flo
     def surplus(difference: float) -> float:
         return power_of_difference(difference, n, max(difference, discordance), alpha=alpha) - power
 
-    least = 1e-9
+    least = 1e-9  # above 0, at which the discordance may be 0, too
     if surplus(1.0) < 0:
         return None
     return float(brentq(surplus, least, 1.0, xtol=1e-9)) if surplus(least) < 0 else 0.0

@@ -1,4 +1,8 @@
-"""A training run: open and check everything, train, measure before and after, and write the record."""
+"""A training run: open and check everything, train, measure the start and the trained model, and write the record.
+
+A rank is one of the run's processes, each on one device. Every rank trains; the first one also checks, measures and
+writes.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +53,10 @@ class FinishedRun:
 
     Attributes:
         name: of the trained model, as `tellapart run -m` takes it.
-        state: how far it went.
-        resumed: whether it went on from a checkpoint.
-        comparison: with the start, on the reported benchmarks; None if the run made no comparison.
-        sweep: over weights between the two; None if none was asked for.
+        state: the steps done, and the best of them.
+        resumed: whether the run continued from a checkpoint.
+        comparison: of the trained model with the start, on the reported benchmarks; None if none are configured.
+        sweep: the results of weights between the start's and the trained ones; None if none was asked for.
         record: the content of `record.json`; None on other ranks than the first.
     """
 
@@ -66,7 +70,7 @@ class FinishedRun:
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """The facts of a run that are known before its first step."""
+    """The facts of a run that are known before its first step; `clock` is `perf_counter` at its start."""
 
     config: TrainConfig
     started: str
@@ -90,16 +94,16 @@ def run_training(
     allow_leak: bool = False,
     progress: NotedProgress | None = None,
 ) -> FinishedRun:
-    """Train as a configuration asks, or go on with a run that was stopped.
+    """Train as a configuration asks, or continue a run that was stopped.
 
     Args:
-        config: of the run.
-        home: the folder that its paths are relative to.
+        config: the run's configuration.
+        home: the folder that the configuration's paths are relative to.
         out: the run's folder.
-        resume: go on with the run that the folder holds.
-        limit: stop after so many steps: a smoke run.
+        resume: continue the run that the folder holds.
+        limit: stop after this number of steps, to try a configuration out.
         allow_leak: train even if training images are pictures of a benchmark that is reported.
-        progress: called with how far it is.
+        progress: called as the work advances.
 
     Raises:
         TellapartError: a file is missing or malformed, the folder holds another run, or training diverges.
@@ -163,18 +167,18 @@ def _measure_both(
     """Measure the start and the trained model, and weights between both, on the reported benchmarks.
 
     Args:
-        training: that was done.
+        training: the training, which is done.
         started: the start's name, and the folders of the reported benchmarks.
-        before: its weights.
-        finished: the facts so far.
-        progress: called with how far it is.
+        before: the start's weights.
+        finished: the outcome so far, to which the measurements are added.
+        progress: called as the work advances.
     """
     start, place = started
     config, trainable, files = training.config, training.trainable, training.files
     benchmarks, stages = tuple(config.report.benchmarks), None if progress is None else _add_title(progress)
     if not benchmarks:
         return finished
-    # The forgetting guard: both models on the same items, so that positive differences are gains.
+    # Does training make the model forget? The trained one comes first, so positive differences are gains.
     settings = Settings(
         models=(finished.name, start),
         benchmarks=benchmarks,
@@ -208,7 +212,7 @@ def _save_model(trainable: Trainable, files: RunFiles) -> str:
 
 
 def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun) -> FinishedRun:
-    """Write the model card, then the record: it comes last, so if it exists the run is complete."""
+    """Write the model card, then the record. The record comes last: a folder that has one is complete."""
     state = finished.state
     record = TrainRecord(
         config=beginning.config.model_dump(mode="json"),
@@ -248,17 +252,17 @@ def _data_record(metric: str | None, rows: TrainingRows, validation: PairSet | N
 
 
 def _add_title(progress: Progress) -> Callable[[str], Progress]:
-    """Put a title before each stage."""
+    """Return a function that takes a title to a progress callable, which puts it before each stage."""
     return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
 
 
 def _data_locations(data: DataConfig, home: Path) -> Locations:
-    """Return the folders of the sets that are validated and reported on, and the licences that are allowed."""
+    """Return the folder of the validation and reported sets, and whether images outside of it are allowed."""
     return Locations(data=data_folder(data, home), outside=data.outside_images)
 
 
 def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet | None]:
-    """Read the training rows, and the validation set: the named one, or the clusters that `share` leaves."""
+    """Read the training rows and the validation set: the one named, or the rows that `share` keeps from training."""
     data = config.data
     rows = read_rows(
         find_sources(data, home),

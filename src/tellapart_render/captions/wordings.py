@@ -1,4 +1,4 @@
-"""Captions of the scenes' grammar in other words: equal meanings, true rewordings and mirror images."""
+"""Other words for captions of the scenes' grammar: synonyms, one form for equal meanings, and mirror images."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _VERB = re.compile(r"\bis (?:located|placed)\b")
 _SIDE = re.compile(r"\bon the (left|right)(?: side| hand)? of\b")
 _COUNT_FIRST = re.compile(r"^(\d) (.+) (is|are) (?:in the scene|on the platform)\.$")
 _THERE_FIRST = re.compile(r"^There (is|are) (\d) (.+) (?:in the scene|on the platform)\.$")
+# A caption that `meaning` turns around, so that each relation has one form: "B is behind A", "A is in front of B".
 _CONVERSE = re.compile(r"^the (.+) is (on the right of|behind) the (.+)\.$")
 _OPPOSITE = {"on the right of": "on the left of", "behind": "in front of"}
 _SIZE = re.compile(r"\b(?:small|large) ")
@@ -34,8 +35,8 @@ def _parse_count(text: str) -> tuple[str, str, str] | None:
 def meaning(text: str) -> str:
     """Return a caption's canonical form: captions with the same form are true of the same images.
 
-    Sizes are dropped: "the small mug" is true of an image wherever "the mug" is, so the two are never set
-    against each other as true and false.
+    Sizes are dropped: an image that shows "the small mug" also shows "the mug", so the one must not serve as the false
+    caption of the other.
 
     >>> meaning("The small red mug is placed on the left hand of the large bowl.")
     'the red mug is on the left of the bowl.'
@@ -64,7 +65,14 @@ def mirror(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SynonymChoice:
-    """One choice among the grammar's synonyms, applied to a caption and to everything it is compared with."""
+    """One choice among the grammar's synonyms, applied alike to a caption and to those that it is compared with.
+
+    Attributes:
+        verb: index in the grammar's `VERBS`.
+        side: index of the phrase for left or right in `LOCATIONS`.
+        there: whether a counting caption begins with "There are".
+        place: index in `PLACES`, the end of a counting caption.
+    """
 
     verb: int
     side: int
@@ -73,7 +81,7 @@ class SynonymChoice:
 
 
 def draw_synonyms(rng: np.random.Generator) -> SynonymChoice:
-    """Draw a choice.
+    """Draw a choice, all equally likely.
 
     >>> draw_synonyms(np.random.default_rng(0))
     SynonymChoice(verb=2, side=1, there=True, place=0)

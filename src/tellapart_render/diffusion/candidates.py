@@ -31,13 +31,14 @@ __all__ = ["GeneratedImages"]
 class GeneratedImages:
     """Draw pictures of captions: to choose among, or as the second picture of a pair.
 
-    With `layout = "candidates"` an item is one caption by its pictures, which `tellapart annotate export` of the survey
-    `best-image` shows to people. With `layout = "pairs"` it is two pictures by two captions; of several pictures of a
-    caption the first is taken, or the one nearest to it by a scorer. The first caption's picture is `given` (column
-    `image_0`, below the folder `images`) or `drawn`.
+    With `layout = "candidates"` an item has one caption and several pictures of it; `tellapart annotate export` with
+    the survey `best-image` asks people to choose one. With `layout = "pairs"` an item has two captions and a picture of
+    each; of several pictures of a caption the first is taken, or the one that a scorer finds nearest to it. The first
+    caption's picture is `given` (column `image_0`, below the folder `images`) or `drawn`.
 
     Raises:
-        DataError: the captions cannot be read, or a given picture is not named; a scorer is missing, or has no use.
+        DataError: the captions cannot be read, or a given picture is not named; a scorer is needed and missing, or
+            given and not needed.
         ModelError: the diffusion model or the scorer cannot be loaded.
         MissingDependencyError: diffusers is not installed.
 
@@ -132,7 +133,7 @@ class GeneratedImages:
         return {**self._checkpoint.versions, **scorer}
 
     def candidates(self) -> Sequence[Candidate]:
-        """Return every pair of captions, or every caption that pictures are drawn of."""
+        """Return one candidate for each pair of captions (`pairs`), or for each caption to draw (`candidates`)."""
         if self._options.layout == "pairs":
             return [Candidate(name, {"pair": name}) for name in self._pairs]
         return [
@@ -146,19 +147,20 @@ class GeneratedImages:
 
         Raises:
             DataError: a given picture is missing or cannot be decoded.
-            ModelError: the pipeline cannot be loaded, or the scorer has no vectors of one space.
+            ModelError: the pipeline cannot be loaded, or the scorer's image and text vectors differ in dimensions.
         """
         pair = self._pairs[candidate.data["pair"]]
         sides = self._drawn_sides if self._options.layout == "pairs" else (candidate.data["side"],)
-        # The suffix may be cut off; nothing of the caption may.
+        # Only the suffix may be cut off.
         if not all(room_for(self._loaded_pipeline, pair.captions[side]) for side in sides):
             return Rejected("caption", "longer than the text encoder reads")
         if self._options.layout == "candidates":
-            return self._to_choose(candidate.id, pair, sides[0])
+            return self._make_choice(candidate.id, pair, sides[0])
         return self._make_pair(candidate.id, pair)
 
     @property
     def _drawn_sides(self) -> tuple[int, ...]:
+        """The captions of a pair, 0 or 1, that pictures are drawn of."""
         return (1,) if self._options.positive == "given" else (0, 1)
 
     @cached_property
@@ -173,7 +175,7 @@ class GeneratedImages:
         ]
         return list(sample_images(self._loaded_pipeline, prompt, seeds, self._schedule, self._options.guidance)), seeds
 
-    def _to_choose(self, name: str, pair: CaptionPair, side: int) -> Made:
+    def _make_choice(self, name: str, pair: CaptionPair, side: int) -> Made:
         pictures, seeds = self._draw_pictures(pair, side)
         picture = self._options.picture
         images = {f"images/{name}_{k}{picture.suffix}": picture.encode(p) for k, p in enumerate(pictures)}
@@ -194,7 +196,7 @@ class GeneratedImages:
         for side in self._drawn_sides:
             pictures, seeds = self._draw_pictures(pair, side)
             cosines = self._measure_cosines(pictures, pair.captions[side])
-            k = int(np.argmax(cosines)) if cosines is not None else 0  # of equal ones the first
+            k = int(np.argmax(cosines)) if cosines is not None else 0  # the first of equal ones
             rounded: list[JsonValue] | None = None if cosines is None else [round(float(c), 6) for c in cosines]
             draws.append({"caption": side, "candidate": k, "noise_seed": seeds[k], "cosines": rounded})
             images[f"images/{name}_{side}{picture.suffix}"] = picture.encode(pictures[k])

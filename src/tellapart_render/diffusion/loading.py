@@ -210,7 +210,7 @@ def _check_pipeline(folder: Path, variant: str, *, kinds: Sequence[str], replace
 
 
 def _check_part(part: str, folder: Path, variant: str) -> None:
-    """Check a part that replaces one of a pipeline: a folder of it, or with it."""
+    """Check the weights of a part that replaces a pipeline's; `folder` is the part's, or holds a folder of its name."""
     _check_weights(folder / part if (folder / part).is_dir() else folder, variant)
 
 

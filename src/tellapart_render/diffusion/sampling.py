@@ -30,9 +30,10 @@ class Draw:
     """The parameters of one pair of pictures.
 
     Attributes:
-        seed: of the first noise and of all that the steps add: the same for both pictures.
-        guidance: how much the caption counts.
-        self_fraction, cross_fraction: parts of the steps in which attention maps are shared.
+        seed: of the initial noise and of the noise that steps add; both pictures get the same.
+        guidance: the scale of classifier-free guidance; the higher, the closer a picture follows its caption.
+        self_fraction, cross_fraction: the share of the steps in which the second picture uses the first one's self- or
+            cross-attention maps.
     """
 
     seed: int
@@ -43,13 +44,13 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The denoising of pictures.
+    """The settings of denoising that all pictures share.
 
     Attributes:
-        steps: of the sampler.
+        steps: number of denoising steps.
         sampler: `euler-ancestral` (instruct-pix2pix) or `ddim` (Hertz et al.).
         side: of the pictures, in pixels; 0 for the model's size.
-        batch: pairs in one forward pass. A picture's last bits depend on it, so it belongs to the recipe.
+        batch: pairs in one forward pass. A picture's last bits depend on it, so recipes fix it.
     """
 
     steps: int = 100
@@ -59,7 +60,7 @@ class Schedule:
 
 
 def random_numbers(seed: int, name: str, index: int) -> np.random.Generator:
-    """Return the random numbers of one draw of one item: no other item, draw or process changes them."""
+    """Return the random generator of one draw of one item; it depends on these three arguments only."""
     return np.random.default_rng(list(hashlib.sha256(f"{seed}:{name}:{index}".encode()).digest()))
 
 
@@ -69,7 +70,7 @@ def words_of(tokenizer: PreTrainedTokenizerBase, caption: str) -> list[list[int]
 
 
 def room_for(pipeline: DiffusionPipeline, caption: str) -> bool:
-    """Return whether a pipeline's text encoder, and its second one if it has two, reads a caption to its end."""
+    """Return whether a caption fits into a pipeline's text encoder, and into the second one if there are two."""
     tokenizers = [getattr(pipeline, name, None) for name in ("tokenizer", "tokenizer_2")]
     return all(
         len(tokenizer(caption, truncation=False, verbose=False).input_ids) <= tokenizer.model_max_length
@@ -120,7 +121,7 @@ def sample_images(
         prompt: the text to draw.
         seeds: one for each picture.
         schedule: its sampler is not used.
-        guidance: how much the prompt counts.
+        guidance: the scale of classifier-free guidance.
 
     Yields:
         RGB pictures, uint8 `(side, side, 3)`.
@@ -142,7 +143,7 @@ def sample_images(
 
 
 def _encode_texts(pipeline: DiffusionPipeline, captions: tuple[str, str]) -> Tensor:
-    """Encode no caption, the first and the second, each by itself: (3, 1, tokens, width)."""
+    """Encode the empty caption, the first and the second one, each by itself: `(3, 1, tokens, width)`."""
     (first, without), (second, _) = (pipeline.encode_prompt(text, pipeline.device, 1, True) for text in captions)
     stacked: Tensor = import_torch().stack([without, first, second])
     return stacked

@@ -1,4 +1,4 @@
-"""Every object's model at unit extent, and the numbers that placement needs."""
+"""Every object's model, scaled so that its longest side is 1, and the measures by which scenes place it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,14 @@ SHAPES: tuple[str, ...] = tuple(_BUILDERS)
 class Shape:
     """An object's parts scaled so that its longest side is 1, standing on z = 0 over the origin.
 
-    `reach` is the largest distance of the outline from the z axis; `height` the top; `base` the smallest and largest
-    half width of the part on the ground; `top` if something can rest on it; `hull` float32 `(n, 3)`: all vertices.
+    Attributes:
+        parts: meshes, each with the slot of its material.
+        extent: sizes along x, y and z.
+        reach: the largest horizontal distance of a vertex from the z axis.
+        height: the highest vertex's.
+        base: smallest and largest half width of the part that touches the ground.
+        top: the surface on which a thing can rest; None if there is none.
+        hull: all vertices, float32 `(n, 3)`.
     """
 
     parts: tuple[Part, ...]
@@ -51,22 +57,24 @@ def shape(name: str) -> Shape:
     scanned = asset_model(name)
     if scanned is None and name not in _BUILDERS:
         raise UnknownNameError(
-            f"shape({name!r}): no such shape; the shapes are {', '.join(SHAPES)}, and those of assets that were read"
+            f"shape({name!r}): no such shape; the shapes are {', '.join(SHAPES)}, and those of asset folders "
+            "that were read"
         )
     return _normalise_model(scanned or _BUILDERS[name]())
 
 
 def _normalise_model(model: Model) -> Shape:
-    """Centre in x and y, put the base on z = 0, scale the longest side to 1."""
+    """Put the lowest vertex on z = 0, and scale the longest side to 1."""
     vertices = np.concatenate([part.mesh.vertices for part in model.parts])
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     scale = 1.0 / float((high - low).max())
-    # The top's centre is the model's origin, so a model with a handle is centred on its body.
+    # x and y stay: builders put the body's centre at the origin, and a handle must not move it.
     shift = np.array([0.0, 0.0, -low[2]], dtype=np.float32)
     parts = tuple(
         Part(p.slot, replace(p.mesh, vertices=(p.mesh.vertices + shift) * np.float32(scale))) for p in model.parts
     )
     hull = np.concatenate([part.mesh.vertices for part in parts])
+    # Vertices within 0.03 of the ground, with room for rounding.
     ground = hull[hull[:, 2] < 0.03 + 1e-6][:, :2]
     height, top = float(hull[:, 2].max()), model.top
     return Shape(
@@ -75,7 +83,7 @@ def _normalise_model(model: Model) -> Shape:
         reach=float(np.hypot(hull[:, 0], hull[:, 1]).max()),
         height=height,
         base=(float(np.abs(ground).max(axis=0).min()), float(np.hypot(ground[:, 0], ground[:, 1]).max())),
-        # Rounded edges may lie a little lower than the drawn ones.
+        # The mesh's rounded edges may end a little lower than the height that the builder states.
         top=top and replace(top, height=min(top.height * scale, height), radius=top.radius * scale),
         hull=hull,
     )

@@ -1,7 +1,10 @@
-"""Draw minimal quadruples: two captions that differ in one phrase, and two scenes that differ in the same thing.
+"""Draw minimal quadruples: two captions that differ in one phrase, and two scenes that differ in the same way.
+
+A caption names an object and a subject: the `object` is the thing that is located, the `subject` the thing that it is
+located by ("the mug is behind the bowl": object mug, subject bowl). A counting caption has an object only.
 
 Everything is drawn from `numpy.random.default_rng([stream, seed, aspect, index, attempt])`, so a quadruple depends on
-its numbers alone, never on the order of work; the streams keep the demo and the training scenes apart.
+these numbers alone, not on the order of work. Streams keep scenes of the demo, of training and of tests apart.
 """
 
 from __future__ import annotations
@@ -38,13 +41,15 @@ HeldOut = Literal["yes", "no"]
 Surroundings = Literal["camera", "light", "ground"]
 T = TypeVar("T")
 
+# Scales that are drawn for a caption's size word; "" for a caption without one.
 _SIZE_RANGE = {"small": (0.66, 0.80), "large": (1.12, 1.34), "": (0.85, 1.10)}
 
-# Seen from behind, a clock, a laptop or a sofa cannot be recognised; end-on, a teapot is a ball.
+# Categories that cannot be recognised from behind, so they are turned by 40 degrees at most.
 _FRONTED = frozenset(
     {"alarm clock", "laptop", "sofa", "refrigerator", "toaster", "pressure cooker", "keyboard"}
     | {"bird", "backpack", "gameboy", "storage"}
 )
+# Categories that cannot be recognised end-on (a teapot is a ball), so they show a side, within 57 degrees.
 _SIDED = frozenset(
     {"coffee mug", "porcelain teapot", "frypan", "milk frother"} | {"animal", "shoe", "footwear", "gaming mouse"}
 )
@@ -54,8 +59,9 @@ _SIDED = frozenset(
 class Key:
     """The numbers and choices that determine a quadruple.
 
-    `held_out="yes"` shows at least one held-out pair of shape and colour, "no" shows none. The parts in `unseen` are
-    drawn from ranges that no scene without it has; captions and things stay the same.
+    `held_out="yes"` shows at least one pair of shape and colour that training leaves out, "no" shows none. Camera,
+    light or ground, if listed in `unseen`, is drawn from a range that other scenes do not use; captions and things stay
+    the same. `attempt` is raised when a drawn quadruple is rejected.
     """
 
     stream: str
@@ -89,7 +95,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Quadruple:
-    """Two scenes, their captions (true pairs by equal index), the facts they state, and the words they are made of.
+    """Two scenes and their captions (caption k is true of scene k), with the facts and words they were drawn from.
 
     `nouns[k]` are the objects of scene k in the order of its things (counting: one noun).
     """
@@ -106,45 +112,45 @@ class Quadruple:
 
 
 def _filter_allowed(group: Iterable[Noun], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
-    """Return the objects that may appear: without held-out pairs none that is held out, else all."""
-    return tuple(each for each in group if key.held_out == "yes" or not words.holds_out(each))
+    """Return the nouns that the scenes may show: all, or those that training does not leave out."""
+    return tuple(noun for noun in group if key.held_out == "yes" or not words.holds_out(noun))
 
 
 def _leading_nouns(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
-    """Return those that may be the caption's object, which carries the held-out pair if the key has one."""
-    return tuple(each for each in group if words.holds_out(each) == (key.held_out == "yes"))
+    """Return the nouns that may be the caption's object: held-out ones if the key asks for them, else the others."""
+    return tuple(noun for noun in group if words.holds_out(noun) == (key.held_out == "yes"))
 
 
-def _agree_verb(verb: str, each: Noun, wording: Wording) -> str:
-    """Make the verb agree with a plural name; the figure has `is` alone."""
-    return "are" + verb[len("is") :] if each.plural and wording == "minimal" else verb
+def _agree_verb(verb: str, noun: Noun, wording: Wording) -> str:
+    """Make the verb agree with a plural noun; the wording `paper` keeps `is`, as Figure 14 of EqBen does."""
+    return "are" + verb[len("is") :] if noun.plural and wording == "minimal" else verb
 
 
 def _pick_noun(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
     """Pick a category first, then one of its objects, so that rich categories do not crowd out the rest."""
-    names = sorted({each.category for each in group})
+    names = sorted({noun.category for noun in group})
     name = names[int(rng.integers(len(names)))]
-    members = [each for each in group if each.category == name]
+    members = [noun for noun in group if noun.category == name]
     return members[int(rng.integers(len(members)))]
 
 
-def _draw_thing(each: Noun, size: str, rng: np.random.Generator) -> Thing:
-    """Draw size and turn of an object at the origin."""
+def _draw_thing(noun: Noun, size: str, rng: np.random.Generator) -> Thing:
+    """Draw the scale and the turn about the vertical of an object at the origin."""
     low, high = _SIZE_RANGE[size]
     turn = rng.uniform(-np.pi, np.pi)
-    if each.category in _FRONTED:
+    if noun.category in _FRONTED:
         turn = turn / 4.5
-    elif each.category in _SIDED:
+    elif noun.category in _SIDED:
         turn = turn / 3.2 + (np.pi if turn > 0 else 0.0)
     yaw = (turn + np.pi) % (2 * np.pi) - np.pi
     scale = round(float(rng.uniform(low, high)), 4)
-    return Thing(each.shape, each.colour, scale, (0.0, 0.0, 0.0), round(float(yaw), 4))
+    return Thing(noun.shape, noun.colour, scale, (0.0, 0.0, 0.0), round(float(yaw), 4))
 
 
 def _make_scenes(
     first: tuple[Thing, ...], second: tuple[Thing, ...], rng: np.random.Generator, high: bool, key: Key
 ) -> tuple[Scene, Scene]:
-    """Give both groups of things the same camera, light and ground."""
+    """Make two scenes of two groups of things, with the same camera, light and ground."""
     together = (*first, *second)
     camera = placement.camera_for(together, rng, high=high, unseen="camera" in key.unseen)
     light = placement.draw_light(rng, unseen="light" in key.unseen)
@@ -157,11 +163,11 @@ def _pick_two(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun]:
     words = vocabulary(key.vocabulary)
     pool = _filter_allowed(words.located, key, words)
     chosen = _pick_noun(_leading_nouns(pool, key, words), rng)
-    return chosen, _pick_noun(tuple(each for each in pool if each.category != chosen.category), rng)
+    return chosen, _pick_noun(tuple(noun for noun in pool if noun.category != chosen.category), rng)
 
 
 def _possible_relations(thing: Thing, subject: Thing) -> tuple[Relation, ...]:
-    """Return the relations that physics allows."""
+    """Return the relations that can be built: `top` only if the subject can carry the thing."""
     flat: tuple[Relation, ...] = ("left", "right", "front", "behind")
     return (*flat, "top") if placement.can_carry(subject, thing) else flat
 
@@ -172,23 +178,23 @@ def _pick_one(options: tuple[T, ...], rng: np.random.Generator) -> T:
 
 
 def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
-    """Return the objects of the same category whose name is false of this one, and this one's of them."""
+    """Return the nouns of the same category that are false of this object, and that this noun is false of."""
     return tuple(
-        each for each in pool if each.category == one.category and not each.implies(one) and not one.implies(each)
+        noun for noun in pool if noun.category == one.category and not noun.implies(one) and not one.implies(noun)
     )
 
 
 def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     """Swap the object for another one of its category: a change of colour, of kind, or of both."""
     words = vocabulary(key.vocabulary)
-    pool = _filter_allowed((each for group in words.categories.values() for each in group), key, words)
+    pool = _filter_allowed((noun for group in words.categories.values() for noun in group), key, words)
     one = _pick_noun(_leading_nouns(pool, key, words), rng)
     mates = rivals(one, pool)
-    alike = tuple(each for each in mates if each.shape == one.shape)
+    alike = tuple(noun for noun in mates if noun.shape == one.shape)
     other = _pick_one(alike if alike and rng.random() < 0.75 else mates, rng)
     if rng.random() < 0.5:
         one, other = other, one
-    others = tuple(each for each in _filter_allowed(words.objects, key, words) if each.category != one.category)
+    others = tuple(noun for noun in _filter_allowed(words.objects, key, words) if noun.category != one.category)
     subject_noun = _pick_noun(others, rng)
     sizes = (_pick_one(SIZES, rng), _pick_one(SIZES, rng))
     thing, subject = _draw_thing(one, sizes[0], rng), _draw_thing(subject_noun, sizes[1], rng)
@@ -196,14 +202,14 @@ def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     relation = _pick_one(
         tuple(r for r in _possible_relations(thing, subject) if r in _possible_relations(swapped, subject)), rng
     )
-    # The wider of the two shapes decides the distance, so both are on the same spot.
+    # The distance fits the wider of the two shapes, so that both can stand on the same spot.
     widest = max((thing, swapped), key=lambda t: shape(t.shape).reach)
     position = placement.relate(widest, relation, subject, rng).position
     verb, location = _pick_one(VERBS, rng), _pick_one(LOCATIONS[relation], rng)
     subject_phrase = f"{sizes[1]} {subject_noun.phrase()}"
     captions = tuple(
-        relation_caption(f"{sizes[0]} {each.phrase()}", _agree_verb(verb, each, key.wording), location, subject_phrase)
-        for each in (one, other)
+        relation_caption(f"{sizes[0]} {noun.phrase()}", _agree_verb(verb, noun, key.wording), location, subject_phrase)
+        for noun in (one, other)
     )
     colour, kind = one.colour != other.colour, one.shape != other.shape
     return Quadruple(
@@ -226,7 +232,7 @@ def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
 
 
 def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
-    """Move the object to another place beside, before, behind or on the subject."""
+    """Move the object to another place: left or right of the subject, in front, behind or on top of it."""
     one, subject_noun = _pick_two(key, rng)
     thing, subject = _draw_thing(one, "", rng), _draw_thing(subject_noun, "", rng)
     options = list(_possible_relations(thing, subject))
@@ -266,29 +272,29 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
 
 
 def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
-    """Add or take away some of several equal objects."""
+    """Change the number of equal objects."""
     words = vocabulary(key.vocabulary)
     pool = _filter_allowed((n for n in words.objects if not n.plural), key, words)
-    each = _pick_noun(_leading_nouns(pool, key, words), rng)
+    noun = _pick_noun(_leading_nouns(pool, key, words), rng)
     counts = COUNTS if key.wording == "paper" else COUNTS[1:]
     one, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
-    pattern = _draw_thing(each, "", rng)
+    pattern = _draw_thing(noun, "", rng)
     spots = None
     while spots is None:
         spots = placement.scatter(max(one, other), pattern.size, shape(pattern.shape).reach, rng)
-    yaws = [_draw_thing(each, "", rng).yaw for _ in spots]
+    yaws = [_draw_thing(noun, "", rng).yaw for _ in spots]
     things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
     where, existential = _pick_one(PLACES, rng), bool(rng.random() < 0.5)
     return Quadruple(
         key=key,
         change="/".join(str(n) for n in sorted((one, other))),
         captions=(
-            count_caption(one, each, where, existential=existential),
-            count_caption(other, each, where, existential=existential),
+            count_caption(one, noun, where, existential=existential),
+            count_caption(other, noun, where, existential=existential),
         ),
         scenes=_make_scenes(things[:one], things[:other], rng, high=True, key=key),
         facts=(Fact(None, one), Fact(None, other)),
-        nouns=((each,), (each,)),
+        nouns=((noun,), (noun,)),
         sizes=("", ""),
         verb="are",
         place=where,

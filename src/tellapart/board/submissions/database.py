@@ -1,7 +1,7 @@
 """The server's SQLite database: accounts, submissions, and the log of who did what.
 
-Every change is one transaction with `BEGIN IMMEDIATE`, so that its reads stay true until it is written: of two
-files sent at the same moment only one takes the last place under a limit.
+Every change is one transaction with `BEGIN IMMEDIATE`, so nobody else writes between its reads and its writes: of two
+files sent at the same moment only one can be the last that a limit allows.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from tellapart.errors import StoreError
 __all__ = ["Database", "describe_damage"]
 
 _SCHEMA = 2
+
+#: The table that version 2 added: facts that tie the database to its files.
 _MARK = "CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 _TABLES = (
     "CREATE TABLE user (name TEXT PRIMARY KEY, role TEXT NOT NULL, created REAL NOT NULL)",
@@ -52,19 +54,19 @@ _COUNTERS = {
 
 
 class Database:
-    """The database, with a connection for each use: threads and processes can share the file.
+    """The database; each use opens a connection, so threads and processes can share the file.
 
-    One more connection stays open and idle, which keeps SQLite's files next to the database: a full disk can still be
-    read from, and no request waits for them to be made.
+    One more connection stays open and idle. While it does, SQLite keeps its log files next to the database: a request
+    does not wait until they are created, and reading still works when the disk is full.
 
     Raises:
-        StoreError: the file is no such database, is of another version, or cannot be made.
+        StoreError: the file is not a board's database, has another version, or cannot be created.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     database = Database(Path(scratch) / "board.sqlite")
-    ...     with database.change() as rows:
-    ...         database.log(rows, 0.0, "ann", "came", {})
+    ...     with database.change() as connection:
+    ...         database.log(connection, 0.0, "ann", "came", {})
     ...     [row["what"] for row in database.all("SELECT what FROM log")]
     ['came']
     """
@@ -73,22 +75,22 @@ class Database:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.touch(mode=0o600)  # or SQLite would make it, and its log, readable by all
+            path.touch(mode=0o600)  # SQLite would create it, and its log files, readable by everybody
             path.chmod(0o600)
-            with self._open_connection() as rows:
-                use_write_ahead_log(rows)
-                rows.execute("BEGIN IMMEDIATE")
-                version = rows.execute("PRAGMA user_version").fetchone()[0]
-                empty = not rows.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            with self._open_connection() as connection:
+                use_write_ahead_log(connection)
+                connection.execute("BEGIN IMMEDIATE")
+                version = connection.execute("PRAGMA user_version").fetchone()[0]
+                empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
                 if empty:
                     for statement in _TABLES:
-                        rows.execute(statement)
+                        connection.execute(statement)
                 elif version == 1:
-                    rows.execute(_MARK)
+                    connection.execute(_MARK)
                 if empty or version == 1:
-                    rows.execute(f"PRAGMA user_version = {_SCHEMA}")
+                    connection.execute(f"PRAGMA user_version = {_SCHEMA}")
                     version = _SCHEMA
-                rows.execute("COMMIT")
+                connection.execute("COMMIT")
             idle = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
             weakref.finalize(self, idle.close)
             idle.execute("PRAGMA user_version").fetchone()  # the first query opens the files
@@ -103,7 +105,7 @@ class Database:
         try:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA synchronous = FULL")  # acknowledged files survive a power cut
+            connection.execute("PRAGMA synchronous = FULL")  # a submission that was confirmed survives a power cut
             yield connection
         finally:
             connection.close()
@@ -111,78 +113,84 @@ class Database:
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection in a transaction, which is committed unless an exception leaves the block."""
-        with self._open_connection() as rows:
-            rows.execute("BEGIN IMMEDIATE")
+        with self._open_connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
             try:
-                yield rows
+                yield connection
             except BaseException:
-                if rows.in_transaction:  # a full disk has rolled back already
-                    rows.execute("ROLLBACK")
+                if connection.in_transaction:  # a full disk has rolled back already
+                    connection.execute("ROLLBACK")
                 raise
-            rows.execute("COMMIT")
+            connection.execute("COMMIT")
 
     @contextmanager
     def look(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that sees one moment, and locks no one out."""
-        with self._open_connection() as rows:
-            rows.execute("BEGIN")
-            yield rows
+        """Yield a connection whose reads all see the same state, and which blocks nobody."""
+        with self._open_connection() as connection:
+            connection.execute("BEGIN")
+            yield connection
 
     def all(self, query: str, *values: object) -> list[sqlite3.Row]:
         """Return the rows of a query."""
-        with self._open_connection() as rows:
-            return rows.execute(query, values).fetchall()
+        with self._open_connection() as connection:
+            return connection.execute(query, values).fetchall()
 
     def one(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a query, or None."""
-        with self._open_connection() as rows:
-            row: sqlite3.Row | None = rows.execute(query, values).fetchone()
+        with self._open_connection() as connection:
+            row: sqlite3.Row | None = connection.execute(query, values).fetchone()
             return row
 
     def counters(self) -> dict[str, int]:
         """Return the counts that only grow: users, submissions, closings and entries of the log."""
-        with self.look() as rows:
-            return self.read_counters(rows)
+        with self.look() as connection:
+            return self.read_counters(connection)
 
     @staticmethod
-    def read_counters(rows: sqlite3.Connection) -> dict[str, int]:
-        """Return `counters` of an open database; empty if there are no tables."""
-        if not _table_columns(rows):
+    def read_counters(connection: sqlite3.Connection) -> dict[str, int]:
+        """Return the `counters` of an open database; empty if it has no tables."""
+        if not _table_columns(connection):
             return {}
-        return {name: int(rows.execute(query).fetchone()[0]) for name, query in _COUNTERS.items()}
+        return {name: int(connection.execute(query).fetchone()[0]) for name, query in _COUNTERS.items()}
 
     @staticmethod
-    def read_marks(rows: sqlite3.Connection) -> dict[str, str]:
-        """Return the marks of the files that belong to this database; none if an older version made it."""
-        return dict(map(tuple, rows.execute("SELECT name, value FROM mark"))) if "mark" in _table_columns(rows) else {}
+    def read_marks(connection: sqlite3.Connection) -> dict[str, str]:
+        """Return the marks that tie this database to its files; none if an older version made it."""
+        if "mark" not in _table_columns(connection):
+            return {}
+        return dict(map(tuple, connection.execute("SELECT name, value FROM mark")))
 
     @staticmethod
-    def log(rows: sqlite3.Connection, at: float, who: str, what: str, about: Mapping[str, Any]) -> None:
-        """Add to the log, in the transaction of the change itself."""
-        rows.execute("INSERT INTO log (at, who, what, about) VALUES (?, ?, ?, ?)", (at, who, what, json.dumps(about)))
+    def log(connection: sqlite3.Connection, at: float, who: str, what: str, about: Mapping[str, Any]) -> None:
+        """Add an entry to the log, in the same transaction as the change that it records."""
+        connection.execute(
+            "INSERT INTO log (at, who, what, about) VALUES (?, ?, ?, ?)", (at, who, what, json.dumps(about))
+        )
 
 
-def describe_damage(rows: sqlite3.Connection) -> str:
+def describe_damage(connection: sqlite3.Connection) -> str:
     """Return the faults of an open database, in words; nothing if it is intact, or has no tables yet."""
-    version = rows.execute("PRAGMA user_version").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > _SCHEMA:
         return f"it has version {version}, and this tellapart reads {_SCHEMA}; update tellapart"
-    found = _table_columns(rows)
-    with closing(sqlite3.connect(":memory:")) as whole:
+    found = _table_columns(connection)
+    with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
-            whole.execute(statement)
-        expected = _table_columns(whole)
+            empty.execute(statement)
+        expected = _table_columns(empty)
     for table, columns in expected.items() if found else ():
         if table not in found and not (table == "mark" and version == 1):
             return f"it has no table {table!r}"
         if lacking := [column for column in columns if column not in found.get(table, columns)]:
             return f"its table {table!r} has no column {lacking[0]!r}"
-    first = str(rows.execute("PRAGMA quick_check(1)").fetchone()[0])
+    first = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if first == "ok" else " ".join(first.split())
 
 
-def _table_columns(rows: sqlite3.Connection) -> dict[str, list[str]]:
+def _table_columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
     """Return the tables of an open database, each with its columns."""
-    names = [row[0] for row in rows.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     own = [name for name in names if not name.startswith("sqlite_")]
-    return {name: [row[0] for row in rows.execute("SELECT name FROM pragma_table_info(?)", (name,))] for name in own}
+    return {
+        name: [row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (name,))] for name in own
+    }

@@ -30,10 +30,11 @@ from tellapart.evaluation.compare import MetricComparison, compare, correct
 
 __all__ = ["MOST", "ChoosePage", "ComparisonPage", "DifferingItems", "choose_page", "comparison_page"]
 
-#: Items listed for each side, and models between which every pair is linked: a static site writes a page for each.
+#: The most items listed for each model, and the most models of which every pair gets a link. Both are small because a
+#: static site writes a page for every link.
 MOST = 25
 
-#: Letters of the models' addresses together: in a static site they are the name of a folder.
+#: The most letters of several models' joined addresses, which name a folder in a static site.
 _LONGEST = 240
 
 
@@ -41,8 +42,8 @@ class DifferingItems(View):
     """The items of a benchmark that only one of two models gets right.
 
     Attributes:
-        only_a, only_b: (position, name) of the first of them.
-        more_a, more_b: the number of the others.
+        only_a, only_b: (position, name) of the first `MOST` items that only this model gets right.
+        more_a, more_b: how many more there are.
     """
 
     benchmark: BenchmarkHead
@@ -53,11 +54,12 @@ class DifferingItems(View):
 
 
 class ComparisonPage(View):
-    """Two models.
+    """The page that compares two models.
 
     Attributes:
-        tests: the rows of `tellapart compare`; p is corrected over all of them (Holm).
-        refused: reasons why a benchmark has no test.
+        tests: the rows that `tellapart compare` prints; p is corrected over all of them (Holm).
+        differs: for each benchmark, the items on which the models differ.
+        refused: for each benchmark without a test, the reason, as a sentence.
     """
 
     a: ModelHead
@@ -67,7 +69,7 @@ class ComparisonPage(View):
     refused: tuple[str, ...]
 
     def table(self) -> Table:
-        """Return the tests, a row each."""
+        """Return the tests as a table, one row for each."""
         numbers = ("n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm")
         names = ("benchmark", "metric", *numbers, "test")
         rows = tuple(tuple(getattr(row, name) for name in names) for row in self.tests)
@@ -75,12 +77,12 @@ class ComparisonPage(View):
 
 
 class ChoosePage(View):
-    """A choice of models to compare.
+    """The page on which a visitor chooses models to compare.
 
     Attributes:
-        models: those with outcomes by item.
-        pairs: links to comparisons of each with each; of the best by the first page if they are many.
-        together: a link to the comparison of the best three or more of them at once.
+        models: the models that have outcomes by item.
+        pairs: links to the comparison of every pair; if models are many, of the best ones on the board's first page.
+        together: a link to one comparison of the best models; None if they are fewer than three.
     """
 
     models: tuple[ModelHead, ...]
@@ -92,9 +94,9 @@ def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) 
     """List the models that have outcomes by item.
 
     Args:
-        session: on the database.
+        session: a session of the board's database.
         settings: the board's.
-        most: of so many models every pair is linked.
+        most: up to this number of models every pair is linked; of more, the pairs of the best.
     """
     rows = session.exec(
         select(Model)
@@ -122,6 +124,7 @@ def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) 
 def _best_models(
     session: Session, settings: BoardSettings, heads: Sequence[ModelHead], most: int
 ) -> tuple[ModelHead, ...]:
+    """Return the models that rank highest on the board's first page, in their given order."""
     board = all_benchmarks(session, settings)
     ranks = {row.model.slug: k for k, row in enumerate((*board.rows, *board.references))}
     best = sorted(heads, key=lambda head: ranks.get(head.slug, len(ranks)))[:most]
@@ -132,21 +135,25 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
     """Compare two models on every benchmark that both were measured on.
 
     Raises:
-        UnknownNameError: unknown model, or it is the same one twice.
+        UnknownNameError: a model is unknown, or both are the same.
     """
     first, second = (one_by_slug(session, Model, slug, "model") for slug in (a, b))
     if first.id == second.id:
         raise UnknownNameError(f"{first.label} is compared with itself; choose two models")
-    own, other = (
+    first_entries, second_entries = (
         {e.benchmark_id: e for e in session.exec(select(Entry).where(Entry.model_id == m.id)).all()}
         for m in (first, second)
     )
-    shared = sorted(own.keys() & other.keys())
+    shared = sorted(first_entries.keys() & second_entries.keys())
     refused = [] if shared else [f"{first.label} and {second.label} were measured on no benchmark in common."]
     tests: list[MetricComparison] = []
     differs = []
-    for folders in dict.fromkeys((own[k].folder, other[k].folder) for k in shared):
-        benchmarks = {k: session.get_one(Benchmark, k) for k in shared if (own[k].folder, other[k].folder) == folders}
+    for folders in dict.fromkeys((first_entries[k].folder, second_entries[k].folder) for k in shared):
+        benchmarks = {
+            k: session.get_one(Benchmark, k)
+            for k in shared
+            if (first_entries[k].folder, second_entries[k].folder) == folders
+        }
         listed = ", ".join(benchmark.name for benchmark in benchmarks.values())
         if any(benchmark.fingerprint.startswith(HIDDEN) for benchmark in benchmarks.values()):
             refused.append(f"{listed}: {HIDDEN_LABELS}.")
@@ -159,9 +166,12 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
         except RunError as error:
             refused.append(str(error))
             continue
-        names = {own[k].name: benchmark_head(each).label for k, each in benchmarks.items()}
+        names = {first_entries[k].name: benchmark_head(each).label for k, each in benchmarks.items()}
         tests += [row.model_copy(update={"benchmark": names[row.benchmark]}) for row in rows if row.benchmark in names]
-        differs += [_differing_items(session, benchmark, own[k], other[k]) for k, benchmark in benchmarks.items()]
+        differs += [
+            _differing_items(session, benchmark, first_entries[k], second_entries[k])
+            for k, benchmark in benchmarks.items()
+        ]
     return ComparisonPage(
         title=f"{first.label} and {second.label}",
         a=model_head(first),

@@ -39,10 +39,10 @@ class Table(_Frozen):
     rows: tuple[tuple[str | int | float | None, ...], ...]
 
     def with_reasons(self, reasons: Sequence[str | None]) -> Table:
-        """Return the table with a last column, why a row has no interval; as it is if each has one.
+        """Return the table with a last column `no interval`, the reason; unchanged if every row has an interval.
 
         Args:
-            reasons: of each row after the head.
+            reasons: one for each row after the head; None for a row with an interval.
         """
         if not any(reasons):
             return self

@@ -68,7 +68,7 @@ class Usage:
         self.cost += reply.cost
 
     def notes(self) -> tuple[str, ...]:
-        """Return what a user should know of it, a sentence each."""
+        """Return sentences for the user: calls, tokens, cost, and versions of the model if there were several."""
         cost = f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
         kept = f"; {self.kept:,} answers were kept from before" if self.kept else ""
         tokens = f"{self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"

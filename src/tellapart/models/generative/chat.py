@@ -1,8 +1,8 @@
-"""Chat models that see: the probability of an answer after an image, and greedy answers.
+"""Chat models that read images: the probability of an answer about an image, and greedy answers.
 
-The image and the prompt before it are read once and their keys and values cached; every text goes on from there. Images
-are read one by one, texts in batches of one fixed shape, padded on the right, where a causal model cannot look: no
-number depends on padding, batch size, order or neighbours.
+The image and the part of the prompt before it are read once, and their keys and values cached; each text continues from
+that cache. Images are read one by one, texts in batches of one fixed shape. Padding is on the right, which a causal
+model does not read. So no number depends on padding, batch size, order or neighbours.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ if TYPE_CHECKING:
 
 __all__ = ["BOXES", "ChatModel"]
 
-#: Families whose texts go on from the cached image, each tested against the library's forward. Of the others each
-#: model is tested when it loads; one that fails reads image and text again for every text: slower, and right with any
-#: attention to the image.
+#: Families known to give the same numbers from the cached image, each tested against the library's forward. A model of
+#: another family is tested when it loads; if it fails, image and text are read again for every text, which is slower
+#: but right for every architecture.
 _CACHES_IMAGE = frozenset({"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"})
 
-#: Unit of the numbers of a box, and the prompt that asks for one, by family.
+#: Family -> the unit of a box's numbers, and the prompt that asks for a box.
 BOXES: dict[str, tuple[BoxConvention, Prompt]] = {
     "llava": ("unit", prompts.GROUNDING_SENTENCE),
     "qwen2_vl": ("thousandths", prompts.GROUNDING_JSON),
     "qwen2_5_vl": ("pixels", prompts.GROUNDING_JSON),
 }
 
-#: How far the logits of one token may move when a later token changes, and an answer's log-probability with a cache.
+#: Rounding that is allowed, by dtype: of a token's log-probabilities when a later token changes, and of an answer's
+#: when it is read from the cached image.
 _NOISE = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
 
 #: Pictures on which a family's cache is tested: a wide and a high one.
@@ -57,15 +58,15 @@ _SHAPES = ((64, 96), (90, 60))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CachedImage:
-    """An image, read with all before it.
+    """An image, read together with the prompt before it.
 
     Attributes:
         pixel_hash: of the image.
-        head: the prompt's ids up to the image's mark: the same for every prompt.
-        length: tokens read.
-        cache: keys and values, one row.
-        shift: a token's position less its index; images of some families take fewer positions than tokens. None if
-            the model counts by itself.
+        head: token ids of the prompt up to the image's placeholder; every prompt begins with them.
+        length: number of tokens read.
+        cache: their keys and values, for a batch of one.
+        shift: added to a later token's index to get its position: in some families an image has fewer positions than
+            tokens. None if the model numbers positions itself.
     """
 
     pixel_hash: str
@@ -79,7 +80,7 @@ class ChatModel:
     """A `transformers` image-text-to-text model whose language model is a decoder, with its processor.
 
     Raises:
-        ModelError: a family that looks ahead in its answer, or no prompt format.
+        ModelError: an answer's earlier tokens depend on later ones in this family, or it has no prompt format.
     """
 
     describe_prompt: Prompt | None = prompts.DESCRIBE
@@ -102,20 +103,20 @@ class ChatModel:
 
     @property
     def method(self) -> str:
-        """A later method than the first, part of the fingerprint; empty for the first."""
+        """The changes of method since the first version, as part of the fingerprint; empty if none applies."""
         cached = "cached image" if self._caches_image and self.model.config.model_type not in _CACHES_IMAGE else ""
         return ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
 
     @property
     def truncated(self) -> int:
-        """Texts so far that did not fit the context and lost their end."""
+        """The number of texts so far that were cut to fit the context."""
         return self.format.truncated
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text; a video's frames are so many images.
+        """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images.
 
         Raises:
-            ModelError: image and prompt alone fill the context, or a text holds the model's mark for an image.
+            ModelError: image and prompt alone fill the context, or a text holds the model's placeholder for an image.
         """
         with import_torch().inference_mode():
             if not self._caches_image:
@@ -128,7 +129,7 @@ class ChatModel:
         """Return the greedy answer to one prompt about some images, without blanks at the ends.
 
         Raises:
-            ModelError: images, prompt and answer exceed the context, or the prompt holds the mark for an image.
+            ModelError: images, prompt and answer exceed the context, or the prompt holds the placeholder for an image.
         """
         self.format.check_text(prompt)
         inputs = self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt))
@@ -175,7 +176,7 @@ class ChatModel:
 
     @cached_property
     def _has_rows(self) -> bool:
-        """Whether the cache is keys and values alone, so that rows of several prompts can be put together."""
+        """Whether the cache holds keys and values only, so that the caches of several prompts can be stacked."""
         ids = import_torch().tensor([self.format.token_ids("a cat")], device=self.runtime.device)
         with import_torch().inference_mode():
             cache = self.model(input_ids=ids, use_cache=True).past_key_values
@@ -188,7 +189,7 @@ class ChatModel:
         )
 
     def _position_shift(self) -> int | None:
-        """Return a token's position less its index, after the tokens just read; None if the model counts by itself."""
+        """Return the `shift` of `_CachedImage` after the tokens just read."""
         deltas = getattr(self.model.model, "rope_deltas", None)
         return None if deltas is None else int(deltas.reshape(-1)[0])
 
@@ -218,7 +219,9 @@ class ChatModel:
         inputs = self._encode_prompt(frames, rendered)
         ids, plain = inputs["input_ids"][0].tolist(), self.format.token_ids(rendered)
         length = max(len(ids) - _shared_end(ids, plain), _after_last(ids, self.format.image_token))
-        head = len(plain) - (len(ids) - length)  # of some families the image's mark is another token than its patches'
+        head = len(plain) - (
+            len(ids) - length
+        )  # in some families the placeholder and the image's patches are different tokens
         if head <= 0 or ids[length:] != plain[head:]:
             raise ModelError(f"{self.source}: its processor and its tokenizer read the text after an image differently")
         row = inputs["input_ids"].shape
@@ -228,10 +231,10 @@ class ChatModel:
         return self._cached
 
     def _go_on(self, image: _CachedImage, questions: Sequence[TokenizedAnswer]) -> list[LogProbability]:
-        """Read texts after the cached image, those of one length together."""
+        """Return the answers' probabilities after the cached image; texts of one length share a batch."""
         if any(question.prompt[: len(image.head)] != image.head for question in questions):
             raise ModelError(f"{self.source}: its chat template writes part of the prompt before the image")
-        # The last token is expected and never read.
+        # The last token is only predicted, so it is not among the tokens that are read.
         tails = [question.prompt[len(image.head) :] + question.answer[:-1] for question in questions]
         answers = [question.answer for question in questions]
         return read_batches(tails, answers, None, lambda rows: self._predict_tokens(image, rows))
@@ -239,7 +242,7 @@ class ChatModel:
     def _predict_tokens(self, image: _CachedImage, rows: list[list[int]]) -> Tensor:
         torch = import_torch()
         ids = torch.tensor(rows, device=self.runtime.device)
-        cache = copy.deepcopy(image.cache)  # it grows as it is read
+        cache = copy.deepcopy(image.cache)  # reading on extends a cache in place
         cache.batch_repeat_interleave(len(rows))
         positions = torch.arange(image.length, image.length + ids.shape[1], device=ids.device).expand(len(rows), -1)
         if image.shift is not None:
@@ -257,7 +260,7 @@ class ChatModel:
         return log_probability_of(logits, question.answer)
 
     def _logits_whole(self, inputs: dict[str, Any], moved: int, answer: Sequence[int]) -> Tensor:
-        """Return the predictions for each of the answer's tokens: `(token, vocabulary)`."""
+        """Return the logits for each of the answer's tokens, all read in one forward: `(token, vocabulary)`."""
         torch = import_torch()
         row = inputs["input_ids"].shape
         prompt, length = row[1] - moved, len(answer) - 1
@@ -280,15 +283,16 @@ class ChatModel:
         moved = float((one.log_softmax(-1) - other.log_softmax(-1)).abs().max())
         if not moved <= _NOISE[self.runtime.dtype]:
             raise ModelError(
-                f"{self.source}: a model of the family {self.model.config.model_type!r} looks ahead in its own answer "
+                f"{self.source}: a model of the family {self.model.config.model_type!r} looks ahead in its answer "
                 f"(a later token moves a log-probability by {moved:.3g}), so no answer's probability can be read from "
                 "it"
             )
 
     def _can_cache(self) -> bool:
-        """Return whether texts that go on from the cached image get the numbers that they get when all is read again.
+        """Return whether texts get the same numbers after the cached image as when image and text are read together.
 
-        A family may look at the image from the text, keep no cache of keys and values, or count positions otherwise.
+        They do not if the image's tokens attend to the text, if the cache holds something other than keys and values,
+        or if positions are numbered in another way.
         """
         pictures = [np.random.default_rng(k).integers(0, 256, (*_SHAPES[k], 3), dtype=np.uint8) for k in range(2)]
         texts, moved = ["a cat", "two dogs on a red mat, beside a cat"], 0.0

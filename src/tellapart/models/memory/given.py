@@ -1,4 +1,4 @@
-"""Models as callers give them: an object or a function is recognised by what it has."""
+"""Models that callers pass as objects or functions: their methods decide how each is used."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class _Writes(Protocol):
     def log_likelihoods(self, images: Any, texts: Any, /) -> object: ...
 
 
-#: A model as callers give it, but for names: an object of a protocol, one that has the methods of one alone, its class,
-#: a function of an image and a text, or of an item's images and texts, or a model that needs nothing more.
+#: A model as callers may pass it, other than by name: an object with the methods of a protocol, the class of such an
+#: object, a function of an image and a text or of an item's images and texts, or a sentence-transformers model.
 ModelGiven: TypeAlias = (
     Model | Callable[..., Any] | type[Any] | _EncodesBoth | _ScoresPairs | _ScoresTexts | _ScoresMatrices | _Writes
 )
@@ -52,20 +52,20 @@ ModelGiven: TypeAlias = (
 def as_model(thing: object, *, name: str = "", file: Path | None = None, batched: bool | None = None) -> Model:
     """Return an object or a function as a model.
 
-    An object of a protocol in `models/protocols.py`, or one that has the methods alone, is given PIL images, RGB; what
-    it lacks is filled in: a name, the kind `similarity`, cosines of `encode_images` and `encode_texts`. A function is
-    `(image, text) -> number`, or `(images, texts) -> matrix` if it is `batched`. A model of sentence-transformers needs
-    nothing more; those of open_clip and transformers need what `tellapart.model` takes.
+    An object needs one of a protocol's methods (`models/protocols.py`); it gets PIL images in RGB. The rest of the
+    protocol is filled in: a name, the kind `similarity`, cosines as the scores of `encode_images` and `encode_texts`. A
+    function is `(image, text) -> number`, or `(images, texts) -> matrix` if it is `batched`. A sentence-transformers
+    model works as it is; for a model of open_clip or transformers, call `tellapart.model` with its preprocessing.
 
     Args:
         thing: the object, its class (called without arguments), or the function.
-        name: its name in results; that of the object if not given.
-        file: the file that defines it, whose content becomes a part of its fingerprint.
+        name: its name in results; by default the object's.
+        file: the file that defines it; its content becomes part of the fingerprint.
         batched: whether a function takes all images and all texts of an item at once, and returns their matrix;
             by default the function's attribute `batched`.
 
     Raises:
-        ModelError: it is neither; the message has the line to write.
+        ModelError: `thing` is none of these; the message shows the line to write instead.
 
     >>> def length(image, text):
     ...     return len(text)
@@ -105,18 +105,18 @@ def join_functions(
     fingerprint: str | None,
     kind: ScoreKind,
 ) -> Model:
-    """Return two functions to vectors, or one to a matrix, as a model.
+    """Return a model made of functions: `images` and `texts`, which return vectors, or `score`, which returns a matrix.
 
     Raises:
-        ModelError: one is missing, or is not a function.
+        ModelError: a function is missing or is not callable, or the kind is unknown.
     """
     if kind not in get_args(ScoreKind):
         raise ModelError(f"kind={quote(kind)}: use one of {', '.join(get_args(ScoreKind))}")
     given = {"images": images, "texts": texts, "score": score}
     for parameter, function in given.items():
         if function is not None and not callable(function):
-            said = explain_argument(function, parameter) or f"{parameter}={quote(function)} is not a function"
-            raise ModelError(f"ta.model: {said}")
+            reason = explain_argument(function, parameter) or f"{parameter}={quote(function)} is not a function"
+            raise ModelError(f"ta.model: {reason}")
         refuse_async(function, parameter)
     if score is not None and images is None and texts is None:
         return MatrixFunction(score, *_identify_functions([score], name, fingerprint, kind))
@@ -126,10 +126,13 @@ def join_functions(
             [images, texts], encoder.name, fingerprint, kind
         )
         return encoder
-    raise ModelError("ta.model: give images= and texts=, two functions to vectors, or score=, one to a matrix")
+    raise ModelError(
+        "ta.model: give images= and texts=, two functions that return vectors, or score=, one that returns a matrix"
+    )
 
 
 def _identify_functions(functions: list[Any], name: str, fingerprint: str | None, kind: ScoreKind) -> tuple[Any, ...]:
+    """Return name, fingerprint, kind, whether the store may keep it, and no file, as `identify_model` does."""
     if fingerprint is not None:
         return name or name_of(functions[0]), fingerprint, kind, True, None
     identities = [identify_model(function, name, None) for function in functions]
@@ -138,7 +141,7 @@ def _identify_functions(functions: list[Any], name: str, fingerprint: str | None
 
 
 def _hold_object(thing: Any, name: str, file: Path | None) -> Model:
-    """Return an object with the methods of a protocol; the fingerprint of its modules stands for one that it lacks."""
+    """Return an object as a model; if it has no fingerprint, one is made of the weights of its torch modules."""
     modules = modules_of(thing)
     if getattr(thing, "fingerprint", None) is not None or not modules or file is not None:
         return ObjectModel(thing, *identify_model(thing, name, file))
@@ -159,10 +162,10 @@ def _hold_object(thing: Any, name: str, file: Path | None) -> Model:
 
 
 def _required_arguments(kind: type) -> list[str]:
-    """List the arguments without which an object of a class cannot be made."""
+    """List the arguments that a class's constructor requires."""
     try:
         parameters = inspect.signature(kind).parameters.values()
-    except (TypeError, ValueError):  # of C
+    except (TypeError, ValueError):  # a class written in C has no signature
         return []
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind not in optional]

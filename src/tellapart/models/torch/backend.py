@@ -41,7 +41,7 @@ Key = TypeVar("Key", bound=Hashable)
 #: The first torch that closes both known ways around `weights_only`: CVE-2025-32434 (2.6), CVE-2026-24747 (2.10).
 _SAFE_TORCH = "2.10"
 
-#: The size that `exact_batches` sets, while it lasts.
+#: The size that `exact_batches` sets inside its block; None outside.
 _exact: ContextVar[int | None] = ContextVar("exact", default=None)
 
 
@@ -59,10 +59,10 @@ class Runtime:
 
 
 def runtime(options: ModelOptions) -> Runtime:
-    """Check that the device is available.
+    """Return the device and dtype of some options, once the device is known to be available.
 
     Raises:
-        ModelError: it is not.
+        ModelError: the device is not available.
         MissingDependencyError: torch is not installed.
     """
     torch = import_torch()
@@ -76,15 +76,15 @@ def runtime(options: ModelOptions) -> Runtime:
             f"device 'mps' is not available: torch {torch.__version__} sees no Apple GPU; use device 'cpu'"
         )
     if options.device == "cuda" and options.dtype == "float32":
-        # By default cuDNN rounds a convolution's float32 to ten bits (TF32): every patch embedding would be moved.
+        # By default cuDNN rounds a convolution's float32 to ten bits (TF32), which would change every patch embedding.
         torch.backends.cudnn.allow_tf32 = False
     return Runtime(options.device, options.dtype)
 
 
 def move(tensor: Tensor, where: Runtime) -> Tensor:
-    """Return a tensor on the model's device, numbers with a fraction in its dtype.
+    """Return a tensor on the model's device; floating-point numbers are also converted to the model's dtype.
 
-    From a CPU to a GPU the copy starts from pinned memory and does not wait: the next batch is put together meanwhile.
+    A copy from the CPU to a GPU runs from pinned memory in the background, while the next batch is prepared.
     """
     dtype = where.torch_dtype if tensor.is_floating_point() else tensor.dtype
     if where.device != "cuda" or tensor.device.type != "cpu":
@@ -96,9 +96,9 @@ def fixed_batches(samples: Sequence[T], size: int) -> Iterator[tuple[list[T], in
     """Cut samples into batches of exactly `size`, the last one filled up by repeating its last sample.
 
     A matrix product sums in an order that depends on the shapes it is given, so a sample's last bits differ
-    between a batch of 7 and one of 8. Here every forward has the same shape: on one device, with one number of
-    threads, no sample's numbers depend on how many there were, on their order or on its neighbours. The size is part of
-    the model, not of the call.
+    between a batch of 7 and one of 8. Here every forward has the same shape. So, on one device with a fixed number of
+    threads, a sample's numbers do not depend on how many samples there are, on their order or on its neighbours. The
+    size belongs to the model, not to the call.
 
     Yields:
         The batch, and how many of its samples are real (the first ones).
@@ -121,7 +121,7 @@ def fixed_batches(samples: Sequence[T], size: int) -> Iterator[tuple[list[T], in
 
 @contextmanager
 def exact_batches(size: int) -> Iterator[None]:
-    """Have `fixed_batches` cut batches of at most `size`, and fill none up, for as long as this lasts.
+    """Make `fixed_batches`, inside this block, cut batches of at most `size` and leave the last one short.
 
     For measurements of time, without the cost of filled-up batches. Numbers may differ in their last bits from those of
     fixed shapes, and must not be stored.
@@ -134,12 +134,12 @@ def exact_batches(size: int) -> Iterator[None]:
 
 
 def exact_size() -> int | None:
-    """Return the size that `exact_batches` sets; None where it does not last."""
+    """Return the size that `exact_batches` sets; None outside of its block."""
     return _exact.get()
 
 
 def parameter_count(model: Network) -> int:
-    """Return how many parameters a `torch.nn.Module` has; those that several of its parts share count once."""
+    """Return the number of parameters of a `torch.nn.Module`; one that several layers share counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -161,18 +161,18 @@ def refuse_unsafe_pickle(source: object) -> None:
         safe = False
     if not safe:
         raise ModelError(
-            f"{source}: its weights are a pickle, and one can run code in torch {installed} although it is asked for "
-            f"tensors alone (CVE-2025-32434, CVE-2026-24747); install torch {_SAFE_TORCH} or later, or name weights "
+            f"{source}: its weights are a pickle, which in torch {installed} can run code even if only tensors are "
+            f"asked for (CVE-2025-32434, CVE-2026-24747); install torch {_SAFE_TORCH} or later, or name weights "
             "in .safetensors"
         )
 
 
 @contextmanager
 def guard_torch_load(source: object) -> Iterator[None]:
-    """Put `refuse_unsafe_pickle` before every `torch.load` of a library, for as long as this lasts.
+    """Call `refuse_unsafe_pickle` before every `torch.load` inside this block, also those of libraries.
 
-    A model's folder decides which files a library opens: an index of safetensors may name a pickle as its shard, and an
-    adapter in its folder may be one. So the call is guarded, not the names of files.
+    A model's folder decides which files a library opens: an index of safetensors may list a pickle as a shard, and an
+    adapter may be a pickle. So the function is guarded, rather than the names of files checked.
     """
     torch = import_torch()
     load = torch.load
@@ -189,7 +189,7 @@ def guard_torch_load(source: object) -> Iterator[None]:
 
 
 def weights_fingerprint(model: Network, *extra: str) -> str:
-    """Return the SHA-256 of a model's weights and of other facts: the same wherever the files lie.
+    """Return the SHA-256 of a model's weights and of other facts; it does not depend on the files' paths.
 
     Args:
         model: a `torch.nn.Module`; of every tensor of its state dict the name, type, shape and bytes count.
@@ -201,20 +201,20 @@ def weights_fingerprint(model: Network, *extra: str) -> str:
         digest.update(f"{len(fact.encode())}:".encode() + fact.encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        # As bytes, for numpy knows no bfloat16.
+        # As bytes, because numpy has no bfloat16.
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(memoryview(flat.view(torch.uint8).numpy()))
     return digest.hexdigest()
 
 
 def bucket(length: int, limit: int | None = None, *, step: int = 8) -> int:
-    """Round a length up to a multiple, and no further than a limit, so that few shapes occur."""
+    """Round a length up to a multiple of `step`, at most to `limit`, so that few different shapes occur."""
     up = -(-length // step) * step
     return up if limit is None else min(up, limit)
 
 
 def positions_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
-    """Return the positions of each key, by first appearance: samples of one shape can share a batch."""
+    """Return the positions of each key, keys in the order of their first position, to batch samples of one shape."""
     positions: dict[Key, list[int]] = {}
     for position, key in enumerate(keys):
         positions.setdefault(key, []).append(position)
@@ -223,7 +223,7 @@ def positions_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
 
 @contextmanager
 def forward(name: str, model: Network) -> Iterator[None]:
-    """Compute without gradients, and report the library's errors in one line; full memory is left to the caller.
+    """Compute without gradients, and raise a library's errors as one line; `OutOfMemoryError` passes unchanged.
 
     Raises:
         ModelError: the model fails on its input.

@@ -18,60 +18,62 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_bars", "draw_rows", "draw_sets", "title_of"]
 
-#: Panels side by side, each wide enough for a scale.
+#: Panels side by side at most, so that each is wide enough for a readable scale.
 _MOST_PANELS = 4
 
-#: The share of a group's room that its bars take.
-_FULL = 0.8
+#: The share of a group's width that its bars fill; the rest separates the groups.
+_GROUP_SHARE = 0.8
 
-#: More models than this are set under each other: so many bars side by side have no room for a name or a hatch.
+#: More models than this get a row each: side by side their bars are too narrow for names and hatches.
 _MOST_ACROSS = 8
 
 
 def draw_bars(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
-    """Draw a group of bars a metric, a bar a model, each with its interval; chance is a dashed line across the group.
+    """Draw a group of bars for each metric: a bar with its interval for each model; chance is a dashed line.
 
-    More than eight models are set under each other, by name, a panel a metric.
+    More than eight models are drawn by `draw_rows` instead.
 
     Args:
         runs: the models, in the order of the bars.
-        benchmark: which; the one there is if not given.
-        metrics: which; those of a first look if not given.
+        benchmark: its name; may be left out if all runs measured the same single benchmark.
+        metrics: their names; the benchmark's headline metrics if not given.
 
     Raises:
-        RunError: the runs did not measure the same items, or one has no such metric.
+        RunError: the runs did not measure the same items, or a run lacks one of the metrics.
     """
-    benchmark, own = pick_benchmark(runs, benchmark)
-    metrics = tuple(metrics) or first_metrics([run.record(benchmark) for run in own])
-    values = {name_on(run, benchmark): [value_of(run, benchmark, metric) for metric in metrics] for run in own}
-    title = title_of(own, benchmark)
-    if len(own) > _MOST_ACROSS:
+    benchmark, measured = pick_benchmark(runs, benchmark)
+    metrics = tuple(metrics) or first_metrics([run.record(benchmark) for run in measured])
+    values = {name_on(run, benchmark): [value_of(run, benchmark, metric) for metric in metrics] for run in measured}
+    title = title_of(measured, benchmark)
+    if len(measured) > _MOST_ACROSS:
         return draw_rows(values, metrics, title)
     return _draw_groups(values, metrics, title)
 
 
 def draw_sets(runs: Sequence[System], benchmarks: Sequence[str], metric: str | None = None) -> Figure:
-    """Draw a panel a benchmark with shared axes, a bar a model, the models' names on the left of each row of panels.
+    """Draw one panel for each benchmark, in it one bar for each model; panels share axes, and names stand on the left.
 
     Args:
         runs: the models, from top to bottom; one that did not measure a benchmark has an empty line there.
         benchmarks: the panels, in this order.
-        metric: which; the one that ranks each benchmark if not given.
+        metric: its name; each benchmark's main metric if not given.
 
     Raises:
-        RunError: no run measured a benchmark, the runs' items differ, or one has no such metric.
+        RunError: no run measured a benchmark, the runs' items differ, or a run lacks the metric.
     """
     panels: dict[str, list[Value | None]] = {}
     for name in benchmarks:
-        benchmark, own = pick_benchmark(runs, name)
-        shown = metric or main_metric(first_metrics([run.record(benchmark) for run in own]))
-        values = [value_of(run, benchmark, shown) if run in own else None for run in runs]
-        title = f"{title_of_set(runs, benchmark)}: {shown.replace('_', ' ')}"
-        items = items_text(own[0].record(benchmark))
+        benchmark, measured = pick_benchmark(runs, name)
+        chosen = metric or main_metric(first_metrics([run.record(benchmark) for run in measured]))
+        values = [value_of(run, benchmark, chosen) if run in measured else None for run in runs]
+        title = f"{title_of_set(runs, benchmark)}: {chosen.replace('_', ' ')}"
+        items = items_text(measured[0].record(benchmark))
         panels[f"{title} ({items})" if items else title] = values
     names = [fold(run.label, 30) for run in runs]
     across = min(_MOST_PANELS, len(panels))
     down = -(-len(panels) // across)
+    # As many letters as fit: the names take 1.6 inches of the page, and a letter is 0.068 inches wide in 8 points, but
+    # titles have 9.
     titles = [fold(title, int((PAGE - 1.6) / across / (0.068 * 9 / 8))) for title in panels]
     lines = 1 + max(title.count("\n") for title in titles)
     height = len(names) * (0.17 + 0.11 * max(name.count("\n") for name in names)) + 0.14 * lines + 0.25
@@ -90,12 +92,12 @@ def draw_sets(runs: Sequence[System], benchmarks: Sequence[str], metric: str | N
 
 def _draw_groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title: str) -> Figure:
     words = max(len(word) for metric in metrics for word in metric.split("_"))
-    room = len(metrics) * max(0.09 * len(values) / _FULL, 0.07 * words)
+    room = len(metrics) * max(0.09 * len(values) / _GROUP_SHARE, 0.07 * words)
     figure, axes = axes_of(COLUMN if room <= COLUMN - 0.6 else PAGE, 2.4)
-    width = _FULL / len(values)
+    width = _GROUP_SHARE / len(values)
     bars = []
-    for number, (label, own) in enumerate(values.items()):
-        bars += _draw_bars(axes, number, own, label, width)
+    for number, (label, numbers) in enumerate(values.items()):
+        bars += _draw_bars(axes, number, numbers, label, width)
     _mark_broken_ties(axes, bars)
     _draw_chance(axes, next(iter(values.values())), width)
     axes.set_xticks(range(len(metrics)), [metric.replace("_", "\n") for metric in metrics])
@@ -111,11 +113,11 @@ def _draw_groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], 
 
 def _draw_bars(axes: Axes, number: int, values: Sequence[Value], label: str, width: float) -> list[tuple[float, Value]]:
     """Draw one model's bars, and return each with its position."""
-    own = look(number)
-    positions = [group - _FULL / 2 + (number + 0.5) * width for group in range(len(values))]
+    style = look(number)
+    positions = [group - _GROUP_SHARE / 2 + (number + 0.5) * width for group in range(len(values))]
     heights = [100 * value.value for value in values]
     axes.bar(
-        positions, heights, width, label=label, color=own.colour, hatch=own.hatch, edgecolor="black", linewidth=0.6
+        positions, heights, width, label=label, color=style.colour, hatch=style.hatch, edgecolor="black", linewidth=0.6
     )
     for x, height, value in zip(positions, heights, values, strict=True):
         if value.low is not None and value.high is not None:
@@ -127,7 +129,7 @@ def _draw_bars(axes: Axes, number: int, values: Sequence[Value], label: str, wid
 
 
 def _mark_broken_ties(axes: Axes, bars: Sequence[tuple[float, Value]]) -> None:
-    """Mark a model's value with its ties broken at random: a tie is never right, and never hidden."""
+    """Mark each value as it would be with ties broken at random; the bar counts every tie as wrong."""
     tied = [(x, 100 * value.tie_neutral) for x, value in bars if value.ties and value.tie_neutral is not None]
     if tied:
         across, upward = zip(*tied, strict=True)
@@ -138,21 +140,21 @@ def _draw_chance(axes: Axes, values: Sequence[Value], width: float) -> None:
     label: str | None = "chance"
     for group, value in enumerate(values):
         if value.chance is not None:
-            start, end = group - _FULL / 2 - width / 4, group + _FULL / 2 + width / 4
+            start, end = group - _GROUP_SHARE / 2 - width / 4, group + _GROUP_SHARE / 2 + width / 4
             axes.plot([start, end], [100 * value.chance] * 2, color="white", linewidth=2.6)
             axes.plot([start, end], [100 * value.chance] * 2, color=GREY, linestyle="--", linewidth=1.4, label=label)
             label = None
 
 
 def draw_rows(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title: str) -> Figure:
-    """Draw a panel a metric, a bar a model, the models' names on the left: hatches cannot distinguish so many."""
+    """Draw a panel for each metric: a bar for each model, named on the left (hatches cannot mark so many)."""
     names = [fold(name, 40) for name in values]
     height = len(names) * (0.17 + 0.11 * max(name.count("\n") for name in names))
     width = COLUMN if len(metrics) == 1 and max(map(len, values)) <= 20 else PAGE
     figure = new_figure(width, 0.8 + height)
     panels = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
     for number, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
-        _draw_panel(axes, [own[number] for own in values.values()])
+        _draw_panel(axes, [numbers[number] for numbers in values.values()])
         axes.set_title(metric.replace("_", " "))
     panels[0].set_yticks(range(len(names)), names)
     panels[0].set_ylim(len(names) - 0.4, -0.6)
@@ -162,6 +164,7 @@ def draw_rows(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], tit
 
 
 def _draw_panel(axes: Axes, values: Sequence[Value | None]) -> None:
+    """Draw one bar for each row, with interval, ties and chance; the row of a missing value stays empty."""
     known = {row: value for row, value in enumerate(values) if value is not None}
     shares = [100 * value.value for value in known.values()]
     axes.barh([*known], shares, 0.72, color="#56B4E9", edgecolor="black", linewidth=0.5)

@@ -82,7 +82,7 @@ class _Heads:
 
 
 def _fit_heads(across: Sequence[str], left: float) -> _Heads:
-    """Set names across, with so many inches on the left taken."""
+    """Lay out the columns' names, turned if they are too long; the rows' names take `left` inches."""
     for width in (COLUMN, PAGE):
         cell = (width - left) / len(across)
         names = [fold(name, max(1, int(cell / _LETTER) - 1)) for name in across]

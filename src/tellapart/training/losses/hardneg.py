@@ -44,8 +44,7 @@ def hardneg(batch: Batch, options: HardNeg = _DEFAULT) -> LossParts:
     """Return `itc` and, as part `hard`, the same contrast with the `k` most similar negatives as only candidates.
 
     The paper's baseline of that name (EqSim, Table 6) draws hard negatives for the matching head of a fusion encoder,
-    for which see `itm`; this is its counterpart for dual encoders. Easy negatives take no share of this part's
-    gradient.
+    for which see `itm`; this is its counterpart for dual encoders. Easy negatives get no gradient from this part.
 
     >>> import torch
     >>> batch = Batch(torch.eye(4), torch.eye(4), torch.tensor(0.0), torch.arange(4))
@@ -55,14 +54,14 @@ def hardneg(batch: Batch, options: HardNeg = _DEFAULT) -> LossParts:
     import torch
 
     def both(rows: MatrixRows) -> Tensor:
-        plain = contrasts(rows)
+        plain = contrasts(rows)  # columns 2 and 3: the true pair's logit, in the image's row and in the text's row
         among = [
             _among_hardest(rows, plain[:, 2], rows.logits_of_images(), options.k),
             _among_hardest(rows, plain[:, 3], rows.logits_of_texts(), options.k),
         ]
         return torch.cat([plain, torch.stack(among, dim=1)], dim=1)
 
-    columns = by_rows(gather_pairs(batch), both)
+    columns = by_rows(gather_pairs(batch), both)  # the four of `contrasts`, then the two of the hardest negatives
     hard = mean_over_ranks(columns[:, 4:].mean())
     return sum_parts(itc=contrast(columns)["total"], hard=options.weight * hard)
 
@@ -70,9 +69,10 @@ def hardneg(batch: Batch, options: HardNeg = _DEFAULT) -> LossParts:
 HARDNEG = DualLoss(hardneg, HardNeg)
 
 
-def _among_hardest(rows: MatrixRows, own: Tensor, logits: Tensor, k: int) -> Tensor:
+def _among_hardest(rows: MatrixRows, true_logits: Tensor, logits: Tensor, k: int) -> Tensor:
+    """Return each row's loss, in nats, for choosing the true pair among it and the `k` negatives of highest logit."""
     import torch
 
     negatives = logits.masked_fill(~rows.negative, float("-inf"))
     hardest = negatives.topk(min(k, negatives.shape[1]), dim=1).values
-    return torch.cat([own[:, None], hardest], dim=1).logsumexp(1) - own
+    return torch.cat([true_logits[:, None], hardest], dim=1).logsumexp(1) - true_logits

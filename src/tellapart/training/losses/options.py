@@ -1,4 +1,4 @@
-"""Options of losses: fields with defaults and bounds, which are checked when the options are made."""
+"""Options of losses: dataclasses whose fields have defaults and bounds, checked on construction."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Bounds:
 
     Attributes:
         least: the lowest value.
-        below: every value is lower than this; no highest value if None.
-        also: values outside of the range that are allowed, too.
+        below: the limit that values stay under; None for no limit.
+        also: single values outside of the range that are allowed as well.
 
     >>> str(Bounds(least=1.0, also=(0,))), str(Bounds(below=1.0))
     ('0 or at least 1', 'at least 0 and below 1')
@@ -83,8 +83,8 @@ class LossOptions:
 
     Raises:
         ModelError: a number lies outside of its field's bounds.
-        UnknownNameError: a word is none of its field's.
-        TypeError: a value is not a number, but its field holds one.
+        UnknownNameError: a word is not one of those that its field allows.
+        TypeError: a field of numbers gets another value.
 
     >>> from tellapart.training.losses.cs_clip import CsClip
     >>> {name: str(bounds) for name, bounds in CsClip.bounds().items()}
