@@ -188,7 +188,7 @@ def _run_file(path: Path) -> ModuleType:
 
 def _import_package(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise PluginError(f"plugin={name}: no such package, and it is no file (NAME.py)")
+        raise PluginError(f"plugin={name}: no such package; name an importable package or a file (NAME.py)")
     try:
         found = importlib.util.find_spec(name)
         if found is not None and found.origin is not None:
@@ -197,7 +197,7 @@ def _import_package(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             _raise_mistake(error, name)
-        raise PluginError(f"plugin={name}: no such package, and it is no file (NAME.py); install it first") from error
+        raise PluginError(f"plugin={name}: no such package; install it first, or name a file (NAME.py)") from error
     except BaseException as error:
         _raise_mistake(error, name)
 
@@ -211,6 +211,7 @@ def _raise_mistake(error: BaseException, name: str) -> NoReturn:
 
 
 def _add_table(module: ModuleType, table: str, kind: str) -> list[str]:
+    """Add the objects of one of a plugin's tables to the catalogue; return their names."""
     held = getattr(module, table, {})
     if not isinstance(held, Mapping):
         raise PluginError(f"{module.__name__}.{table} is a {type(held).__name__}; it must map names to objects")
@@ -231,6 +232,7 @@ def _make_model(name: str, make: Callable[[Any], Any], options: Any) -> Any:
 
 
 def _is_plugin_file(file: str) -> bool:
+    """Return whether a file is part of a loaded plugin, and of neither tellapart nor an installed package."""
     path = Path(file)
     outside = path.is_absolute() and not path.resolve().is_relative_to(_PACKAGE)
     return outside and "site-packages" not in path.parts and any(home in path.resolve().parents for home in _HOMES)

@@ -16,13 +16,15 @@ Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a 
 _STATED = "accuracy"  # one of the fourteen files holds its result among the items
 
 
-class _Given(AnnotationRow):
+class _GivenAnswer(AnnotationRow):
+    """The model's answer in the file: its free text, and its choice of a caption."""
+
     free_form_answer: str
     multiple_choice_answer: str
 
 
 class _Item(AnnotationRow):
-    answer: _Given
+    answer: _GivenAnswer
     caption: Filled
     negative_caption: Filled
     filename: Filled
@@ -80,6 +82,7 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
 
 
 def _make_answer(value: object, where: str) -> CaptionChoice:
+    """Check an item of a file, and return its answer; `where` begins the messages of errors."""
     item = check_row(_Item, value, where)
     chosen = item.answer.multiple_choice_answer
     if item.correct != (chosen == item.caption):

@@ -203,6 +203,7 @@ def correct(tests: Sequence[_Tested]) -> list[_Tested]:
 
 
 def _benchmarks_of(pair: tuple[int, int], shared: Sequence[SharedBenchmark]) -> Iterator[SharedBenchmark]:
+    """Return the benchmarks that both runs of a pair measured."""
     return (benchmark for benchmark in shared if {*pair} <= benchmark.records.keys())
 
 

@@ -141,6 +141,7 @@ def _count_words(text: str) -> Counter[str]:
 
 
 def _shared_part(one: Counter[str], other: Counter[str]) -> float:
+    """Return the number of words in both, divided by the number of words in either; 1 if both are empty."""
     # Integers over integers: equal bags give exactly 1, and the order of the arguments cannot matter.
     union = (one | other).total()
     return (one & other).total() / union if union else 1.0

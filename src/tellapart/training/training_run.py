@@ -116,6 +116,7 @@ def run_training(
         trainable, facts = open_start(name, config.start_settings())
 
     def begin() -> _Beginning:
+        """Check for leaks and claim the run's folder, before any rank trains."""
         leaks = find_leaks(rows, config.report.benchmarks, progress, _data_locations(config.data, home))
         if not allow_leak:
             refuse_leaks(leaks)

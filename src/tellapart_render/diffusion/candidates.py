@@ -176,6 +176,7 @@ class GeneratedImages:
         return list(sample_images(self._loaded_pipeline, prompt, seeds, self._schedule, self._options.guidance)), seeds
 
     def _make_choice(self, name: str, pair: CaptionPair, side: int) -> Made:
+        """Make an item of one caption and its candidate pictures."""
         pictures, seeds = self._draw_pictures(pair, side)
         picture = self._options.picture
         images = {f"images/{name}_{k}{picture.suffix}": picture.encode(p) for k, p in enumerate(pictures)}
@@ -184,6 +185,7 @@ class GeneratedImages:
         return Made(pair.item(name, images=tuple(images), texts=texts, provenance=provenance), images)
 
     def _make_pair(self, name: str, pair: CaptionPair) -> Made:
+        """Make an item of two captions and a picture of each, and record how each picture was chosen."""
         picture = self._options.picture
         images: dict[str, bytes] = {}
         draws: list[JsonValue] = []

@@ -183,6 +183,7 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
 
 
 def _differing_items(session: Session, benchmark: Benchmark, a: Entry, b: Entry) -> DifferingItems:
+    """List the items on which two models' values of the main metric differ, each under the model that is better."""
     metric = main_metric(benchmark.headline)
     first, second = (read_vector(session, entry, metric) for entry in (a, b))
     only: list[list[int]] = [[], []]

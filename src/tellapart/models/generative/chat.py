@@ -161,6 +161,7 @@ class ChatModel:
         ]
 
     def _write_captions(self, images: Sequence[Sequence[Pixels]], most: int) -> list[str]:
+        """Return captions of at most `most` tokens, written together."""
         prompt = self.tasks["caption"].text
         inputs = [
             self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt)) for pictures in images
@@ -240,6 +241,7 @@ class ChatModel:
         return read_batches(tails, answers, None, lambda rows: self._predict_tokens(image, rows))
 
     def _predict_tokens(self, image: _CachedImage, rows: list[list[int]]) -> Tensor:
+        """Return the logits after each token of some rows, read after the cached image."""
         torch = import_torch()
         ids = torch.tensor(rows, device=self.runtime.device)
         cache = copy.deepcopy(image.cache)  # reading on extends a cache in place

@@ -91,6 +91,7 @@ def draw_sets(runs: Sequence[System], benchmarks: Sequence[str], metric: str | N
 
 
 def _draw_groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], title: str) -> Figure:
+    """Draw models (name -> a value for each metric) side by side, on a page or on a column if they fit one."""
     words = max(len(word) for metric in metrics for word in metric.split("_"))
     room = len(metrics) * max(0.09 * len(values) / _GROUP_SHARE, 0.07 * words)
     figure, axes = axes_of(COLUMN if room <= COLUMN - 0.6 else PAGE, 2.4)
@@ -137,6 +138,7 @@ def _mark_broken_ties(axes: Axes, bars: Sequence[tuple[float, Value]]) -> None:
 
 
 def _draw_chance(axes: Axes, values: Sequence[Value], width: float) -> None:
+    """Draw each metric's chance across its group of bars, and name the line once in the legend."""
     label: str | None = "chance"
     for group, value in enumerate(values):
         if value.chance is not None:
