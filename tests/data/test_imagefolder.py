@@ -108,7 +108,7 @@ def test_an_image_without_a_suffix_is_found_in_every_format(folder: Folder, enco
 BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "no images": (
         {"caption": "x", "n": 1},
-        ("(file_name, file_names, image_0...)", "n"),
+        ("file_name", "file_names", "image_0", "n"),
     ),
     "no texts": ({"file_name": I0}, ("caption_0", "file_name")),
     "image null": ({"image_0": I0, "image_1": None, "caption": "x"}, ("'image_1'", "None")),
