@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tellapart.catalog import REFERENCES
@@ -24,12 +24,14 @@ class System:
         folders: benchmark -> the run folder that measured it.
         result: the record, with the benchmarks of all these folders.
         titles: benchmark -> the user's label of it.
+        runs: all of its run folders; those of a reference model may have measured the same.
     """
 
     label: str
     folders: Mapping[str, Path]
     result: Result
     titles: Mapping[str, str] = field(default_factory=dict)
+    runs: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, folder: Path) -> System:
@@ -39,7 +41,7 @@ class System:
             RunError: the folder is not a run.
         """
         result = read_result(folder)
-        return cls(result.model.name, dict.fromkeys(result.benchmarks, folder), result)
+        return cls(result.model.name, dict.fromkeys(result.benchmarks, folder), result, runs=(folder,))
 
     @property
     def place(self) -> str:
@@ -79,7 +81,7 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     titles = {name: label for name, label in (labels or {}).items() if name in measured}
     of_models = {name: label for name, label in (labels or {}).items() if name not in titles}
     names = label_runs(_apply_labels(_system_names(systems), of_models))
-    return [System(name, system.folders, system.result, titles) for name, system in zip(names, systems, strict=True)]
+    return [replace(system, label=name, titles=titles) for name, system in zip(names, systems, strict=True)]
 
 
 def leave_references(systems: Sequence[System]) -> list[System]:
@@ -101,7 +103,8 @@ def _join_run(systems: list[System], new: System) -> None:
             kept = known.result.benchmarks
             benchmarks = {**kept, **new.result.benchmarks, **kept}
             result = known.result.model_copy(update={"benchmarks": benchmarks})
-            systems[number] = System(known.label, {**known.folders, **new.folders, **known.folders}, result)
+            places = {**known.folders, **new.folders, **known.folders}
+            systems[number] = replace(known, folders=places, result=result, runs=(*known.runs, *new.runs))
             return
     systems.append(new)
 

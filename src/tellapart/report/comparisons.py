@@ -77,7 +77,7 @@ def gather_models(folders: Sequence[Path], label: str | None = None) -> tuple[tu
     runs, named = gather(folders), {folder.resolve() for folder in folders}
 
     def is_chosen(run: System) -> bool:
-        own = {folder.resolve() for folder in run.folders.values()}
+        own = {folder.resolve() for folder in run.runs}
         return run.result.model.name not in REFERENCES or bool(own & named) or run.label == label
 
     chosen = tuple(run for run in runs if is_chosen(run))
