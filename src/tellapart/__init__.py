@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tellapart.api.board import board_backup as board_backup
     from tellapart.api.board import board_check as board_check
     from tellapart.api.board import board_export as board_export
+    from tellapart.api.board import board_new as board_new
     from tellapart.api.board import board_retry as board_retry
     from tellapart.api.board import board_user as board_user
     from tellapart.api.board import serve as serve
@@ -110,6 +111,7 @@ _WHERE = {
     "board_backup": "api.board",
     "board_check": "api.board",
     "board_export": "api.board",
+    "board_new": "api.board",
     "board_retry": "api.board",
     "board_user": "api.board",
     "build": "api.build",

@@ -29,6 +29,7 @@ __all__ = [
     "board_backup",
     "board_check",
     "board_export",
+    "board_new",
     "board_retry",
     "board_user",
     "serve",
@@ -187,6 +188,31 @@ def board_export(
     ):
         most = {"most_items": items, "most_compared": comparisons}
         return export_site(store, settings, as_path(out, "out"), submissions=submissions, small=small, **most)
+
+
+def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, title: str | None = None) -> Path:
+    """Write a board file for a set of pairs whose labels are hidden, with limits that fit its size.
+
+    Args:
+        folder: of the board; made if it is missing.
+        pairs: the pair set's folder.
+        name: of the hidden benchmark; the set's if None.
+        title: of the board; the name if None.
+
+    Returns:
+        The board file.
+
+    Raises:
+        DataError: the folder has a board file, the pairs cannot be read or are too few, or the name cannot be used.
+
+    >>> import tellapart as ta
+    >>> pairs = Path("examples/eqsim_ablation/smoke_scenes").absolute()
+    >>> ta.board_new(getfixture("tmp_path") / "board", pairs, name="scenes").name
+    'board.toml'
+    """
+    from tellapart.board.submissions.new_board import write_board
+
+    return write_board(as_path(folder, "folder"), as_path(pairs, "pairs"), name=name, title=title)
 
 
 def board_user(name: str, board: PathGiven, *, role: str = "submitter", days: float = 365) -> BoardToken:

@@ -1,4 +1,4 @@
-"""The command `tellapart board user`: add a board's users, the first admin included, on the server itself."""
+"""The commands `tellapart board new` and `board user`: a board file for a set, and its users, on the server itself."""
 
 from __future__ import annotations
 
@@ -12,6 +12,25 @@ from tellapart.report.terminal import print_text
 
 # A command's docstring is its help; its examples are in the tests.
 __all__: list[str] = []
+
+
+def new_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The board's folder; made if it is not there.")],
+    pairs: Annotated[Path, typer.Option("--pairs", help="The pair set's folder.")],
+    name: Annotated[str | None, typer.Option("--name", help="Of the hidden benchmark; the set's if not given.")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Of the board; the name if not given.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a board file for a set of pairs whose labels are hidden, with limits that fit its size.
+
+    Example: `tellapart board new board --pairs my_pairs`
+    """
+    from tellapart.api.board import board_new
+
+    file = board_new(folder, pairs, name=name, title=title)
+    if as_json:
+        return print_json({"board": str(file)})
+    return print_text(f"{file}; serve it: tellapart serve --board {file}")
 
 
 def user_command(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.board_state import accept_command, backup_command, check_command, retry_command
-from tellapart.cli.board_user import user_command
+from tellapart.cli.board_user import new_command, user_command
 from tellapart.cli.once import OnceCommand
 from tellapart.cli.options import Json, print_json
 from tellapart.report.terminal import print_text
@@ -19,6 +19,7 @@ __all__ = ["board_app"]
 board_app = typer.Typer(
     help="The board's records as a static site; its users; backups of its state.", no_args_is_help=True
 )
+board_app.command("new", cls=OnceCommand)(new_command)
 board_app.command("user", cls=OnceCommand)(user_command)
 board_app.command("backup", cls=OnceCommand)(backup_command)
 board_app.command("check", cls=OnceCommand)(check_command)

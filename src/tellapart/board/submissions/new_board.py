@@ -1,0 +1,96 @@
+"""A new board file for a set of pairs, with limits that fit its size."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from tellapart.board.submissions.rounding import label_bits, leaked_bits
+from tellapart.data.folder import read_pair_set
+from tellapart.errors import DataError
+from tellapart.records.run_folder import write_text_file
+from tellapart.tasks.pairs import PAIRS
+from tellapart.tasks.registry import headline
+
+__all__ = ["FittedLimits", "fit_limits", "write_board"]
+
+#: Steps of rounding, the finest first.
+_STEPS = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5)
+_MOST_FILES, _ENOUGH_FILES, _PUBLIC, _LARGEST_SHARE = 20, 10, 0.5, 0.5
+#: The public part may be smaller than its share by so much, for clusters are not split.
+_LEAST = 0.9
+
+
+class FittedLimits(NamedTuple):
+    """The step to which numbers are rounded, and how many files of a user count.
+
+    >>> FittedLimits(0.02, 13).total
+    13
+    """
+
+    step: float
+    total: int
+
+
+def fit_limits(items: int, shape: tuple[int, int]) -> FittedLimits | None:
+    """Return the finest step that leaves a user ten files or more, at most twenty; None if no step leaves one.
+
+    Args:
+        items: of the set, of which half are public.
+        shape: images and texts of an item.
+
+    >>> fit_limits(4000, (2, 2)), fit_limits(300, (2, 2)), fit_limits(3, (2, 2))
+    (FittedLimits(step=0.01, total=20), FittedLimits(step=0.01, total=10), None)
+    """
+    bits = _LARGEST_SHARE * label_bits(int(_LEAST * _PUBLIC * items), shape)
+    fitting = [FittedLimits(step, min(_MOST_FILES, int(bits / leaked_bits(1, step)))) for step in _STEPS]
+    enough = next((one for one in fitting if one.total >= _ENOUGH_FILES), fitting[-1])
+    return enough if enough.total else None
+
+
+def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: str | None = None) -> Path:
+    """Write `board.toml` into a folder, which is made if it is missing; return its path.
+
+    Args:
+        folder: of the board.
+        pairs: the pair set's folder.
+        name: of the hidden benchmark; the set's if None.
+        title: of the board; the name if None.
+
+    Raises:
+        DataError: the folder has a board file, the pairs cannot be read or are too few, or the name has other
+            characters than small letters, digits and hyphens.
+    """
+    file = folder / "board.toml"
+    if file.exists():
+        raise DataError(f"{file} is there already: name another folder, or edit it")
+    found = read_pair_set(pairs)
+    chosen = name or re.sub(r"[^a-z0-9]+", "-", found.name.lower()).strip("-")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", chosen):
+        raise DataError(f"name={chosen!r}: a benchmark's name has small letters, digits and hyphens; give name=")
+    limits = fit_limits(len(found), found.shape)
+    if limits is None:
+        raise DataError(f"{pairs}: {len(found)} pairs are too few: the number of one file could tell their labels")
+    metrics = {metric.name for metric in PAIRS.metrics_for(found.shape, found.true)}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text_file(
+        file,
+        f"""[board]
+title = {json.dumps(title or chosen)}
+
+[submissions]
+state = "state" # the server's secret, its database and the files that were sent; made at the first start
+
+[[hidden]]
+name = "{chosen}"
+pairs = {json.dumps(str(pairs.expanduser().resolve()))}
+metrics = ["{headline(metrics)[-1]}"]
+public_share = {_PUBLIC} # of the items: their numbers are published at once, the others' after closing
+step = {limits.step} # numbers are rounded to it
+daily = 3 # files of a user that count, and in all:
+total = {limits.total}
+""",
+    )
+    return file

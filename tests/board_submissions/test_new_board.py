@@ -1,0 +1,53 @@
+"""A board file that the command writes opens as it stands, with limits that fit the set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tellapart as ta
+from facts import raises
+from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
+from tellapart.board.submissions.new_board import fit_limits
+from tellapart.errors import DataError
+
+
+@pytest.mark.parametrize("n", [40, 300])
+def test_a_new_board_opens_as_it_stands(n: int, made_set: Any, command: Callable[..., Any], tmp_path: Path) -> None:
+    pairs = made_set(n=n)
+    ran = command("board", "new", tmp_path / "board", "--pairs", pairs, "--name", "clocks", "--title", 'Ours: "two"')
+    assert ran.code == 0, ran.err
+    file = tmp_path / "board" / "board.toml"
+    assert str(file) in ran.out
+    settings = read_hidden(file)
+    assert settings is not None and settings.hidden[0].name == "clocks"
+    assert (
+        ta.board_user("ann", file).role == "submitter"
+    )  # it makes the hidden files, and refuses limits that do not fit
+    with raises(DataError, "board.toml", "there"):
+        ta.board_new(tmp_path / "board", pairs)
+
+
+def test_what_cannot_be_a_board_is_refused(made_set: Any, tmp_path: Path) -> None:
+    pairs = made_set(n=3)
+    with raises(DataError, "3 pairs", "too few"):
+        ta.board_new(tmp_path / "board", pairs, name="few")
+    with raises(DataError, "'Big Clocks'", "name="):
+        ta.board_new(tmp_path / "board", pairs, name="Big Clocks")
+    assert not (tmp_path / "board").exists()
+
+
+@given(st.integers(1, 20_000), st.sampled_from([(2, 2), (1, 2), (2, 1), (1, 5), (4, 4)]))
+def test_limits_that_fit_are_never_refused(items: int, shape: tuple[int, int]) -> None:
+    limits = fit_limits(items, shape)
+    if limits is None:
+        assert items < 60
+        return
+    assert 1 <= limits.total <= 20
+    hidden = HiddenBenchmark(name="a", pairs=Path("a"), step=limits.step, total=limits.total)
+    check_limits(hidden, int(0.9 * 0.5 * items), shape, 1)
