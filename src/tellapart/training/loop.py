@@ -7,6 +7,7 @@ without a break.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.models.torch.backend import import_torch
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.checkpoint import (
@@ -37,6 +38,7 @@ from tellapart.training.data.validation import better_beyond_doubt, items_right,
 from tellapart.training.encoders.trainable import Trainable, picture_side
 from tellapart.training.losses.batch import LossParts
 from tellapart.training.ranks import RankGroup
+from tellapart.training.report.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
 from tellapart.training.run_files import RunFiles
 from tellapart.training.steps.numerics import measure_moves
 from tellapart.training.steps.step import TrainingStep
@@ -309,6 +311,8 @@ def _finish_step(
     """Log a step; every `validation.every` steps and after the last, validate and write a checkpoint."""
     files, settings = training.files, training.config.validation
     files.log(state.step, numbers)
+    if state.step == IDLE_STEPS and (idle := find_idle_terms(files.log_path)):
+        warnings.warn(describe_idle(idle, training.config.loss_terms()), TellapartWarning, stacklevel=2)
     if state.step % settings.every == 0 or state.step == total:
         # One comparison fewer than measurements: the first has no earlier one to compare with.
         _validate_weights(training, state, max(1, math.ceil(total / settings.every) - 1))

@@ -61,6 +61,7 @@ class TrainRecord(_Record):
         leaks: pictures that each reported benchmark shares with the training images; with any, `--allow-leak` was
             given.
         steps, best_step, best, history: how far it went, and the validation set's values.
+        idle: terms of the loss that were 0 at each of the first 50 steps, and why; empty if there were none.
         comparison: of the trained model (a) with its start (b), on the reported benchmarks.
         sweep: over weights between the two.
     """
@@ -83,6 +84,7 @@ class TrainRecord(_Record):
     best_step: int | None
     best: float | None
     history: tuple[tuple[int, float], ...]
+    idle: str = ""
     comparison: Comparison | None = None
     sweep: Sweep | None = None
 

@@ -38,6 +38,7 @@ from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.model_card import model_card
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, TrainRecord, write_record
+from tellapart.training.report.idle_terms import describe_idle, find_idle_terms
 from tellapart.training.run_files import RunFiles
 from tellapart.training.steps.dual_step import DualStep
 from tellapart.training.steps.fusion_step import FusionStep
@@ -233,6 +234,7 @@ def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun)
         best_step=state.best_step,
         best=state.best,
         history=tuple(state.history),
+        idle=describe_idle(idle, beginning.config.loss_terms()) if (idle := find_idle_terms(files.log_path)) else "",
         comparison=finished.comparison,
         sweep=finished.sweep,
     )

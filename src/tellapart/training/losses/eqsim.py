@@ -53,7 +53,13 @@ def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
     )
 
 
-EQSIM = DualLoss(eqsim, EqSim, presets={"eqsim-f30k": EQSIM_F30K, "eqsim-fiber-f30k": EQSIM_FIBER_F30K})
+EQSIM = DualLoss(
+    eqsim,
+    EqSim,
+    presets={"eqsim-f30k": EQSIM_F30K, "eqsim-fiber-f30k": EQSIM_FIBER_F30K},
+    idle_reason="alpha leaves small differences out, and a softmax over a batch of distinct captions seldom has larger "
+    "ones: lower loss.alpha, set loss.normalise = 'none', or train on minimal pairs",
+)
 
 
 def _row_sums(rows: MatrixRows, whole: Tensor, neighbours: Tensor | None, options: EqSim) -> Tensor:

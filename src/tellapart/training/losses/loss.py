@@ -28,6 +28,7 @@ class Loss:
             scalar parts by name, and their sum as `total`.
         options: the dataclass of its options, each with a default (`LossOptions` has bounds, too); None if it has none.
         presets: names of `preset` in a configuration, and their values.
+        idle_reason: why a term may be 0 at every step, and what to do, in words; empty if none is known.
         revision: counts up when the numbers of the same options change: a run that was stopped before is then another.
 
     >>> find_loss("eqsim").read_options({"k": 4}, "[loss]").k
@@ -37,6 +38,7 @@ class Loss:
     function: Callable[..., LossParts]
     options: type[Any] | None = None
     presets: Mapping[str, Preset] = field(default_factory=dict, kw_only=True, compare=False)
+    idle_reason: str = field(default="", kw_only=True, compare=False)
     revision: int = field(default=1, kw_only=True)
 
     def __call__(self, inputs: Batch | Matches, options: object = None) -> LossParts:

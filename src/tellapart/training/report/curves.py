@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tellapart.training.run_files import RunFiles
     from tellapart.training.sweep import Sweep
 
-__all__ = ["TrainingChart", "log_charts", "svg", "sweep_chart", "write_curves"]
+__all__ = ["NOT_TERMS", "TrainingChart", "log_charts", "svg", "sweep_chart", "write_curves"]
 
 _WIDTH, _HEIGHT = 640.0, 280.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 18.0, 40.0, 44.0
@@ -25,8 +25,8 @@ _POINTS = 200
 _LETTER, _SWATCH, _ROW = 6.7, 30.0, 18
 #: Ends of the interval of a validation value.
 _ENDS = ("validation_low", "validation_high")
-#: Fields of a log's line that are not parts of the loss.
-_NO_LOSS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", *_ENDS}
+#: Fields of a log's line that are not terms of the loss.
+NOT_TERMS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", *_ENDS}
 
 #: The report's colours, by number and mode, so that a curve looks the same everywhere.
 _STYLE = """
@@ -104,7 +104,7 @@ def log_charts(path: Path) -> list[TrainingChart]:
             if all(end in record for end in _ENDS):
                 low, high = (100 * float(record[end]) for end in _ENDS)
                 ranges.append((float(record["step"]), low, high))
-            for name in record.keys() - _NO_LOSS:
+            for name in record.keys() - NOT_TERMS:
                 of_validation = name.startswith("validation_")
                 curves, factor = (values, 100) if of_validation else (losses, 1)
                 if not all(isinstance(record[each], int | float) for each in ("step", name)):

@@ -1,0 +1,60 @@
+"""Terms of a loss that contribute nothing: those that were 0 at every one of a run's first steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tellapart.data.rows import read_jsonl
+from tellapart.training.report.curves import NOT_TERMS
+
+if TYPE_CHECKING:
+    from tellapart.training.losses.terms import LossTerm
+
+__all__ = ["IDLE_STEPS", "describe_idle", "find_idle_terms"]
+
+#: Steps after which a term that was always 0 is named.
+IDLE_STEPS = 50
+
+
+def find_idle_terms(log: Path) -> tuple[str, ...]:
+    """Return the terms that a run's log has as exactly 0 at each of its first 50 steps: none had a gradient.
+
+    Args:
+        log: `log.jsonl` of the run. Of a log with fewer steps nothing is returned.
+
+    Raises:
+        DataError: the log is malformed.
+
+    >>> log = getfixture("tmp_path") / "log.jsonl"
+    >>> _ = log.write_text("".join('{"step": %d, "total": 1.0, "itc": 1.0, "v1": 0.0}\\n' % (k + 1) for k in range(50)))
+    >>> find_idle_terms(log)
+    ('v1',)
+    """
+    steps = list(islice(_read_steps(log), IDLE_STEPS))
+    if len(steps) < IDLE_STEPS:
+        return ()
+    return tuple(term for term in steps[0] if all(step.get(term) == 0 for step in steps))
+
+
+def _read_steps(log: Path) -> Iterator[dict[str, float]]:
+    """Yield the terms of each step."""
+    for _, line in read_jsonl(log):
+        if "total" in line:
+            yield {name: value for name, value in line.items() if name not in NOT_TERMS and name != "total"}
+
+
+def describe_idle(idle: Sequence[str], terms: Sequence[LossTerm]) -> str:
+    """Name the idle terms, and the reason of their losses if one is declared.
+
+    >>> describe_idle(["v1"], [])
+    'v1 was 0 at each of the first 50 steps and had no gradient'
+    """
+    # Terms of an added loss begin with its name and a dot.
+    owners = {name.partition(".")[0] if "." in name else terms[0].name for name in idle if terms}
+    reasons = dict.fromkeys(term.loss.idle_reason for term in terms if term.name in owners and term.loss.idle_reason)
+    verb = "was" if len(idle) == 1 else "were"
+    why = f": {'; '.join(reasons)}" if reasons else ""
+    return f"{', '.join(idle)} {verb} 0 at each of the first {IDLE_STEPS} steps and had no gradient{why}"
