@@ -36,9 +36,9 @@ from tellapart.training.data.image_loader import ImageLoader
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of
 from tellapart.training.encoders.trainable import Trainable, picture_side
+from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
 from tellapart.training.losses.batch import LossParts
 from tellapart.training.ranks import RankGroup
-from tellapart.training.report.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
 from tellapart.training.run_files import RunFiles
 from tellapart.training.steps.numerics import measure_moves
 from tellapart.training.steps.step import TrainingStep

@@ -33,12 +33,12 @@ from tellapart.training.encoders.dropout import add_dropout
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.lora import add_updates, save_merged, with_directions
 from tellapart.training.encoders.trainable import Trainable, freeze_images
+from tellapart.training.idle_terms import describe_idle, find_idle_terms
 from tellapart.training.loop import Training, train
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.model_card import model_card
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, TrainRecord, write_record
-from tellapart.training.report.idle_terms import describe_idle, find_idle_terms
 from tellapart.training.run_files import RunFiles
 from tellapart.training.steps.dual_step import DualStep
 from tellapart.training.steps.fusion_step import FusionStep

@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, RunError, first_line, quote
 from tellapart.records.run_folder import write_text_file
+from tellapart.training.idle_terms import ENDS, NOT_TERMS
 
 if TYPE_CHECKING:
     from tellapart.training.run_files import RunFiles
     from tellapart.training.sweep import Sweep
 
-__all__ = ["NOT_TERMS", "TrainingChart", "log_charts", "svg", "sweep_chart", "write_curves"]
+__all__ = ["TrainingChart", "log_charts", "svg", "sweep_chart", "write_curves"]
 
 _WIDTH, _HEIGHT = 640.0, 280.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 18.0, 40.0, 44.0
 _POINTS = 200
 _LETTER, _SWATCH, _ROW = 6.7, 30.0, 18
-#: Ends of the interval of a validation value.
-_ENDS = ("validation_low", "validation_high")
-#: Fields of a log's line that are not terms of the loss.
-NOT_TERMS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", *_ENDS}
 
 #: The report's colours, by number and mode, so that a curve looks the same everywhere.
 _STYLE = """
@@ -101,8 +98,8 @@ def log_charts(path: Path) -> list[TrainingChart]:
         for _, record in read_jsonl(path):
             if "learning_rate" in record:
                 rates.append((float(record["step"]), float(record["learning_rate"])))
-            if all(end in record for end in _ENDS):
-                low, high = (100 * float(record[end]) for end in _ENDS)
+            if all(end in record for end in ENDS):
+                low, high = (100 * float(record[end]) for end in ENDS)
                 ranges.append((float(record["step"]), low, high))
             for name in record.keys() - NOT_TERMS:
                 of_validation = name.startswith("validation_")

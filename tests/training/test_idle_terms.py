@@ -13,9 +13,9 @@ from training_sets import config
 
 from facts import check_facts
 from tellapart.errors import TellapartWarning
+from tellapart.training.idle_terms import describe_idle, find_idle_terms
 from tellapart.training.losses.terms import read_terms
 from tellapart.training.record import read_record
-from tellapart.training.report.idle_terms import describe_idle, find_idle_terms
 from tellapart.training.report.page import write_training_report
 from tellapart.training.training_run import run_training
 

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.data.rows import read_jsonl
-from tellapart.training.report.curves import NOT_TERMS
 
 if TYPE_CHECKING:
     from tellapart.training.losses.terms import LossTerm
 
-__all__ = ["IDLE_STEPS", "describe_idle", "find_idle_terms"]
+__all__ = ["ENDS", "IDLE_STEPS", "NOT_TERMS", "describe_idle", "find_idle_terms"]
+
+#: Ends of the interval of a validation value, in a log.
+ENDS = ("validation_low", "validation_high")
+#: Fields of a log's line that are not terms of the loss.
+NOT_TERMS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", *ENDS}
 
 #: Steps after which a term that was always 0 is named.
 IDLE_STEPS = 50
