@@ -57,7 +57,7 @@ def test_the_first_help_has_panels_with_the_most_used_commands_first(command) ->
     assert re.search(r"Compare and publish ─+╮\n│ compare ", text)
 
 
-#: Examples on files that somebody must have: their parsing is tested above.
+#: Examples on files that somebody must have, or that need the network: their parsing is tested above.
 NEED_FILES = {
     "annotate import",
     "annotate agree",
@@ -66,6 +66,7 @@ NEED_FILES = {
     "import",
     "items",
     "mine",
+    "push",
     "regions",
     "serve",
     "train",

@@ -118,6 +118,7 @@ def test_as_torchmetrics_own_it_is_a_metric_with_state_that_merges(torchmetrics:
     plain.update(scores)
     metric = ta.metrics.GroupScore().torchmetrics()
     assert isinstance(metric, torchmetrics.Metric)
+    assert metric.higher_is_better is True and metric.is_differentiable is False
     metric.update(torch.tensor(scores[:20]))
     other = copy.deepcopy(metric)
     other.reset()

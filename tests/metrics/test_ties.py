@@ -105,3 +105,8 @@ def test_ties_that_no_comparison_sees_change_nothing() -> None:
     assert not METRICS["group_score"].ties(diagonal_tied).any()
     assert METRICS["group_score"].tie_neutral(diagonal_tied)[0] == 1
     assert METRICS["choice_score"].tie_neutral([[[3.0, *[1.0] * 5]]])[0] == 1
+
+
+def test_of_two_true_texts_both_come_first_where_all_tie() -> None:
+    broken = break_ties(np.full((1, 1, 3), 0.5), "right", true=2)
+    assert broken[0, 0, 0] == broken[0, 0, 1] > broken[0, 0, 2]

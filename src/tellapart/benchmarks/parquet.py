@@ -60,15 +60,13 @@ def _read_batches(opened: Any, columns: list[str], groups: list[int] | None = No
     facts, size = opened.metadata, 0
     chosen = range(facts.num_row_groups) if groups is None else groups
     parts = [facts.row_group(k) for k in chosen]
-    claimed = sum(
-        part.column(k).total_uncompressed_size
-        for part in parts
-        for k in range(part.num_columns)
-        if part.column(k).path_in_schema.partition(".")[0] in columns
-    )
+    # The sizes of single columns are not asked for: of a damaged footer that ends the process.
+    complete = {*opened.schema_arrow.names} <= {*columns}
+    claimed = sum(part.total_byte_size for part in parts) if complete else 0
     if sum(part.num_rows for part in parts) > _MOST_ROWS or claimed > _MOST_BYTES:
         raise ValueError(f"it unpacks to more than {_MOST_ROWS:,} rows or {_MOST_BYTES:,} bytes")
     for batch in opened.iter_batches(_BATCH, row_groups=chosen, columns=columns):
+        batch.validate(full=True)  # a damaged page may hold lengths and places of values that do not exist
         # A dictionary's texts count once a row, as its reader will have them.
         size += sum((each.dictionary_decode() if hasattr(each, "dictionary") else each).nbytes for each in batch)
         if size > _MOST_BYTES:

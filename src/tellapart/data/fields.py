@@ -181,7 +181,8 @@ def read_list(value: object, path: str, where: str) -> list[str]:
         )
     try:
         texts: list[str] = ast.literal_eval(value.strip())
-    except (SyntaxError, ValueError) as error:  # an escape that names no character
+        "".join(texts).encode()
+    except (SyntaxError, ValueError) as error:  # an escape that names no character, or half of one
         raise DataError(
             f"{where}: field {path!r}: {error}; got {quote(value)}", path=where, field=path, got=value
         ) from error

@@ -165,4 +165,8 @@ def _read_list(where: str, name: str, text: str) -> list[Any]:
         value = None
     if not isinstance(value, list):
         raise DataError(f"{where}: column {name!r} is not a list: {quote(text)}")
+    try:
+        "".join(map(str, value)).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: column {name!r}: half a character, which no UTF-8 file can hold") from error
     return value
