@@ -50,7 +50,7 @@ def test_a_shape_is_named_by_its_content(tmp_path: Path) -> None:
     before = read_asset(tmp_path, "Box")
     write_asset(tmp_path, "Box", (9, 9, 8), (1, 1, 1))
     assert before.shape != read_asset(tmp_path, "Box").shape
-    with raises(UnknownNameError, "shape('Box@0')", "shape", "assets"):
+    with raises(UnknownNameError, "shape('Box@0')", "shape", "asset folders"):
         shape("Box@0")
 
 
