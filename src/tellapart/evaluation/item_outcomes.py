@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +14,11 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import nearest
+from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, join_names
-from tellapart.errors import RunError, quote
+from tellapart.errors import DataError, RunError, quote
 from tellapart.evaluation.compare import match_benchmarks
-from tellapart.evaluation.evaluate import Prepared, prepare_listed
+from tellapart.evaluation.evaluate import Prepared, prepare_listed, yield_samples
 from tellapart.evaluation.shared_benchmarks import check_items, check_same, is_testable
 from tellapart.evaluation.systems import System, label_runs
 from tellapart.records.result import BenchmarkResult, Sample
@@ -165,17 +165,16 @@ def read_families(path: Path, systems: Sequence[str]) -> list[str]:
     ['blip', 'clip']
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = list(read_csv(path))
+    except DataError as error:
         raise RunError(f"family={str(path)!r}: cannot be read ({error}); give a CSV file, or 'name'") from error
-    if not rows or not {"system", "family"} <= rows[0].keys():
+    if not rows or not {"system", "family"} <= rows[0][1].keys():
         raise RunError(f"family={str(path)!r}: the first line must name the columns system and family")
     of: dict[str, str] = {}
-    for line, row in enumerate(rows, start=2):
+    for line, row in rows:
         if row["system"] in of:
             raise RunError(f"{path}:{line}: system {quote(row['system'])} comes twice")
-        of[row["system"]] = row["family"] or ""
+        of[row["system"]] = row["family"]
     if missing := [name for name in systems if not of.get(name)]:
         raise RunError(f"{path} has no family of {join_names(missing)}; add a line for each system")
     return [of[name] for name in systems]
@@ -220,28 +219,15 @@ def _measure_file(ready: Prepared, path: Path, kind: ScoreKind | None) -> dict[t
     task = ready.task
     read = partial(task.read, kind=kind) if task.kinds else task.read
     return {
-        (units.noun, unit.id): sample
+        (sample.unit, sample.id): sample
         for units in task.measure(ready.records, read(path, ready.records))
-        for unit, sample in zip(units.units, _list_samples(units), strict=True)
+        for sample in yield_samples(_without_scores(units))
     }
 
 
-def _list_samples(units: Units) -> list[Sample]:
-    """Return samples without scores and outputs, which item analysis does not look at."""
-    outcomes = {one.name: one.strict.tolist() for one in units.values if one.reduce is None}
-    return [
-        Sample(
-            id=unit.id,
-            unit=units.noun,
-            cluster=unit.cluster,
-            tags=dict(unit.tags),
-            images=unit.images,
-            texts=unit.texts,
-            gold=unit.gold,
-            outcomes={name: values[row] for name, values in outcomes.items()},
-        )
-        for row, unit in enumerate(units.units)
-    ]
+def _without_scores(units: Units) -> Units:
+    """Return units without scores and outputs, which item analysis does not look at."""
+    return replace(units, units=tuple(replace(unit, scores=(), output=None) for unit in units.units))
 
 
 def _choose_metric(systems: Sequence[_System], benchmark: str, metric: str | None) -> str:

@@ -31,14 +31,17 @@ from typing import Literal, Self, TypeVar
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.board.submissions.rounding import label_bits, leaked_bits, round_to
+from tellapart.board.submissions.rounding import allowed_submissions, label_bits, leaked_bits, round_to
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError, MetricError, TellapartError
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS
 
-__all__ = ["HiddenBenchmark", "HiddenSettings", "SubmissionSettings", "check_limits", "read_hidden"]
+__all__ = ["BENCHMARK_NAME", "HiddenBenchmark", "HiddenSettings", "SubmissionSettings", "check_limits", "read_hidden"]
+
+#: What a hidden benchmark may be called.
+BENCHMARK_NAME = r"^[a-z0-9][a-z0-9-]{0,62}$"
 
 
 class _Settings(BaseModel):
@@ -68,7 +71,7 @@ class HiddenBenchmark(_Settings):
         closes: when it closes by itself.
     """
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    name: str = Field(pattern=BENCHMARK_NAME)
     pairs: Path | None = None
     benchmark: str | None = None
     data: Path | None = None
@@ -206,7 +209,7 @@ def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] 
     """
     leaked, hidden = leaked_bits(benchmark.total, benchmark.step, numbers), label_bits(items, shape)
     if leaked > benchmark.largest_share * hidden:
-        most = int(benchmark.largest_share * hidden / leaked_bits(1, benchmark.step, numbers))
+        most = allowed_submissions(items, shape, benchmark.step, benchmark.largest_share, numbers)
         remedy = f"a total of {most}, fewer metrics" if most else "fewer metrics"
         raise DataError(
             f"hidden benchmark {benchmark.name!r}: {benchmark.total} files with {numbers} numbers each, rounded to "

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from tellapart.board.submissions.rounding import label_bits, leaked_bits
+from tellapart.board.submissions.hidden import BENCHMARK_NAME, HiddenBenchmark
+from tellapart.board.submissions.rounding import allowed_submissions
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart.records.run_folder import write_text_file
@@ -18,7 +19,10 @@ __all__ = ["FittedLimits", "fit_limits", "write_board"]
 
 #: Steps of rounding, the finest first.
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5)
-_MOST_FILES, _ENOUGH_FILES, _PUBLIC, _LARGEST_SHARE = 20, 10, 0.5, 0.5
+_MOST_FILES, _PUBLIC, _LARGEST_SHARE = (
+    HiddenBenchmark.model_fields[name].default for name in ("total", "public_share", "largest_share")
+)
+_ENOUGH_FILES = 10
 #: The public part may be smaller than its share by so much, for clusters are not split.
 _LEAST = 0.9
 
@@ -44,8 +48,9 @@ def fit_limits(items: int, shape: tuple[int, int]) -> FittedLimits | None:
     >>> fit_limits(4000, (2, 2)), fit_limits(300, (2, 2)), fit_limits(3, (2, 2))
     (FittedLimits(step=0.01, total=20), FittedLimits(step=0.01, total=10), None)
     """
-    bits = _LARGEST_SHARE * label_bits(int(_LEAST * _PUBLIC * items), shape)
-    fitting = [FittedLimits(step, min(_MOST_FILES, int(bits / leaked_bits(1, step)))) for step in _STEPS]
+    public = int(_LEAST * _PUBLIC * items)
+    allowed = {step: allowed_submissions(public, shape, step, _LARGEST_SHARE) for step in _STEPS}
+    fitting = [FittedLimits(step, min(_MOST_FILES, most)) for step, most in allowed.items()]
     enough = next((one for one in fitting if one.total >= _ENOUGH_FILES), fitting[-1])
     return enough if enough.total else None
 
@@ -68,7 +73,7 @@ def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: st
         raise DataError(f"{file} is there already: name another folder, or edit it")
     found = read_pair_set(pairs)
     chosen = name or re.sub(r"[^a-z0-9]+", "-", found.name.lower()).strip("-")
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", chosen):
+    if not re.match(BENCHMARK_NAME, chosen):
         raise DataError(f"name={chosen!r}: a benchmark's name has small letters, digits and hyphens; give name=")
     limits = fit_limits(len(found), found.shape)
     if limits is None:

@@ -22,6 +22,7 @@ from fractions import Fraction
 from tellapart.errors import MetricError
 
 __all__ = [
+    "allowed_submissions",
     "first_step",
     "label_bits",
     "leaked_bits",
@@ -78,6 +79,15 @@ def label_bits(items: int, shape: tuple[int, int] | None) -> float:
         return float(items)
     images, texts = shape
     return items * math.log2(math.factorial(images) if images == texts else max(images, texts))
+
+
+def allowed_submissions(items: int, shape: tuple[int, int] | None, step: float, share: float, numbers: int = 1) -> int:
+    """Return the most submissions that together give at most a share of the labels' bits away.
+
+    >>> allowed_submissions(150, (2, 2), 0.02, 0.5)
+    13
+    """
+    return int(share * label_bits(items, shape) / leaked_bits(1, step, numbers))
 
 
 def submissions_for_all_labels(items: int, shape: tuple[int, int] | None, step: float, numbers: int = 1) -> int:
