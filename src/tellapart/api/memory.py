@@ -114,7 +114,7 @@ def score_vectors(
             `.npy`. Lengths other than one are scaled to one, and the record names them.
         benchmark: minimal pairs, as `load_pairs` takes them.
         image_ids: the reference of each row's image in the pair set (`item.images`). Without ids, here and in the
-            file, rows stand in the order of the items: one for each of an item's images, or one for each distinct image
+            file, rows follow the order of the items: one for each of an item's images, or one for each distinct image
             at its first place.
         text_ids: the text of each row, likewise.
         name: in results.

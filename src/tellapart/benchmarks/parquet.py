@@ -15,7 +15,7 @@ from tellapart.errors import DataError, first_line, require
 
 __all__ = ["ParquetTable", "image_columns"]
 
-#: A file of kilobytes may unpack to any number of rows, and one text may stand in all of them.
+#: A file of kilobytes may unpack to any number of rows, and all of them may hold one text.
 _MOST_ROWS, _MOST_BYTES, _BATCH = 5_000_000, 1 << 30, 256
 
 #: Row groups kept in memory: images are read in the order of items, by a few threads.

@@ -106,7 +106,7 @@ class Blind:
 class BagOfWords:
     """Knows the true captions, but not the order of their words: the best that an order-blind model could do.
 
-    The true caption stands in for an image. An image's score with a text is the number of words that caption and text
+    The true caption takes an image's place. An image's score with a text is the number of words that caption and text
     share, divided by the number of words in either; repeated words count repeatedly. It is 1 only if both have the same
     words. So the model gets 100 %, except if captions differ only in their order: then it ties, which is strictly 0 and
     exactly chance when ties count in part. (A cosine would not do: "a b" and "a b a b" have cosine 1.) In an item of

@@ -1,4 +1,4 @@
-"""Short forms: few items whose score stands in for that of all, and the error that this costs for other systems."""
+"""Short forms: few items whose score replaces that of all, and the error that this costs for other systems."""
 
 from __future__ import annotations
 

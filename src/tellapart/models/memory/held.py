@@ -230,7 +230,7 @@ def _join_processor(parts: Parts) -> Parts:
             f"a {type(unwrap(parts.module)).__name__} of transformers needs its processor of images and texts{got}: "
             "write ta.model(model, AutoProcessor.from_pretrained(...))"
         )
-    # SigLIP's tokenizer is told how to read captions: the caller's stays as it is.
+    # The way of reading captions is set in a copy of SigLIP's tokenizer: the caller's keeps its own settings.
     joined = SimpleNamespace(
         image_processor=_with_pillow(given.image_processor),
         tokenizer=copy.copy(given.tokenizer),

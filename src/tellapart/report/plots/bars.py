@@ -51,7 +51,7 @@ def draw_bars(runs: Sequence[System], benchmark: str | None = None, metrics: Seq
 
 
 def draw_sets(runs: Sequence[System], benchmarks: Sequence[str], metric: str | None = None) -> Figure:
-    """Draw one panel for each benchmark, in it one bar for each model; panels share axes, and names stand on the left.
+    """Draw one panel for each benchmark, in it one bar for each model; panels share axes, and names are on the left.
 
     Args:
         runs: the models, from top to bottom; one that did not measure a benchmark has an empty line there.
