@@ -361,6 +361,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "intervals": intervals_table,
     "alarms": alarms_table,
     "systems": elsewhere("systems", "systems_table"),
+    "board-keys": elsewhere("setting_tables", "board_keys_table"),
 }
 
 

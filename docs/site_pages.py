@@ -46,7 +46,7 @@ OWN_PAGES = {
 WIDE_PAGES = {"index.md", "start.md", "commands.md"}
 
 #: Pages that lead to the exported board of checkpoints.
-ZOO_PAGES = {"findings/checkpoints.md", "board.md"}
+ZOO_PAGES = {"findings/checkpoints.md", "board_site.md"}
 
 #: The rooms whose public names have a page in the API reference, beside those of `import tellapart`.
 ROOMS = ("api", "data", "metrics", "stats", "tasks", "records", "models", "benchmarks", "evaluation", "errors")
@@ -66,7 +66,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         "notebooks": [f"notebooks/{path.stem}.md" for path in sorted(NOTEBOOKS.glob("*.py"))],
     }
     config.nav = [_with_pages(entry, pages) for entry in config.nav or []]
-    benchmarks = next(entry for entry in config.nav if "Benchmarks" in entry)["Benchmarks"]
+    reference = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
+    benchmarks = next(entry["Benchmarks"] for entry in reference if "Benchmarks" in entry)
     benchmarks += [{name: f"benchmarks/{name}.md"} for name in benchmark_pages()]
     return config
 

@@ -139,7 +139,7 @@ def test_the_board_of_all_checkpoints_has_the_size_that_the_document_gives(
         "board", "export", "--board", tmp_path / "board.toml", "--out", tmp_path / "zoo", "--small", "--json"
     )
     size = sum(path.stat().st_size for path in (tmp_path / "zoo").rglob("*") if path.is_file())
-    stated = re.search(r"has (\d+) pages in ([\d.]+) MB", (ROOT / "docs" / "board.md").read_text(encoding="utf-8"))
+    stated = re.search(r"has (\d+) pages in ([\d.]+) MB", (ROOT / "docs" / "board_site.md").read_text(encoding="utf-8"))
     assert stated
     assert done.json["pages"] == int(stated[1])  # type: ignore[attr-defined]
     assert size / 1e6 == pytest.approx(float(stated[2]), abs=0.1)

@@ -1,4 +1,4 @@
-"""A real nginx before a real server, with the configuration that docs/board.md shows: https, uploads, smuggling."""
+"""A real nginx before a real server, with the configuration that docs/board_server.md shows: https, uploads, smuggling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 NAME = "board.example.org"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "board.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "board_server.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 pytestmark = [

@@ -236,7 +236,7 @@ def test_a_strangers_run_folder_stops_no_board(tmp_path: Path) -> None:
 def test_the_documents_own_board_file_works_as_it_stands_for_300_pairs(
     made_set: Callable[..., Path], tmp_path: Path
 ) -> None:
-    shown = (Path(__file__).parents[2] / "docs" / "board.md").read_text(encoding="utf-8")
+    shown = (Path(__file__).parents[2] / "docs" / "hidden_benchmarks.md").read_text(encoding="utf-8")
     file = tmp_path / "board.toml"
     file.write_text(re.findall(r"```toml\n(.*?)```", shown, re.DOTALL)[0].replace("/srv/clocks", str(made_set(n=300))))
     with open_submissions(file, measuring=True) as service:

@@ -22,7 +22,7 @@ from tellapart.training.config import TrainConfig, loss_options, read_config
 from tellapart.training.presets import list_presets
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+PAGE = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("training.md", "training_file.md"))
 EXAMPLES = sorted((ROOT / "examples" / "training").glob("*.toml"))
 VALUES: dict[str, Any] = {
     "name": "run",

@@ -1,6 +1,6 @@
 """The configuration of a training run: one TOML file, checked before anything is computed.
 
-docs/training.md explains every key; a test holds it to the keys and defaults below.
+docs/training_file.md explains every key; a test holds it to the keys and defaults below.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def _convert_to_onnx(name: str, folder: Path, tokenizer: Path | None) -> int:
 
 
 COMPACT = ModelPrefix(
-    {"compact:PATH": "a folder that `tellapart train` wrote of a model that it drew (docs/training.md)"},
+    {"compact:PATH": "a folder that `tellapart train` wrote of a model that it drew (docs/new_model.md)"},
     _load_encoder,
     lambda name: files_below(name.removeprefix(PREFIX)),
     convert=_convert_to_onnx,
