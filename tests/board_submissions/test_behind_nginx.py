@@ -1,4 +1,4 @@
-"""A real nginx before a real server, with the configuration that docs/board_server.md shows: https, uploads, smuggling."""
+"""A real nginx before a real server, configured as in docs/board_server.md: https, uploads, smuggling."""
 
 from __future__ import annotations
 
