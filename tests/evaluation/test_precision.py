@@ -10,8 +10,10 @@ import pytest
 
 from facts import raises
 from tellapart.errors import RunError
+from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.precision import compare_precisions
 from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Sample
 
@@ -72,8 +74,6 @@ def test_a_check_needs_items_and_another_dtype(check: int, dtype: str, tmp_path:
 
 
 def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path: Path) -> None:
-    from tellapart.evaluation.verified import read_result
-
     settings = Settings(models=("oracle",), limit="3", dtype="bfloat16", check=2)
     folder, *_ = run(settings, tmp_path / "run", store=EmbeddingStore(None))
     result = read_result(folder)
@@ -81,3 +81,32 @@ def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path: Path) -> None:
     with raises(RunError, "check", "2", "None"):
         run(Settings(models=("oracle",), limit="3", dtype="bfloat16"), folder, store=EmbeddingStore(None))
     assert np.isfinite(result.benchmarks["demo"].seconds)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "flips", "facts"),
+    [("bfloat16", 0.1, ("flips=0.1", "bfloat16", "auto")), ("auto", 1.5, ("flips=1.5", "0", "1"))],
+)
+def test_flips_are_a_share_and_of_auto_alone(dtype: str, flips: float, facts: tuple[str, ...], tmp_path: Path) -> None:
+    with raises(RunError, *facts):
+        run(Settings(models=("oracle",), dtype=dtype, flips=flips), tmp_path / "run", store=EmbeddingStore(None))
+
+
+def test_auto_is_float32_on_a_machine_without_a_faster_dtype(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tellapart.evaluation.run.fastest_dtype", lambda _device: "float32")
+    settings = Settings(models=("oracle",), limit="3", dtype="auto")
+    folder, *_ = run(settings, tmp_path / "run", store=EmbeddingStore(None))
+    result = read_result(folder)
+    record = result.benchmarks["demo"]
+    assert (result.model.dtype, result.run.check, record.precision) == (None, None, None)
+    assert any("auto" in note and "float32" in note and "cpu" in note for note in record.notes)
+
+
+def test_auto_is_not_chosen_in_several_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "GROUP_RANK": "0"}.items():
+        monkeypatch.setenv(variable, value)
+    for variable in ("MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(variable, "1")
+    settings = Settings(models=("oracle",), dtype="auto")
+    with raises(RunError, "auto", "2 ranks", "check="):
+        run_in_ranks(settings, tmp_path / "run", store=EmbeddingStore(None))

@@ -82,6 +82,7 @@ def evaluate(
     device: str = "cpu",
     dtype: str = "float32",
     check: int | None = None,
+    flips: float | None = None,
     reading: str | None = None,
     regions: PathGiven | None = None,
     texts: str = "raw",
@@ -123,9 +124,11 @@ def evaluate(
         names: the models' names in results, in their order; as each names itself if not given.
         batch_size: images, texts or pairs computed together; changes no number.
         device: cpu, cuda or mps.
-        dtype: of torch models: float32, bfloat16 or float16. Scores are float32.
+        dtype: of torch models: float32, bfloat16 or float16. Scores are float32. `auto`: the fastest that the device
+            computes natively; float32 if that flips too many outcomes of `check` items (200) of any benchmark.
         check: how many items of each benchmark, drawn by `seed`, are scored in float32, too: a note and the record's
             `precision` count the outcomes that the dtype flips.
+        flips: with `dtype="auto"`, the largest share of a metric's outcomes that may flip; .005 if not given.
         reading: which of a model's readings is scored; the family's first if not given.
         regions: a file of a detector's regions, for models that read those.
         texts, image_size, tokenizer: of models in their authors' files: raw or cleaned texts, the side of their images
@@ -164,6 +167,7 @@ def evaluate(
         device=device,
         dtype=dtype,
         check=check,
+        flips=flips,
         reading=reading,
         regions=None if regions is None else as_path(regions, "regions"),
         texts=texts,

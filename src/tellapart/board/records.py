@@ -252,7 +252,8 @@ def _model_row(result: Result) -> Model:
 
 def _count_flips(result: Result) -> str:
     """Write how many outcomes a lower precision flips; empty if that was not checked."""
-    checked = [each.precision for each in result.benchmarks.values() if each.precision is not None]
+    checks = (each.precision for each in result.benchmarks.values() if each.precision is not None)
+    checked = [each for each in checks if each.dtype == result.model.dtype]  # else `auto` refused it
     flips = [flips for precision in checked for flips in precision.flips.values()]
     if not flips:
         return ""

@@ -16,7 +16,6 @@ from tellapart.cli.options import (
     Columns,
     Data,
     Device,
-    Dtype,
     Images,
     Json,
     ModelNames,
@@ -62,10 +61,19 @@ def run_command(
         ),
     ] = None,
     device: Device = "cpu",
-    dtype: Dtype = "float32",
+    dtype: Annotated[
+        str,
+        typer.Option(
+            "--dtype", help="What torch models compute in: float32, bfloat16, float16, or auto; scores are float32."
+        ),
+    ] = "float32",
     check: Annotated[
         int | None,
         typer.Option("--check", min=1, help="Score so many items in float32, too; count outcomes that --dtype flips."),
+    ] = None,
+    flips: Annotated[
+        float | None,
+        typer.Option("--flips", help="Of --dtype auto: the largest share of outcomes that may flip; .005."),
     ] = None,
     reading: Reading = None,
     regions: Annotated[
@@ -135,6 +143,7 @@ def run_command(
             device=device,
             dtype=dtype,
             check=check,
+            flips=flips,
             reading=reading,
             regions=regions,
             texts=texts,

@@ -102,6 +102,7 @@ class Comparison(BaseModel, frozen=True):
         untagged: benchmarks that both runs measured and whose items lack the tag `by`.
         on_trust: benchmarks for which one run has imported scores: the items' ids agree, and their captions and pixels
             are assumed to.
+        dtypes: the precisions in which a and b were computed, if they differ; None otherwise.
     """
 
     a: str
@@ -111,6 +112,7 @@ class Comparison(BaseModel, frozen=True):
     unshared: tuple[str, ...] = ()
     untagged: tuple[str, ...] = ()
     on_trust: tuple[str, ...] = ()
+    dtypes: tuple[str, str] | None = None
 
 
 def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
@@ -191,6 +193,7 @@ def compare_pairs(
             unshared=tuple(sorted(name for name, held in matched.items() if len({*pair} & held.keys()) == 1)),
             untagged=tuple(one.name for one in _benchmarks_of(pair, shared) if one.name not in parts),
             on_trust=tuple(one.name for one in _benchmarks_of(pair, shared) if _on_trust(pair, one)),
+            dtypes=_differing_dtypes(runs[pair[0]], runs[pair[1]]),
         )
         for pair in compared
     ]
@@ -210,6 +213,13 @@ def _benchmarks_of(pair: tuple[int, int], shared: Sequence[SharedBenchmark]) -> 
 def _on_trust(pair: tuple[int, int], benchmark: SharedBenchmark) -> bool:
     """Return whether the runs' records differ in fingerprint: one has ids and scores only."""
     return len({benchmark.records[run].fingerprint for run in pair}) > 1
+
+
+def _differing_dtypes(a: System, b: System) -> tuple[str, str] | None:
+    """Return the two runs' precisions if they differ; None also if scores were made elsewhere, in an unknown one."""
+    first, second = (run.result.model.dtype or "float32" for run in (a, b))
+    computed = a.result.model.fingerprint and b.result.model.fingerprint
+    return (first, second) if computed and first != second else None
 
 
 #: A value of the tag, and the items that carry it; (None, None) for all items.

@@ -25,6 +25,7 @@ from tellapart.errors import RunError, StoreError, TellapartError, first_line
 from tellapart.evaluation.evaluate import plan, prepare
 from tellapart.evaluation.run import Settings, resolve, run
 from tellapart.models.memory.function import is_stored
+from tellapart.models.options import AUTO
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.shard import Shard
@@ -91,6 +92,10 @@ def run_in_ranks(
         TellapartError: in rank 0, whatever rank it happened in; the others end silently.
     """
     rank = Rank.here()
+    if rank.of > 1 and settings.dtype == AUTO:
+        if rank.number:
+            return []
+        raise RunError(f"dtype={AUTO!r} is chosen by one process; name a dtype for {rank.of} ranks, with check= items")
     if rank.of == 1:
         _take_up(store)
     elif not _compute_together(settings, rank, store, progress):

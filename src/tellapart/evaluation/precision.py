@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.progress import Progress
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Evaluation, Prepared, evaluate
 from tellapart.records.result import Flips, Precision, Sample
@@ -18,10 +20,21 @@ if TYPE_CHECKING:
     from tellapart.models.protocols import Model
     from tellapart.models.scoring.deferred import Deferred
 
-__all__ = ["check_precision", "compare_precisions", "expect_pairs"]
+__all__ = [
+    "CHECKED",
+    "MOST_FLIPS",
+    "ChosenDtype",
+    "check_precision",
+    "choose_dtype",
+    "compare_precisions",
+    "expect_pairs",
+]
 
 #: The precision that others are compared with.
 _EXACT = "float32"
+
+#: How many items `dtype="auto"` draws, and the largest share of a metric's outcomes that may flip, if not given.
+CHECKED, MOST_FLIPS = 200, 0.005
 
 
 def expect_pairs(benchmark: str, task: str, check: int) -> None:
@@ -61,14 +74,96 @@ def check_precision(
     Raises:
         TellapartError: as `evaluate`.
     """
-    count = ready.task.size(ready.records)
-    drawn = np.sort(np.random.default_rng(seed).permutation(count)[:check])
-    part = replace(ready, records=ready.task.select(ready.records, drawn.tolist()))
-    again = evaluate(exact, part, batch_size=batch_size, seed=seed)
+    again = evaluate(exact, _draw_items(ready, check, seed), batch_size=batch_size, seed=seed)
     by_id = {sample.id: sample for sample in evaluation.samples}
     lower = [by_id[sample.id] for sample in again.samples]
     precision = compare_precisions(lower, again.samples, dtype=dtype, true=evaluation.result.true, seed=seed)
-    notes = (*evaluation.result.notes, _describe_flips(precision))
+    return _add_precision(evaluation, precision)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenDtype:
+    """The dtype that `auto` chose for a model, and why.
+
+    Attributes:
+        model: in that dtype.
+        dtype: its name.
+        found: benchmark -> the comparison of the faster dtype with float32; empty if there is none to compare.
+        reason: a sentence for the record.
+    """
+
+    model: Model | Deferred
+    dtype: str
+    found: Mapping[str, Precision] = field(default_factory=dict)
+    reason: str = ""
+
+    def add_to(self, evaluation: Evaluation, benchmark: str) -> Evaluation:
+        """Return an evaluation with the choice in its record and notes."""
+        if not self.reason:
+            return evaluation
+        return _add_precision(evaluation, self.found.get(benchmark), self.reason)
+
+
+def choose_dtype(
+    model: Model | Deferred,
+    exact: Model | Deferred,
+    benchmarks: Sequence[Prepared[Any, Any]],
+    *,
+    dtype: str,
+    check: int,
+    most: float,
+    seed: int = 0,
+    batch_size: int | None = None,
+    progress: Callable[[str], Progress] | None = None,
+) -> ChosenDtype:
+    """Score a sample of each benchmark in a faster dtype and in float32; choose float32 if too many outcomes flip.
+
+    Args:
+        model: in the faster dtype.
+        exact: the same in float32.
+        benchmarks: of pairs.
+        dtype: the faster one.
+        check: how many items of each to draw; all if there are fewer.
+        most: the largest share of a metric's outcomes that may flip, on any benchmark.
+        seed: of the draw.
+        batch_size: as of `evaluate`.
+        progress: takes what is scored to the callback for its progress.
+
+    Raises:
+        TellapartError: as `evaluate`.
+    """
+    found: dict[str, Precision] = {}
+    for ready in benchmarks:
+        part = _draw_items(ready, check, seed)
+        lower, again = (
+            evaluate(
+                each,
+                part,
+                batch_size=batch_size,
+                seed=seed,
+                progress=progress(f"{each.name} in {name} on a sample of {ready.benchmark.name}") if progress else None,
+            )
+            for each, name in ((model, dtype), (exact, _EXACT))
+        )
+        precision = compare_precisions(lower.samples, again.samples, dtype=dtype, true=again.result.true, seed=seed)
+        found[ready.benchmark.name] = precision.model_copy(update={"most": most})
+    worst = max(found, key=lambda name: found[name].share)
+    share = f"up to {100 * found[worst].share:.2f}% of outcomes flip ({worst}), {{}} than flips={most:g}"
+    if found[worst].share > most:
+        return ChosenDtype(exact, _EXACT, found, f"dtype=auto chose {_EXACT}: in {dtype} {share.format('more')}")
+    return ChosenDtype(model, dtype, found, f"dtype=auto chose {dtype}: {share.format('no more')}")
+
+
+def _draw_items(ready: Prepared[Any, Any], check: int, seed: int) -> Prepared[Any, Any]:
+    """Return a benchmark with so many of its items, drawn by a seed."""
+    count = ready.task.size(ready.records)
+    drawn = np.sort(np.random.default_rng(seed).permutation(count)[:check])
+    return replace(ready, records=ready.task.select(ready.records, drawn.tolist()))
+
+
+def _add_precision(evaluation: Evaluation, precision: Precision | None, *reasons: str) -> Evaluation:
+    described = () if precision is None else (_describe_flips(precision),)
+    notes = (*evaluation.result.notes, *reasons, *described)
     return replace(evaluation, result=evaluation.result.model_copy(update={"precision": precision, "notes": notes}))
 
 

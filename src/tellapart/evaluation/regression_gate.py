@@ -98,6 +98,7 @@ class GateResult(BaseModel, frozen=True):
         rows: every headline, in the base's order; then the benchmarks that cannot be judged.
         added: benchmarks that only the new run measured.
         on_trust: benchmarks on which one run has scores made elsewhere: only the ids are known to agree.
+        dtypes: the precisions of base and new, if they differ.
     """
 
     base: str
@@ -107,6 +108,7 @@ class GateResult(BaseModel, frozen=True):
     rows: tuple[GateRow, ...]
     added: tuple[str, ...] = ()
     on_trust: tuple[str, ...] = ()
+    dtypes: tuple[str, str] | None = None
 
     @property
     def passed(self) -> bool:
@@ -194,6 +196,7 @@ def judge(
         rows=(*rows, *unjudged),
         added=tuple(added),
         on_trust=compared.on_trust if compared else (),
+        dtypes=compared.dtypes if compared else None,
     )
 
 

@@ -24,15 +24,16 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
-from tellapart.evaluation.precision import check_precision, expect_pairs
+from tellapart.evaluation.precision import CHECKED, MOST_FLIPS, ChosenDtype, check_precision, choose_dtype, expect_pairs
 from tellapart.evaluation.resume import keep, take_up
 from tellapart.models.memory.function import is_stored
 from tellapart.models.memory.given import as_model
 from tellapart.models.memory.held import HeldModel
-from tellapart.models.options import ModelOptions
+from tellapart.models.options import AUTO, ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import fastest_dtype
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import beside, locate
 
@@ -55,9 +56,11 @@ class Settings:
         batch_size: images, texts or pairs encoded together; one that suits the model and its device if None; changes no
             number.
         device: `cpu`, `cuda` or `mps`.
-        dtype: the number type in which torch models compute; their scores are float32 always.
+        dtype: the number type in which torch models compute; their scores are float32 always. `auto`: the fastest that
+            the device computes natively, unless it flips too many outcomes of a sample.
         check: how many items of each benchmark are scored in float32, too, to count the outcomes that another dtype
-            flips; none if None.
+            flips; none if None, and 200 with `auto`.
+        flips: with `auto`, the largest share of a metric's outcomes that may flip; .005 if None.
         reading: which of a model's readings is scored; the family's default if None.
         regions: a file of regions that a detector found, for models that read those.
         texts: as `ModelOptions.texts`.
@@ -83,6 +86,7 @@ class Settings:
     device: str = "cpu"
     dtype: str = "float32"
     check: int | None = None
+    flips: float | None = None
     reading: str | None = None
     regions: Path | None = None
     texts: str = "raw"
@@ -132,9 +136,14 @@ def run(
     ...     read_result(folders[0]).benchmarks["demo"].metrics["text_score"].value
     1.0
     """
+    asked, settings = settings, _settle_dtype(settings)
     benchmarks, models = resolve(settings, store)
     exact = _find_exact(models, settings, store)
-    records = _open_records(models, settings, out)
+    choices = [ChosenDtype(model, settings.dtype) for model in models]
+    if asked.dtype == AUTO:
+        choices = _choose_dtypes(models, exact, benchmarks, settings, store, progress)
+        models, exact = [choice.model for choice in choices], [None] * len(models)
+    records = _open_records(models, [choice.dtype for choice in choices], settings, out)
     folders = _name_folders(out, [record.name for record in records])
     with ExitStack() as held:
         results = []
@@ -143,18 +152,71 @@ def run(
             now = run_record(folder, seed=settings.seed, command=command, settings=placed, place=settings.place)
             results.append(held.enter_context(take_up(folder, record, now)))
         for benchmark in benchmarks:
-            ready = prepare(
-                benchmark,
-                store=store,
-                limit=settings.limit,
-                items=settings.items,
-                strict=settings.strict,
-                frames=settings.frames,
-            )
-            for row, (model, folder) in enumerate(zip(models, folders, strict=True)):
+            ready = _prepare(benchmark, settings, store)
+            for row, (choice, folder) in enumerate(zip(choices, folders, strict=True)):
                 report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
-                results[row] = _measure_once(results[row], model, exact[row], ready, folder, report)
+                results[row] = _measure_once(results[row], choice, exact[row], ready, folder, report)
     return folders
+
+
+def _settle_dtype(settings: Settings) -> Settings:
+    """Return settings with a dtype: for `auto` the device's fastest one, a number of items, and a share of flips."""
+    if settings.dtype != AUTO:
+        if settings.flips is not None:
+            raise RunError(f"flips={settings.flips:g} with dtype={settings.dtype!r}: it is of dtype={AUTO!r} alone")
+        return settings
+    dtype = fastest_dtype(settings.device)
+    check = CHECKED if settings.check is None else settings.check
+    flips = MOST_FLIPS if settings.flips is None else settings.flips
+    if not 0 <= flips <= 1:
+        raise RunError(f"flips={flips:g}: give a share of outcomes from 0 to 1, for example {MOST_FLIPS}")
+    return replace(settings, dtype=dtype, check=None if dtype == "float32" else check, flips=flips)
+
+
+def _choose_dtypes(
+    models: Sequence[Model | Deferred],
+    exact: Sequence[Model | Deferred | None],
+    benchmarks: Sequence[Benchmark],
+    settings: Settings,
+    store: EmbeddingStore,
+    progress: Callable[[str], Progress] | None,
+) -> list[ChosenDtype]:
+    """Choose each model's dtype, before a record names it."""
+    if settings.check is None or settings.flips is None:
+        reason = f"dtype=auto chose float32: {settings.device} computes no lower precision natively"
+        return [ChosenDtype(model, "float32", reason=reason) for model in models]
+    ready = (
+        [_prepare(benchmark, settings, store) for benchmark in benchmarks]
+        if any(one is not None for one in exact)
+        else []
+    )
+    return [
+        ChosenDtype(model, "float32")  # the same in every dtype
+        if one is None
+        else choose_dtype(
+            model,
+            one,
+            ready,
+            dtype=settings.dtype,
+            check=settings.check,
+            most=settings.flips,
+            seed=settings.seed,
+            batch_size=settings.batch_size,
+            progress=progress,
+        )
+        for model, one in zip(models, exact, strict=True)
+    ]
+
+
+def _prepare(benchmark: Benchmark, settings: Settings, store: EmbeddingStore) -> Prepared[Any, Any]:
+    return prepare(
+        benchmark,
+        store=store,
+        limit=settings.limit,
+        items=settings.items,
+        strict=settings.strict,
+        frames=settings.frames,
+    )
 
 
 def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark], list[Model | Deferred]]:
@@ -233,7 +295,7 @@ def distinct_names(own: Sequence[str], typed: Sequence[object]) -> list[str]:
     ]
 
 
-def _open_records(models: Sequence[Model], settings: Settings, out: Path) -> list[ModelRecord]:
+def _open_records(models: Sequence[Model], dtypes: Sequence[str], settings: Settings, out: Path) -> list[ModelRecord]:
     names = settings.names or distinct_names([model.name for model in models], settings.models)
     if alike := {name for name in names if names.count(name) > 1}:
         raise RunError(f"{names.count(min(alike))} models call themselves {min(alike)!r}; name each: names=(...)")
@@ -243,13 +305,13 @@ def _open_records(models: Sequence[Model], settings: Settings, out: Path) -> lis
             name=name,
             fingerprint=model.fingerprint,
             kind=model.kind,
-            dtype=None if (dtype := _held(model, "dtype", settings.dtype)) == "float32" else dtype,
+            dtype=None if (dtype := _held(model, "dtype", chosen)) == "float32" else dtype,
             reading=settings.reading,
             prompt=getattr(getattr(model, "prompt", None), "label", None),
             texts=getattr(model, "texts", None) or None,
             file=None if (file := getattr(model, "file", None)) is None else locate(file, folder, hashed=True),
         )
-        for name, model, folder in zip(names, models, folders, strict=True)
+        for name, model, chosen, folder in zip(names, models, dtypes, folders, strict=True)
     ]
 
 
@@ -310,14 +372,14 @@ def expect_distinct(names: Sequence[T], parameter: str) -> Sequence[T]:
 
 def _measure_once(
     result: Result,
-    model: Model | Deferred,
+    choice: ChosenDtype,
     exact: Model | Deferred | None,
     ready: Prepared,
     folder: Path,
     progress: Progress | None,
 ) -> Result:
     """Measure one benchmark and keep it, unless the record holds it already, of a model with a fingerprint."""
-    finished = result.benchmarks.get(ready.benchmark.name)
+    model, finished = choice.model, result.benchmarks.get(ready.benchmark.name)
     if finished is None or not is_stored(model):
         run = result.run
         evaluation = evaluate(model, ready, batch_size=run.batch_size, seed=run.seed, progress=progress)
@@ -331,7 +393,7 @@ def _measure_once(
                 seed=run.seed,
                 batch_size=run.batch_size,
             )
-        return keep(folder, result, ready.benchmark, evaluation)
+        return keep(folder, result, ready.benchmark, choice.add_to(evaluation, ready.benchmark.name))
     if finished.fingerprint != ready.fingerprint:
         raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")
     return result

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from tellapart.errors import ModelError
 
-__all__ = ["DEVICES", "DTYPES", "TEXTS", "ModelOptions"]
+__all__ = ["AUTO", "DEVICES", "DTYPES", "TEXTS", "ModelOptions"]
 
 DEVICES = ("cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16", "float16")
 TEXTS = ("raw", "cleaned", "library")
+
+#: In place of a dtype: the fastest of those, if it flips few outcomes of a sample.
+AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)

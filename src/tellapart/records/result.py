@@ -162,16 +162,17 @@ class Flips(Record):
 
 
 class Precision(Record):
-    """The comparison of a run's precision with float32, on a sample of its items.
+    """The comparison of a lower precision with float32, on a sample of a run's items.
 
     Attributes:
-        dtype: the run's precision.
+        dtype: the lower precision; the run's, unless `dtype="auto"` refused it.
         against: the other one.
         items, seed: how many were drawn, and by which seed.
         flips: by metric of right and wrong.
         largest_difference: between an item's scores in both.
         farthest_from_tie: the distance in float32 between a true pair's score and the nearest other one, the largest of
             all flipped items; None if none flipped.
+        most: the largest share of a metric's outcomes that might flip, by `dtype="auto"`; None if the dtype was named.
     """
 
     dtype: str
@@ -181,6 +182,12 @@ class Precision(Record):
     flips: dict[str, Flips]
     largest_difference: float
     farthest_from_tie: float | None = None
+    most: float | None = None
+
+    @property
+    def share(self) -> float:
+        """The largest share of a metric's outcomes that flip; 0 if no metric is of right and wrong."""
+        return max((each.flipped / each.n for each in self.flips.values()), default=0.0)
 
 
 class BenchmarkResult(Record):
@@ -210,7 +217,7 @@ class BenchmarkResult(Record):
         origin: the folder of images or the score file, for people.
         own: the user's folder or file, if the benchmark is one.
         file: the file of scores or predictions that were made elsewhere.
-        precision: of a lower precision whose outcomes were checked (`check=`); None otherwise.
+        precision: of a lower precision whose outcomes were checked (`check=`, `dtype="auto"`); None otherwise.
         samples: the size and digest of its file of samples; None if there is none, and in older records.
         notes: lines for people: facts beyond the numbers.
     """

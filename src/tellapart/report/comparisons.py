@@ -221,6 +221,11 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[s
     flips = max((row.flips for row in rows if row.at_floor and row.flips), default=0)
     if flips:
         notes.append(f"<=: none of {thousands(flips)} sign flips was as extreme")
+    notes += [
+        f"computed in different precisions: {plain(pair.a)} in {pair.dtypes[0]}, {plain(pair.b)} in {pair.dtypes[1]}"
+        for pair in pairs
+        if pair.dtypes
+    ]
     trusted, untagged, unshared = (
         [name for pair in pairs for name in getattr(pair, field)] for field in ("on_trust", "untagged", "unshared")
     )

@@ -138,6 +138,8 @@ def _write_notes(result: GateResult) -> list[str]:
     if result.on_trust:
         only = "scores made elsewhere, so that only the ids are known to be the same"
         notes.append(f"{only}: {', '.join(result.on_trust)}")
+    if result.dtypes:
+        notes.append(f"computed in different precisions: the base in {result.dtypes[0]}, the new in {result.dtypes[1]}")
     if result.added:
         notes.append(f"not judged, the base did not measure it: {', '.join(result.added)}")
     return notes

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tellapart.evaluation.compare import compare
+from tellapart.evaluation.regression_gate import regression_gate
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.backend import fastest_dtype, import_torch
 from tellapart.records.run_folder import read_samples
+from tellapart.report.comparisons import print_comparison
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 import_torch()
@@ -44,3 +49,59 @@ def test_a_sample_is_scored_in_float32_too(
     assert "group_score" in found.flips
     note = next(note for note in record.notes if "bfloat16" in note)
     assert "40 items" in note and f"group_score {found.flips['group_score'].flipped}" in note
+
+
+def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
+    checkpoints: Callable[[str], Path],
+    picture_set: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("tellapart.evaluation.run.fastest_dtype", lambda _device: "bfloat16")
+    name, pairs = f"open_clip:tiny-gelu@{checkpoints('tiny')}", picture_set(60)
+    settings = Settings(models=(name, "oracle"), benchmarks=(pairs,), dtype="auto", check=40, seed=3)
+    chosen = {
+        "taken": replace(settings, flips=1.0),
+        "refused": replace(settings, flips=0.0),
+        "float32": replace(settings, dtype="float32", check=None),
+    }
+    with EmbeddingStore(None) as store:
+        folders = {key: run(each, tmp_path / key, store=store) for key, each in chosen.items()}
+    results = {key: read_result(each[0]) for key, each in folders.items()}
+    records = {key: next(iter(each.benchmarks.values())) for key, each in results.items()}
+    taken, refused = (records[key].precision for key in ("taken", "refused"))
+    assert taken is not None and refused is not None and taken.share == refused.share > 0
+    assert (taken.dtype, taken.most, taken.items) == ("bfloat16", 1.0, 40) and refused.most == 0.0
+    assert [results[key].model.dtype for key in chosen] == ["bfloat16", None, None]
+    assert results["refused"].model.fingerprint == results["float32"].model.fingerprint
+    assert results["refused"].model.fingerprint != results["taken"].model.fingerprint
+    assert records["refused"].metrics == records["float32"].metrics
+    share = f"{100 * taken.share:.2f}%"
+    for key, dtype, limit in (("taken", "bfloat16", "flips=1"), ("refused", "float32", "flips=0")):
+        note = next(note for note in records[key].notes if "auto" in note)
+        assert f"chose {dtype}" in note and limit in note and share in note
+    assert next(iter(read_result(folders["taken"][1]).benchmarks.values())).notes == ()  # the oracle has no dtype
+    compared = compare(folders["taken"][0], folders["refused"][0])
+    assert compared.dtypes == ("bfloat16", "float32")
+    print_comparison(compared)
+    assert re.search(r"bfloat16.*float32", capsys.readouterr().out.replace("\n", " "))
+    assert compare(folders["refused"][0], folders["float32"][0]).dtypes is None
+    assert regression_gate(folders["float32"][0], folders["taken"][0]).dtypes == ("float32", "bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("facts", "dtype"),
+    [
+        ({"amx_bf16": True}, "bfloat16"),
+        ({"bf16": True}, "bfloat16"),
+        ({"amx_bf16": False}, "float32"),
+    ],
+)
+def test_the_fastest_dtype_is_one_with_instructions(
+    facts: dict[str, bool], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: facts, raising=False)
+    assert fastest_dtype("cpu") == dtype and fastest_dtype("mps") == "float16"

@@ -18,6 +18,7 @@ from tellapart.models.memory.identity import Facts, describe_callable, describe_
 from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, explain_error, refuse_async
 from tellapart.models.memory.objects import ATTRIBUTES, METHODS
 from tellapart.models.memory.rest import at_rest
+from tellapart.models.options import AUTO
 from tellapart.models.torch.backend import Runtime, import_torch
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class HeldModel:
                 f"{self.name} lies on {self.device}, and device={device!r} moves only models that are named: write "
                 f"model.to({device!r})"
             )
-        if dtype not in {"float32", self.dtype}:
+        if dtype not in {"float32", AUTO, self.dtype}:
             raise ModelError(
                 f"{self.name} computes in {self.dtype}, and dtype={dtype!r} is of models that are named: write "
                 f"model.to(torch.{dtype})"

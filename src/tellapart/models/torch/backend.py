@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tellapart.errors import ModelError, first_sentence, import_torch, require
+from tellapart.errors import MissingDependencyError, ModelError, first_sentence, import_torch, require
 from tellapart.models.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "bucket",
     "exact_batches",
     "exact_size",
+    "fastest_dtype",
     "fixed_batches",
     "forward",
     "guard_torch_load",
@@ -79,6 +80,20 @@ def runtime(options: ModelOptions) -> Runtime:
         # By default cuDNN rounds a convolution's float32 to ten bits (TF32), which would change every patch embedding.
         torch.backends.cudnn.allow_tf32 = False
     return Runtime(options.device, options.dtype)
+
+
+def fastest_dtype(device: str) -> str:
+    """Return the dtype that a device multiplies fastest by its instructions; float32 if it must imitate the others."""
+    try:
+        torch = import_torch()
+    except MissingDependencyError:  # then no model computes with it
+        return "float32"
+    if device == "cuda" and torch.cuda.is_available():
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
+    if device == "mps":
+        return "float16"
+    facts: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    return "bfloat16" if any(facts.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16")) else "float32"
 
 
 def move(tensor: Tensor, where: Runtime) -> Tensor:
