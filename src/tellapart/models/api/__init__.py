@@ -1,1 +1,1 @@
-"""Models on servers that speak OpenAI's chat completions."""
+"""Models on servers that speak OpenAI's API: chat completions, embeddings and scores."""

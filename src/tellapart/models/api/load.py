@@ -5,6 +5,7 @@ from __future__ import annotations
 from tellapart.errors import ModelError, quote
 from tellapart.models.api.answers import Answers
 from tellapart.models.api.connection import Connection
+from tellapart.models.api.pooled import ServedEncoder, ServedReranker
 from tellapart.models.api.served import Served, ServedChoice, ServedYes
 from tellapart.models.api.server import Server
 from tellapart.models.options import ModelOptions
@@ -16,19 +17,22 @@ __all__ = ["API"]
 _TIMEOUT = 300.0
 #: With pauses that double up to a minute: about five minutes for a server to come back.
 _TRIES = 12
-_READINGS = ("vqa", "yes_no", "choice")
+_POOLED = {"embeddings": ServedEncoder, "score": ServedReranker}
+_READINGS = ("vqa", "yes_no", "choice", *_POOLED)
 
 
-def _load_served(name: str, options: ModelOptions) -> Served:
+def _load_served(name: str, options: ModelOptions) -> Served | ServedEncoder | ServedReranker:
     address, _, model = name.removeprefix("api:").partition("#")
     reading = options.reading or "vqa"
     if reading not in _READINGS:
         raise ModelError(
-            f"{name} cannot be read by {quote(reading)}: a server tells the likeliest first tokens of an answer alone; "
+            f"{name} cannot be read by {quote(reading)}: a server gives likeliest first tokens, vectors or scores; "
             f"use one of {', '.join(_READINGS)}"
         )
     connection = Connection(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure)
     server = Server(connection, model, Answers(options.answers), options.calls)
+    if reading in _POOLED:
+        return _POOLED[reading](server)
     return ServedChoice(server) if reading == "choice" else ServedYes(server, over_no=reading == "yes_no")
 
 

@@ -6,10 +6,10 @@ import base64
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError, quote
@@ -18,7 +18,9 @@ from tellapart.models.api.completion import Completion
 from tellapart.models.api.connection import Connection
 from tellapart.models.protocols import Pixels
 
-__all__ = ["LISTED", "Question", "Server", "Usage"]
+__all__ = ["LISTED", "Question", "Server", "Usage", "image_part"]
+
+T = TypeVar("T")
 
 #: The likeliest tokens that are asked for: the most that OpenAI gives, and vLLM unless it is started otherwise.
 LISTED = 20
@@ -80,7 +82,7 @@ class Usage:
 
 
 class Server:
-    """A model on a server with OpenAI's chat completions.
+    """A model on a server that speaks OpenAI's API.
 
     Args:
         connection: to the server.
@@ -124,14 +126,26 @@ class Server:
         for key in keys:
             if key in replies:
                 self.usage.add_reply(replies[key], asked=False)
+        for key, reply in zip(open_, self._run_calls(self._complete_question, open_, open_.values()), strict=True):
+            replies[key] = reply
+            self.usage.add_reply(reply, asked=True)
+        return [replies[key] for key in keys]
+
+    def post(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
+        """Return the JSON of the answer to each body, with the model's name in it; several at once, none is kept.
+
+        Raises:
+            ModelError: the server refuses one, or cannot be reached for some minutes.
+        """
+        return list(self._run_calls(lambda body: self._connection.ask(path, {"model": self.model, **body}), bodies))
+
+    def _run_calls(self, call: Callable[..., T], *given: Iterable[Any]) -> Iterator[T]:
+        """Yield the results of calls in their order; `calls` of them run at once."""
         pool = ThreadPoolExecutor(self._calls, thread_name_prefix="api")
         try:
-            for key, reply in zip(open_, pool.map(self._complete_question, open_, open_.values()), strict=True):
-                replies[key] = reply
-                self.usage.add_reply(reply, asked=True)
+            yield from pool.map(call, *given)
         finally:
             pool.shutdown(cancel_futures=True)
-        return [replies[key] for key in keys]
 
     def take_usage(self) -> Usage:
         """Return the usage so far, and count from 0 again."""
@@ -163,7 +177,7 @@ class Server:
         return reply
 
     def _request_body(self, question: Question) -> dict[str, Any]:
-        pictures = [{"type": "image_url", "image_url": {"url": _data_url(picture)}} for picture in question.pictures]
+        pictures = [image_part(picture) for picture in question.pictures]
         content = [*pictures, {"type": "text", "text": question.prompt}]
         listed = {"logprobs": True, "top_logprobs": LISTED} if question.listed else {}
         return {
@@ -176,13 +190,14 @@ class Server:
         }
 
 
-def _data_url(pixels: Pixels) -> str:
-    """Return a picture as a PNG in a URL: its very pixels."""
+def image_part(pixels: Pixels) -> dict[str, Any]:
+    """Return a picture as a part of a message: a PNG in a URL, its very pixels."""
     from PIL import Image
 
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, "PNG", compress_level=1)
-    return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
+    url = f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
