@@ -17,8 +17,7 @@ __all__ = ["API"]
 _TIMEOUT = 300.0
 #: With pauses that double up to a minute: about five minutes for a server to come back.
 _TRIES = 12
-_POOLED = {"embeddings": ServedEncoder, "score": ServedReranker}
-_READINGS = ("vqa", "yes_no", "choice", *_POOLED)
+_READINGS = ("vqa", "yes_no", "choice", "embeddings", "score")
 
 
 def _load_served(name: str, options: ModelOptions) -> Served | ServedEncoder | ServedReranker:
@@ -31,8 +30,10 @@ def _load_served(name: str, options: ModelOptions) -> Served | ServedEncoder | S
         )
     connection = Connection(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure)
     server = Server(connection, model, Answers(options.answers), options.calls)
-    if reading in _POOLED:
-        return _POOLED[reading](server)
+    if reading == "embeddings":
+        return ServedEncoder(server)
+    if reading == "score":
+        return ServedReranker(server)
     return ServedChoice(server) if reading == "choice" else ServedYes(server, over_no=reading == "yes_no")
 
 
