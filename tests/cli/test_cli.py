@@ -118,7 +118,7 @@ def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_
     ran = command("run", "-m", "oracle", "-m", "constant", "-b", f"folder:{folder}", "--out", "run")
     assert ran.code == 0, ran.err
     assert re.search(r"^oracle +100\.00 \[2\.5, 100\.0\]", ran.out, re.MULTILINE)
-    assert "constant: ties in 1 item (4 tied comparisons)" in ran.out
+    assert "constant: ties in 1 item (4 tied comparisons)" in command("show", "run", "--all").out
     report = Path("run/report.html").read_text()
     assert captions[0] in report
     assert report.count("data:image/jpeg;base64,") == 2
@@ -132,14 +132,10 @@ def test_run_shows_every_model_and_ends_with_the_report(command, made_set, insta
     assert ran.code == 0, ran.err
     rows = [line.split()[0] for line in ran.out.splitlines() if re.match(r"\w[\w-]* +\d+\.\d\d \[", line)]
     assert rows == ["colours", "random", "constant"]
-    for said in (
-        "chance",
-        "ties broken at random",
-        "type = swap",
-        "macro: mean of type's 3 values",
-        "micro: all items",
-    ):
-        assert said in ran.out
+    assert "chance" in ran.out and "ties broken at random" in ran.out
+    every = command("show", "r", "--all")
+    for said in ("type = swap", "macro: mean of type's 3 values", "micro: all items"):
+        assert said in every.out
     assert ran.out.endswith("\nreport: r/report.html\n")
     assert "\n\n\n" not in re.sub(r" +\n", "\n", ran.out).replace("\n\nchance", "\nchance")
     shown = command("show", "r")

@@ -28,6 +28,7 @@ ALONE = {
     "build": {"open_card"},
     "compare": {"markdown"},
     "items": {"as_csv"},
+    "show": {"every", "by"},  # run.show(every=, by=)
     "parity": {"most"},  # the exit status
     "table": {"latex", "markdown", "as_csv"},  # form=
     "verify": {"strict"},  # the exit status

@@ -148,3 +148,12 @@ def test_many_benchmarks_are_counted_up() -> None:
         "b is above chance on 4 of 4 benchmarks.",
         "First, or not distinguishable from the first, of 4 benchmarks with tests: b on 3 and a on 2.",
     )
+
+
+def test_words_without_order_are_named_only_if_two_values_of_a_tag_differ_clearly(make_run) -> None:
+    right = [k % 3 == 1 for k in range(90)]  # the sides of `make_run`: left, right, none
+    first, same = make_run(model="clip", n=90), make_run(model="bag-of-words", n=90, scores=scores_with([True] * 90))
+    lost = make_run(model="bag-of-words", n=90, scores=scores_with([not one for one in right]))
+    said = concluded(first, lost).sentences[-1]
+    assert said.startswith("bag-of-words") and "100% of left" in said and "0% of right" in said
+    assert "bag-of-words" not in " ".join(concluded(first, same).sentences)

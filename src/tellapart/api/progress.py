@@ -108,7 +108,7 @@ class CommandProgress:
 
 
 class TerminalProgress(CommandProgress):
-    """A bar with the time that is left, for every stage that takes longer than a second."""
+    """One line: a bar with the time that is left, of the stage that reported last, if it takes longer than a second."""
 
     def __init__(self) -> None:
         self._make_bars: Any = None
@@ -138,6 +138,8 @@ class TerminalProgress(CommandProgress):
             self._tasks[title] = self._make_bars.add_task(_short_title(title), total=total, completed=done)
         noted = f"{_short_title(title)} {note}".rstrip()
         self._make_bars.update(self._tasks[title], completed=done, total=total, description=noted)
+        for other, task in self._tasks.items():
+            self._make_bars.update(task, visible=other == title)
 
     def _finish_stage(self, title: str) -> None:
         self._started.pop(title, None)

@@ -189,13 +189,20 @@ class Run:
         write_text_file(beside, report.path.read_text(encoding="utf-8"))
         return replace(report, path=beside)
 
-    def show(self, write: Callable[[], WrittenReport] | None = None) -> None:
-        """Print it as `tellapart show` does: tables, sentences on them, and the report's path.
+    def show(
+        self, write: Callable[[], WrittenReport] | None = None, *, every: bool = False, by: str | None = None
+    ) -> None:
+        """Print it as `tellapart show` does: a table, a sentence on it, and the report's path.
 
         Args:
             write: writes the report, when the tables are printed; `write_report` if not given.
+            every: print all tables: every headline metric, tags, equivariance, ties.
+            by: print the table of this tag instead.
+
+        Raises:
+            RunError: no benchmark is broken down by that tag.
         """
-        print_runs(self.folder, write or self.write_report)
+        print_runs(self.folder, write or self.write_report, every=every, by=by, named=self.archive)
 
     def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
         """Return the JSON of `tellapart show --json`: every record in full, and sentences on the numbers."""

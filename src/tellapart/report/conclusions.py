@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Value
+from tellapart.report.heatmap import first_breakdown
 from tellapart.report.numbers import percent, thousands
 from tellapart.report.rivals import ALPHA, MOST_TESTED, Rivals
 from tellapart.report.sections import ModelEntry, Section
@@ -156,7 +157,7 @@ def conclude(section: Section, rivals: Rivals) -> Conclusion:
     elif metric:
         sentences = [_first_of(section, metric, rivals), *_chance_of_all(metric, ranking, standing)]
     if metric:
-        sentences += _describe_failures(metric, ranking[0])
+        sentences += [*_describe_failures(metric, ranking[0]), *_describe_words_alone(section, metric)]
     return Conclusion(
         name=section.name,
         title=section.record.title,
@@ -297,6 +298,24 @@ def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
     )
     then = _join_names([f"{one.value} ({_write_percent(one.mean)} of {thousands(one.n)})" for one in more])
     return [f"{said}; then {then}." if then else f"{said}."]
+
+
+def _describe_words_alone(section: Section, metric: str) -> list[str]:
+    """Describe what the best model without word order gets, if that differs clearly between two values of a tag."""
+    entry = next((each for each in section.entries if each.run.result.model.name == "bag-of-words"), None)
+    tag = None if entry is None else first_breakdown({entry.label: entry.record}, section.name)
+    if entry is None or tag is None:
+        return []
+    values = {name: each.metrics[metric] for name, each in entry.record.by[tag].items() if metric in each.metrics}
+    high, low = (extreme(values.values(), key=lambda each: each.value, default=None) for extreme in (max, min))
+    if high is None or low is None or high.low is None or low.high is None or low.high >= high.low:
+        return []
+    said = []
+    for end in (high, low):
+        names = [name for name, each in values.items() if each.value == end.value]
+        of = _join_names(names) if len(names) <= _MOST_NAMED else f"{len(names)} values of {tag}"
+        said.append(f"{100 * end.value:.4g}% of {of}")
+    return [f"{entry.label}, which sees the words of a caption but not their order, gets {said[0]}, and {said[1]}."]
 
 
 def _write_items(section: Section, metric: str) -> str:

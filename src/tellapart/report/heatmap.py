@@ -16,7 +16,7 @@ from tellapart.report.numbers import interval, is_deviation, percent, thousands
 from tellapart.report.sections import shared_headline
 from tellapart.tasks.registry import main_metric
 
-__all__ = ["HeatMap", "HeatRow", "breakdown_tag", "heat_map", "heat_table", "is_above_chance"]
+__all__ = ["HeatMap", "HeatRow", "breakdown_tag", "first_breakdown", "heat_map", "heat_table", "is_above_chance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,23 @@ def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str
     if declared is not None and declared.paper is not None and declared.paper[0] in known:
         return declared.paper[0]
     return next(iter(known)) if len(known) == 1 else None
+
+
+def first_breakdown(records: Mapping[str, BenchmarkResult], benchmark: str, *, most: int | None = None) -> str | None:
+    """Return the tag of a first look: the one that `breakdown_tag` names, else the first; None without one.
+
+    Args:
+        records: model -> its record; all on the same items.
+        benchmark: whose records these are.
+        most: values that it may have; it has two at least.
+    """
+    sizes: dict[str, int] = {}
+    for record in records.values():
+        for tag, groups in record.by.items():
+            sizes[tag] = max(len(groups), sizes.get(tag, 0))
+    fitting = [tag for tag, size in sizes.items() if size > 1 and (most is None or size <= most)]
+    preferred = breakdown_tag(records, benchmark)
+    return preferred if preferred in fitting else next(iter(fitting), None)
 
 
 def _check_tag(records: Mapping[str, BenchmarkResult], benchmark: str, tag: str | None) -> str:

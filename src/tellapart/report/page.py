@@ -20,7 +20,7 @@ from tellapart.report import numbers
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all
 from tellapart.report.deviations import RADIUS
-from tellapart.report.heatmap import breakdown_tag, heat_map, heat_table
+from tellapart.report.heatmap import first_breakdown, heat_map, heat_table
 from tellapart.report.items import MOST_ITEMS, ends, item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.rivals import ALPHA, Rivals, rivals_of
@@ -217,9 +217,7 @@ class _View:
         Reference models are left out: their values show nothing about subsets.
         """
         records = {entry.label: entry.record for entry in self.rivals.ranking}
-        several = [tag for tag, groups in self.section.record.by.items() if len(groups) > 1]
-        tag = breakdown_tag(records, self.section.name)
-        tag = tag if tag in several else next(iter(several), None)
+        tag = first_breakdown(records, self.section.name)
         if tag is None or len(records) < 2 or not self.section.main:
             return None
         return tag, heat_table(heat_map(records, self.section.name, self.section.main, tag))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
 from tellapart.records.run_folder import find_runs, read_samples, write_text_file
 from tellapart.report.conclusions import Conclusion, answer_lines
+from tellapart.report.first_look import first_tables, tag_table
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import is_imported, percent, points, thousands
 from tellapart.report.page import make_page
@@ -123,31 +125,59 @@ class _Images:
         return bundle_picture(self._folder, benchmark, reference, data) if self._bundle else data
 
 
-def print_runs(folder: Path, write: Callable[[], WrittenReport]) -> None:
-    """Print the first look at every benchmark of a run (headline metrics, by tag, equivariance), and its conclusions.
+def print_runs(
+    folder: Path,
+    write: Callable[[], WrittenReport],
+    *,
+    every: bool = False,
+    by: str | None = None,
+    named: Path | None = None,
+) -> None:
+    """Print the first look at every benchmark of a run, its conclusions, and how to see the rest.
 
     Args:
         folder: the run.
         write: writes its report; called when the numbers are printed, for drawing takes a while, and may fail.
+        every: print all of it: every headline metric, tags, equivariance, the paper's layout, ties.
+        by: print the table of this tag alone, and the report's path.
+        named: the run as the user named it, if that is not the folder.
 
     Raises:
-        RunError: the folder is not a run.
+        RunError: the folder is not a run, or no benchmark is broken down by that tag.
     """
-    all_results = [read_result(each) for each in find_runs(folder)]
-    for benchmark, results in on_the_same_items(all_results):
-        # A reference model's deviations show nothing about the others; a run of them alone still shows them.
-        own = [result for result in results if result.model.name not in REFERENCES] or results
-        breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
-        for each in (*result_tables(results, benchmark), breakdown, equivariance, _paper_table(results, benchmark)):
-            if each is not None:
-                console().print(each)
-                print_lines("")
-        if lines := _note_lines(results, benchmark):
+    groups = on_the_same_items([read_result(each) for each in find_runs(folder)])
+    tags = [*dict.fromkeys(tag for name, own in groups for each in own for tag in each.benchmarks[name].by)]
+    tables: list[Table] = []
+    if by is not None:
+        having = [(name, own) for name, own in groups if any(by in each.benchmarks[name].by for each in own)]
+        tables = [tag_table(own, name, by) for name, own in having or groups]  # without one, an error names the tags
+    elif not every:
+        tables = first_tables(groups)
+    for each in tables:
+        console().print(each)
+        print_lines("")
+    for benchmark, results in groups if by is None else ():
+        if every:
+            _print_all(results, benchmark)
+        if lines := _note_lines(results, benchmark, ties=every):
             print_lines(*lines, "")
     report = write()
-    if answer := answer_lines(report.conclusions):
+    if by is None and (answer := answer_lines(report.conclusions)):
         print_lines(*map(plain, answer), "")
+    if by is None and not every:
+        tagged = f" or --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
+        print_lines(f"the rest: tellapart show {plain(shlex.quote(str(named or folder)))} --all{tagged}")
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
+
+
+def _print_all(results: Sequence[Result], benchmark: str) -> None:
+    # A reference model's deviations show nothing about the others; a run of them alone still shows them.
+    own = [result for result in results if result.model.name not in REFERENCES] or results
+    breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
+    for each in (*result_tables(results, benchmark), breakdown, equivariance, _paper_table(results, benchmark)):
+        if each is not None:
+            console().print(each)
+            print_lines("")
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
@@ -180,16 +210,14 @@ def on_the_same_items(results: Sequence[Result]) -> list[tuple[str, list[Result]
     return [(name, own) for (name, _), own in groups.items()]
 
 
-def _note_lines(results: Sequence[Result], benchmark: str) -> list[str]:
+def _note_lines(results: Sequence[Result], benchmark: str, *, ties: bool) -> list[str]:
     lines = []
-    for result in results:
+    for result in results if ties else ():
         record, model = result.benchmarks[benchmark], plain(result.model.name)
         if record.tied_items:
-            items, ties = (
-                _write_count(record.tied_items, "item"),
-                _write_count(record.tied_comparisons, "tied comparison"),
-            )
-            lines.append(f"{model}: ties in {items} ({ties}); a tie is never right")
+            items = _write_count(record.tied_items, "item")
+            tied = _write_count(record.tied_comparisons, "tied comparison")
+            lines.append(f"{model}: ties in {items} ({tied}); a tie is never right")
         if record.rounded_ties:
             items = _write_count(record.rounded_ties, "item")
             lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")

@@ -25,7 +25,17 @@ from tellapart.tasks.registry import headline
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["breakdown_table", "equivariance_table", "result_table", "result_tables"]
+__all__ = [
+    "add_row",
+    "breakdown_table",
+    "chance_cell",
+    "equivariance_table",
+    "find_records",
+    "make_table",
+    "result_table",
+    "result_tables",
+    "write_title",
+]
 
 #: Metrics beyond which a table is too wide for a terminal.
 _MOST_COLUMNS = 4
@@ -40,7 +50,7 @@ def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
     Raises:
         RunError: no result has this benchmark.
     """
-    names = shared_headline([_find_records(results, benchmark)[0][1]])
+    names = shared_headline([find_records(results, benchmark)[0][1]])
     if len(names) <= _MOST_COLUMNS:
         return [result_table(results, benchmark)]
     parts = (names[start : start + 3] for start in range(0, len(names), 3))
@@ -61,23 +71,23 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     Raises:
         RunError: no result has this benchmark.
     """
-    records = _find_records(results, benchmark)
+    records = find_records(results, benchmark)
     first = records[0][1]
     names = shared_headline([first]) if names is None else names
     declared = declared_benchmark(benchmark)
     rule = "wrong" if declared is None else declared.tie_rule
-    rows = _make_table(_write_title(benchmark, records), ["model", *names])
+    rows = make_table(write_title(benchmark, records), ["model", *names])
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
-        _add_row(rows, [model, *("" if value is None else score(value) for value in values)])
+        add_row(rows, [model, *("" if value is None else score(value) for value in values)])
         if any(value is not None and value.ties for value in values):
-            _add_row(rows, ["  ties broken at random", *(_tie_cell(value) for value in values)], style="dim")
+            add_row(rows, ["  ties broken at random", *(_tie_cell(value) for value in values)], style="dim")
             official = [official_number(value, rule) for value in values]
             if any(number is not None for number in official):
                 cells = ("" if number is None else percent(number) for number in official)
-                _add_row(rows, ["  ties as its authors count", *cells], style="dim")
+                add_row(rows, ["  ties as its authors count", *cells], style="dim")
     rows.add_section()
-    _add_row(rows, ["chance", *(_chance_cell(first.metrics.get(name)) for name in names)], style="dim")
+    add_row(rows, ["chance", *(chance_cell(first.metrics.get(name)) for name in names)], style="dim")
     return rows
 
 
@@ -89,17 +99,17 @@ def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | Non
     Raises:
         RunError: no result has this benchmark.
     """
-    records = _find_records(results, benchmark)
+    records = find_records(results, benchmark)
     names = [name for name, value in records[0][1].metrics.items() if is_deviation(value)]
     if not names:
         return None
     title = "equivariance deviations, each model in its own unit: 0 is best"
-    rows = _make_table(title, ["model", "metric", "mean", "sd", "mean |.|", "n"])
+    rows = make_table(title, ["model", "metric", "mean", "sd", "mean |.|", "n"])
     for model, record in records:
         for row, name in enumerate(names):
             value = record.metrics[name]
             numbers = (deviation(number) for number in (value.value, value.sd, value.mean_absolute))
-            _add_row(rows, ["" if row else model, name, *numbers, thousands(value.n)])
+            add_row(rows, ["" if row else model, name, *numbers, thousands(value.n)])
     return rows
 
 
@@ -111,11 +121,11 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
     Raises:
         RunError: the result does not have this benchmark.
     """
-    model, record = _find_records([result], benchmark)[0]
+    model, record = find_records([result], benchmark)[0]
     if not record.by:
         return None
     names = headline(record.metrics)
-    rows = _make_table(f"{_write_title(benchmark, [(model, record)])}: {plain(model)} by tag", ["tag", "n", *names])
+    rows = make_table(f"{write_title(benchmark, [(model, record)])}: {plain(model)} by tag", ["tag", "n", *names])
     for tag, groups in record.by.items():
         for value, group in groups.items() if len(groups) <= _MOST_ROWS else ():
             _add_group(rows, f"{tag} = {value}", group.metrics, names)
@@ -128,7 +138,12 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
     return rows
 
 
-def _find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:
+def find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:
+    """Return the models' names and records of a benchmark.
+
+    Raises:
+        RunError: no result has this benchmark.
+    """
     own = [result for result in results if benchmark in result.benchmarks]
     if not own:
         known = sorted({name for result in results for name in result.benchmarks})
@@ -137,7 +152,8 @@ def _find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, 
     return [(result.model.name, result.benchmarks[benchmark]) for result in own]
 
 
-def _write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]]) -> str:
+def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]]) -> str:
+    """Write a table's title: the benchmark, its number of items and the level of the intervals."""
     record = records[0][1]
     value = next(iter(record.metrics.values()), None)
     level = "" if value is None else f", {value.level:.0%} intervals"
@@ -147,7 +163,8 @@ def _write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]])
     return f"{plain(benchmark)}: percent of {items_text(record)}{f', {worth}' if worth else ''}{level}"
 
 
-def _make_table(title: str, headings: Sequence[str]) -> Table:
+def make_table(title: str, headings: Sequence[str]) -> Table:
+    """Make an empty table of numbers under a title; the first column is folded if the table is too wide."""
     from rich.text import Text
 
     new = table(*headings, numbers_from=1)
@@ -158,8 +175,8 @@ def _make_table(title: str, headings: Sequence[str]) -> Table:
     return new
 
 
-def _add_row(rows: Table, cells: Sequence[str], style: str = "") -> None:
-    # Text, not str: a model's or tag's name must not be read as markup.
+def add_row(rows: Table, cells: Sequence[str], style: str = "") -> None:
+    """Add a row of cells as they are: a model's or tag's name is not read as markup."""
     from rich.text import Text
 
     rows.add_row(*(Text(plain(cell)) for cell in cells), style=style)
@@ -168,10 +185,11 @@ def _add_row(rows: Table, cells: Sequence[str], style: str = "") -> None:
 def _add_group(rows: Table, label: str, metrics: Mapping[str, Value], names: Sequence[str], *, style: str = "") -> None:
     count = max((value.n for value in metrics.values()), default=0)
     cells = ("" if name not in metrics else score(metrics[name]) for name in names)
-    _add_row(rows, [label, thousands(count) if count else "–", *cells], style=style)
+    add_row(rows, [label, thousands(count) if count else "–", *cells], style=style)
 
 
-def _chance_cell(value: Value | None) -> str:
+def chance_cell(value: Value | None) -> str:
+    """Write a number's chance in percent; a dash if it is not defined."""
     return "–" if value is None or value.chance is None else percent(value.chance)
 
 

@@ -1,0 +1,158 @@
+"""The first look at a run on the terminal: one table a benchmark, or one of many benchmarks; and the table of a tag."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tellapart.errors import plain
+from tellapart.evaluation.systems import label_runs
+from tellapart.records.result import BenchmarkResult, Result, Value
+from tellapart.report.conclusions import MOST_SINGLE
+from tellapart.report.heatmap import first_breakdown, heat_map
+from tellapart.report.numbers import items_text, percent, score, thousands
+from tellapart.report.sections import shared_headline
+from tellapart.report.tables import (
+    add_row,
+    chance_cell,
+    find_records,
+    make_table,
+    result_table,
+    write_title,
+)
+from tellapart.report.terminal import console
+from tellapart.tasks.registry import main_metric
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["first_table", "first_tables", "overview_table", "tag_table"]
+
+#: Values of a tag that may be columns.
+_MOST_VALUES = 8
+
+#: Characters of a model's name that a table keeps on one line; a longer name is folded.
+_NAME = 24
+
+#: Metrics of a benchmark without such a tag.
+_MOST_METRICS = 4
+
+Groups = Sequence[tuple[str, Sequence[Result]]]
+
+
+def first_tables(groups: Groups) -> list[Table]:
+    """Return one table for each benchmark; of more than three benchmarks one table, a line for each model.
+
+    Args:
+        groups: benchmarks, each with the results on the same items.
+    """
+    if len(groups) > MOST_SINGLE:
+        return [overview_table(groups)]
+    return [first_table(results, benchmark) for benchmark, results in groups]
+
+
+def first_table(results: Sequence[Result], benchmark: str, *, width: int | None = None) -> Table:
+    """Return models by the main metric with its interval, and by the values of a tag in columns.
+
+    The headline metrics are the columns if no tag has few values, or if the table is too wide.
+
+    Args:
+        results: the models' records.
+        benchmark: which benchmark.
+        width: in characters; the console's if not given.
+
+    Raises:
+        RunError: no result has this benchmark.
+    """
+    records = find_records(results, benchmark)
+    names = shared_headline([record for _, record in records])
+    main, tag = main_metric(names), first_breakdown(dict(records), benchmark, most=_MOST_VALUES)
+    if main and tag and records[0][1].by.get(tag):
+        rows = _make_columns(records, benchmark, main, tag)
+        folded = max(0, max(len(model) for model, _ in records) - _NAME)
+        if _measure_width(rows) - folded <= (console().width if width is None else width):
+            return rows
+    few = names if len(names) <= _MOST_METRICS else [*dict.fromkeys((main, *names))][: _MOST_METRICS - 1]
+    return result_table(results, benchmark, names=few)
+
+
+def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str, main: str, tag: str) -> Table:
+    from rich.text import Text
+
+    first = records[0][1]
+    columns = [*dict.fromkeys(value for _, record in records for value in record.by.get(tag, {}))]
+    rows = make_table(f"{write_title(benchmark, records)}; by {plain(tag)}", ["model", main, *map(plain, columns)])
+    ties = []
+    for model, record in records:
+        value = record.metrics.get(main)
+        groups = [_find_group(record, tag, column, main) for column in columns]
+        shares = ("–" if group is None else percent(group.value, 1) for group in groups)
+        add_row(rows, [model, "–" if value is None else score(value), *shares])
+        if value is not None and value.ties:
+            neutral = "–" if value.tie_neutral is None else percent(value.tie_neutral)
+            ties.append(f"{plain(model)} {neutral} ({thousands(value.ties)} tied)")
+    rows.add_section()
+    of_first = [_find_group(first, tag, column, main) for column in columns]
+    add_row(rows, ["chance", chance_cell(first.metrics.get(main)), *_write_chances(of_first)], style="dim")
+    counts = (first.metrics.get(main), *of_first)
+    add_row(rows, ["items", *("–" if each is None else thousands(each.n) for each in counts)], style="dim")
+    if ties:
+        rows.caption = Text(f"a tie is wrong; with ties broken at random: {', '.join(ties)}", style="not italic")
+        rows.caption_justify = "left"
+    return rows
+
+
+def _find_group(record: BenchmarkResult, tag: str, value: str, metric: str) -> Value | None:
+    group = record.by.get(tag, {}).get(value)
+    return None if group is None else group.metrics.get(metric)
+
+
+def _write_chances(values: Sequence[Value | None]) -> list[str]:
+    return ["–" if each is None or each.chance is None else percent(each.chance, 1) for each in values]
+
+
+def overview_table(groups: Groups) -> Table:
+    """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
+    rows = make_table(
+        "percent, with intervals, by the metric that ranks each benchmark",
+        ["benchmark", "items", "metric", "model", "value", "tied", "chance"],
+    )
+    rows.columns[2].justify = rows.columns[3].justify = "left"
+    rows.columns[3].no_wrap = False
+    for benchmark, results in groups:
+        records = find_records(results, benchmark)
+        main = main_metric(shared_headline([record for _, record in records]))
+        start = [benchmark, items_text(records[0][1]).removesuffix("s").removesuffix(" item"), main]
+        for model, record in records:
+            value = record.metrics.get(main)
+            tied = thousands(value.ties) if value is not None and value.ties else ""
+            add_row(rows, [*start, model, "–" if value is None else score(value), tied, chance_cell(value)])
+            start = ["", "", ""]
+    return rows
+
+
+def tag_table(results: Sequence[Result], benchmark: str, tag: str) -> Table:
+    """Return the main metric by a tag: its values down, models across, with intervals if they fit the console.
+
+    Raises:
+        RunError: no result has this benchmark, or it has no such tag.
+    """
+    records = find_records(results, benchmark)
+    labels = label_runs([model for model, _ in records])
+    heat = heat_map(dict(zip(labels, (record for _, record in records), strict=True)), benchmark, tag=tag)
+    title = f"{write_title(benchmark, records)}; {heat.metric} by {plain(tag)}"
+
+    def fill(write: Callable[[Value], str]) -> Table:
+        rows = make_table(title, [plain(tag), "n", *map(plain, heat.models)])
+        for row in heat.rows:
+            if row is heat.rows[-1]:
+                rows.add_section()
+            add_row(rows, [row.name, thousands(row.n), *("–" if v is None else write(v) for v in row.values)])
+        return rows
+
+    full = fill(score)
+    return full if _measure_width(full) <= console().width else fill(lambda value: percent(value.value))
+
+
+def _measure_width(rows: Table) -> int:
+    return console(width=10_000).measure(rows).maximum
