@@ -10,7 +10,7 @@ from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.conclusions import MOST_SINGLE
 from tellapart.report.heatmap import first_breakdown, heat_map
-from tellapart.report.numbers import items_text, percent, score, thousands
+from tellapart.report.numbers import is_imported, items_text, percent, score, thousands
 from tellapart.report.sections import shared_headline
 from tellapart.report.tables import (
     add_row,
@@ -81,7 +81,9 @@ def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str
 
     first = records[0][1]
     columns = [*dict.fromkeys(value for _, record in records for value in record.by.get(tag, {}))]
-    rows = make_table(f"{write_title(benchmark, records)}; by {plain(tag)}", ["model", main, *map(plain, columns)])
+    # The record of another tool describes its average over all parts.
+    by = first.metrics[main].average if is_imported(first) and main in first.metrics else f"by {tag}"
+    rows = make_table(f"{write_title(benchmark, records)}; {plain(by)}", ["model", main, *map(plain, columns)])
     ties = []
     for model, record in records:
         value = record.metrics.get(main)
