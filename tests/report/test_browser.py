@@ -275,6 +275,21 @@ def test_nothing_overflows_a_narrow_screen(make_run, visit, width) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_on_a_phone_the_headline_is_in_sight_and_the_first_column_stays(make_run, visit) -> None:
+    page = visit([make_run(model="a", seed=1), make_run(model="b", seed=2)])
+    page.set_viewport_size({"width": 390, "height": 844})
+    cells = page.locator(".headline tbody tr").first.locator("th, td")
+    assert page.locator(".headline thead th").nth(1).inner_text() == "group_score"
+    headline = cells.nth(1).bounding_box()
+    assert headline["x"] >= 0 and headline["x"] + headline["width"] <= 390
+    assert page.eval_on_selector(".pinned", "one => one.scrollWidth > one.clientWidth")
+    name = cells.nth(0).bounding_box()
+    page.eval_on_selector(".pinned", "one => { one.scrollLeft = one.scrollWidth; }")
+    assert cells.nth(0).bounding_box()["x"] == name["x"]
+    last = cells.last.bounding_box()
+    assert last["x"] >= name["x"] + name["width"] and last["x"] + last["width"] <= 390
+
+
 def test_without_scripts_the_tables_of_every_model_are_there(make_run, visit) -> None:
     page = visit([make_run(model="one"), make_run(model="two", seed=2)], java_script_enabled=False)
     assert page.is_visible("text=one by tag") and page.is_visible("text=two by tag")

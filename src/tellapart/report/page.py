@@ -25,6 +25,7 @@ from tellapart.report.items import MOST_ITEMS, ends, item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ModelEntry, ReportRun, Section, sections
+from tellapart.report.telling import TellingItems, telling_items
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -135,6 +136,9 @@ def _make_answer(sample: Sample, metric: str) -> ModelAnswer:
 #: Characters that pictures may take in the file, unless the caller gives another number.
 IMAGE_BUDGET = 24_000_000
 
+#: Values of a tag that may be columns of the first table.
+MOST_PARTS = 8
+
 #: A tag with more values than this has no list of them; the search finds its items.
 MOST_VALUES = 500
 
@@ -175,10 +179,14 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
     views = []
     for position, section in enumerate(all_sections):
         # The unused part of one benchmark's share goes to those after it.
-        browsed = ends(section.worst(), MOST_ITEMS) if section.record.shape else []
+        rivals = rivals_of(section)
+        telling = telling_items(section, rivals)
+        first = [item for group in telling for item in group.positions]  # they are shown in any case, with pictures
+        browsed = [*dict.fromkeys((*first, *ends(section.worst(), MOST_ITEMS)))] if section.record.shape else []
+        del browsed[MOST_ITEMS:]
         pictures = _collect_pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
-        views.append(_View.of(section, pictures, sorted(browsed)))
+        views.append(_View(section, pictures, sorted(browsed), rivals, conclude(section, rivals), telling))
     names = label_runs([run.result.model.name for run in runs])
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
     conclusions = tuple(view.conclusion for view in views)
@@ -197,18 +205,28 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A section, its pictures, the positions of the items to browse and its conclusions, for the template."""
+    """A section, its pictures, the positions of the items to browse, its conclusions and the items at its head."""
 
     section: Section
     album: Album
     browsed: Sequence[int]
     rivals: Rivals
     conclusion: Conclusion
+    telling: tuple[TellingItems, ...]
 
-    @classmethod
-    def of(cls, section: Section, pictures: Album, browsed: Sequence[int]) -> _View:
-        rivals = rivals_of(section)
-        return cls(section, pictures, browsed, rivals, conclude(section, rivals))
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The metrics of the first table: the one that ranks the models, then the others of a first look."""
+        return tuple(name for name in dict.fromkeys((self.section.main, *self.section.headline)) if name)
+
+    @property
+    def parts(self) -> tuple[str, tuple[str, ...]] | None:
+        """The tag, and its values, that stand in the first table; None if no tag has few values."""
+        records = {entry.label: entry.record for entry in self.section.entries}
+        tag = first_breakdown(records, self.section.name, most=MOST_PARTS)
+        return (
+            None if tag is None else (tag, tuple(dict.fromkeys(v for r in records.values() for v in r.by.get(tag, ()))))
+        )
 
     @property
     def heat(self) -> tuple[str, Markup] | None:
