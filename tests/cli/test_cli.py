@@ -123,7 +123,7 @@ def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_
     assert "constant: ties in 1 item (4 tied comparisons)" in command("show", "run", "--all").out
     report = Path("run/report.html").read_text()
     assert captions[0] in report
-    assert report.count("data:image/jpeg;base64,") == 2
+    assert report.count("data:image/jpeg;base64,") == 4, "the item at the head, and to browse"
 
 
 # What every command prints

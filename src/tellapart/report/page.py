@@ -139,6 +139,9 @@ IMAGE_BUDGET = 24_000_000
 #: Values of a tag that may be columns of the first table.
 MOST_PARTS = 8
 
+#: Characters that the pictures of the items at a section's head may take, apart from those of the items to browse.
+HEAD_BUDGET = 1_000_000
+
 #: A tag with more values than this has no list of them; the search finds its items.
 MOST_VALUES = 500
 
@@ -181,12 +184,12 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
         # The unused part of one benchmark's share goes to those after it.
         rivals = rivals_of(section)
         telling = telling_items(section, rivals)
-        first = [item for group in telling for item in group.positions]  # they are shown in any case, with pictures
-        browsed = [*dict.fromkeys((*first, *ends(section.worst(), MOST_ITEMS)))] if section.record.shape else []
-        del browsed[MOST_ITEMS:]
+        first = [item for group in telling for item in group.positions]
+        head = _collect_pictures(section, first, HEAD_BUDGET) if first else Album((), {}, 0, ())
+        browsed = ends(section.worst(), MOST_ITEMS) if section.record.shape else []
         pictures = _collect_pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
-        views.append(_View(section, pictures, sorted(browsed), rivals, conclude(section, rivals), telling))
+        views.append(_View(section, pictures, sorted(browsed), rivals, conclude(section, rivals), telling, head))
     names = label_runs([run.result.model.name for run in runs])
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
     conclusions = tuple(view.conclusion for view in views)
@@ -205,7 +208,7 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A section, its pictures, the positions of the items to browse, its conclusions and the items at its head."""
+    """A section, its pictures, the positions of the items to browse, its conclusions, and the items at its head."""
 
     section: Section
     album: Album
@@ -213,6 +216,7 @@ class _View:
     rivals: Rivals
     conclusion: Conclusion
     telling: tuple[TellingItems, ...]
+    head: Album
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -287,7 +291,7 @@ class _View:
         }
 
 
-def _collect_pictures(section: Section, browsed: Sequence[int], budget: int) -> Album:
+def _collect_pictures(section: Section, positions: Sequence[int], budget: int) -> Album:
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
     if read is None:
         return Album((), {}, 0, ())
@@ -295,7 +299,7 @@ def _collect_pictures(section: Section, browsed: Sequence[int], budget: int) -> 
     if section.record.shape is None:
         items = [row.images for table in examples(section) for row in table.rows]
     else:
-        items = (section.samples[position].images for position in browsed)
+        items = (section.samples[position].images for position in positions)
     return album(items, partial(read, section.name), budget)
 
 
