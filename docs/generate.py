@@ -23,6 +23,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tellapart.metrics.metric import Metric
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # for `examples`
 BASELINES = ROOT / "docs" / "baselines.json"
 FIRST = "prefers_first_text"
 PROGRESS = re.compile(r"\[\d+:\d\d:\d\d\] ")
@@ -362,16 +364,17 @@ TABLES: dict[str, Callable[[], str]] = {
     "alarms": alarms_table,
     "systems": elsewhere("systems", "systems_table"),
     "board-keys": elsewhere("setting_tables", "board_keys_table"),
+    "commands": elsewhere("command_pages", "commands_reference"),
+    "which-command": elsewhere("command_pages", "which_table"),
 }
 
 
 def wrapped(text: str) -> str:
     """Wrap the sentences around a table at 120 columns; the table's rows stay."""
     blocks = text.rstrip("\n").split("\n\n")
-    return (
-        "\n\n".join(b if "|" in b else textwrap.fill(" ".join(b.split()), 120, break_on_hyphens=False) for b in blocks)
-        + "\n"
-    )
+    fill = partial(textwrap.fill, width=120, break_on_hyphens=False)
+    kept = ("```", "- ", "#")
+    return "\n\n".join(b if "|" in b or b.startswith(kept) else fill(" ".join(b.split())) for b in blocks) + "\n"
 
 
 def generated(text: str, folder: Path) -> str:
@@ -393,6 +396,7 @@ def main() -> int:
         old = path.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as scratch:
             shutil.copytree(ROOT / "examples" / "plugins", scratch, dirs_exist_ok=True)  # which commands name
+            import_module("examples.tutorial.draw_pairs").draw_pairs(Path(scratch) / "my_pairs")
             new = generated(old, Path(scratch))
         if new == old:
             continue

@@ -175,8 +175,8 @@ def test_contributing_draws_the_same_rooms() -> None:
 
 @pytest.mark.parametrize("package", JOINED, ids=lambda package: package.name)
 def test_a_package_that_joins_uses_public_interfaces_alone(package: Path) -> None:
-    """It imports public names of the modules that docs/plugins.md lists, and the catalogue has it by entry points."""
-    page = (SOURCE.parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")
+    """It imports public names of docs/plugin_modules.md alone, and the catalogue has it by entry points."""
+    page = (SOURCE.parents[1] / "docs" / "plugin_modules.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(tellapart\.[\w.]+)` \|", page, re.MULTILINE))
     nodes = [node for path in package.rglob("*.py") for node in ast.walk(tree_of(path))]
     whole = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
@@ -198,7 +198,7 @@ def test_a_package_that_joins_uses_public_interfaces_alone(package: Path) -> Non
 
 
 def test_every_module_listed_as_public_is_used_by_a_package_that_joins() -> None:
-    page = (SOURCE.parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")
+    page = (SOURCE.parents[1] / "docs" / "plugin_modules.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(tellapart\.[\w.]+)` \|", page, re.MULTILINE))
     used = {name for package in JOINED for path in package.rglob("*.py") for name in imports_of(path)}
     assert listed and sorted(listed - used) == []

@@ -5,14 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
-
-from tellapart.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")]
@@ -39,18 +34,6 @@ def test_the_readme_is_short() -> None:
 def test_lines_that_people_write_fit_120_columns(document: Path) -> None:
     prose = re.sub(r"<!-- (run|table): .*?<!-- end -->", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert [line for line in prose.splitlines() if len(line) > 120 and not line.startswith("|")] == []
-
-
-def test_the_help_of_every_command_is_quoted() -> None:
-    quoted = set(re.findall(r"<!-- run: tellapart ([a-z -]+) --help -->", (ROOT / "docs" / "commands.md").read_text()))
-
-    def names(group: Any, before: str = "") -> Iterator[str]:
-        for name, command in group.commands.items():
-            yield f"{before}{name}"
-            if hasattr(command, "commands"):
-                yield from names(command, f"{before}{name} ")
-
-    assert quoted >= set(names(typer.main.get_group(app)))
 
 
 def test_no_line_installs_from_an_index_that_does_not_have_the_package() -> None:

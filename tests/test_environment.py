@@ -195,13 +195,13 @@ def test_an_environment_is_made_without_pip_and_kept(tmp_path: Path) -> None:
     assert not list((tmp_path / "env").glob("lib/*/site-packages/pip"))
 
 
-def test_the_readme_start_and_contributing_name_the_same_commands() -> None:
-    readme, start, contributing = (
-        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/start.md", "CONTRIBUTING.md")
+def test_the_readme_the_page_on_installing_and_contributing_name_the_same_commands() -> None:
+    readme, install, contributing = (
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/install.md", "CONTRIBUTING.md")
     )
     line = 'uvx --from "tellapart @ git+'
     assert line in readme
-    assert line in start
+    assert line in install
     for name in ("make demo", "make test"):
         assert name in readme
     assert "make lock" in contributing

@@ -77,7 +77,7 @@ def page(plan: Plan) -> str:
         compared = _compare(plan, runs)
         blocks += [_answer(plan, compared), _scores(plan, runs), _differences(plan, compared)]
         blocks += [*_longer(plan), _kept(plan, runs)]
-    blocks.append(_SETTING)
+    blocks += [_SETTING, "**Next:** [All findings](findings.md)"]
     return "\n\n".join(_wrap(block) for block in "\n\n".join(blocks).split("\n\n")) + "\n"
 
 

@@ -86,6 +86,7 @@ class Page:
             + "\n\nOf several files it is the SHA-256 of the lines of `sha256sum`.",
             "## Limits",
             "\n".join(f"- {limit}" for limit in self.limits),
+            "**Next:** [All findings](../findings.md)",
         ]
         return write_pages_text(blocks)
 

@@ -30,6 +30,8 @@ _CITATION = """To cite a finding, name its page, the version, and the day on whi
 version, and [CITATION.cff](../CITATION.cff) has the entry of the tool. Cite the authors of the scores, too; each page
 names them."""
 
+_NEXT = "**Next:** [What do 55 systems show on Winoground?](findings/leaderboard.md)"
+
 _INTRODUCTION = """Published scores of real models, read with paired tests and intervals. Each page is made by one
 command from published data, and a test makes its numbers again."""
 
@@ -53,7 +55,7 @@ def index_text() -> str:
         found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n", text, re.DOTALL)
         assert found, name
         blocks.append(f"**{number}. [{title}](findings/{name}.md)** {' '.join(found[1].split())}")
-    return write_pages_text([*blocks, "## How to cite", _CITATION])
+    return write_pages_text([*blocks, "## How to cite", _CITATION, _NEXT])
 
 
 def index_page() -> None:

@@ -139,8 +139,8 @@ def test_options_that_no_file_was_read_for_are_checked_too() -> None:
         open_builder(RecipeFile(name="few", builder="negatives", options={"image": "."}), Path())
 
 
-def test_the_page_on_building_names_every_builder_option_and_filter() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "building.md").read_text(encoding="utf-8")
+def test_the_page_on_builders_names_every_builder_option_and_filter() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "builders.md").read_text(encoding="utf-8")
     named = {*BUILDERS, *FILTERS, *SELECTIONS}
     named |= {option for name in BUILDERS for option in load("builder", name).Options.model_fields}
     assert {name for name in named if f"`{name}`" not in page} == set()

@@ -1,0 +1,214 @@
+"""The reference of commands, the table of docs/which_command.md, and its picture, from the command line itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import typer
+
+from tellapart.cli.main import app
+
+PICTURE = Path(__file__).resolve().parent / "flow.svg"
+
+#: A box of the picture: its title, the rooms of the house that it stands for, its part in the flow, and the panel of
+#: its commands. Boxes of one row stand side by side; rows follow each other downwards.
+FLOW: list[list[tuple[str, tuple[str, ...], str, str | None]]] = [
+    [
+        ("builders", ("builders", "auditing", "annotate"), "pictures, captions to pairs", "Build and check pairs"),
+        ("training", ("training",), "a model learns pairs", "Train"),
+    ],
+    [
+        ("benchmarks", ("benchmarks", "data"), "sets of items", None),
+        ("models", ("models",), "weights, files, servers", None),
+    ],
+    [("scores", ("evaluation", "records"), "of each image with each text of an item", "Measure")],
+    [("metrics", ("metrics", "stats"), "right or wrong, ties, chance, intervals", None)],
+    [("report", ("report",), "comparisons, tables, pictures", "Compare and publish")],
+    [("board", ("board",), "a leaderboard, with hidden labels", "Host")],
+]
+TOOLS = "Tools"
+
+
+def list_commands() -> Iterator[tuple[str, str, Any]]:
+    """Yield each command's panel, its words and itself; a group's commands have the panel of the group."""
+    for name, command in typer.main.get_group(app).commands.items():
+        panel = command.rich_help_panel
+        below = getattr(command, "commands", {})
+        yield from ((panel, f"{name} {each}", one) for each, one in below.items())
+        if not below:
+            yield panel, name, command
+
+
+def split_help(command: Any) -> tuple[str, str]:
+    """Return a command's example, without its backticks, and its text."""
+    found = re.match(r"Example: `(.+?)`\s+(.*)", command.help or "", re.DOTALL)
+    return (found[1], found[2].strip()) if found else ("", (command.help or "").strip())
+
+
+def first_line(command: Any) -> str:
+    """Return the first paragraph of a command's text in one line."""
+    return " ".join(split_help(command)[1].partition("\n\n")[0].split())
+
+
+def link_to(words: str) -> str:
+    """Return the anchor of a command's section."""
+    return f"commands.md#{words.replace(' ', '-')}"
+
+
+def group_by_panel() -> dict[str, list[tuple[str, Any]]]:
+    """Return the commands by panel, in the order of the help."""
+    panels: dict[str, list[tuple[str, Any]]] = {}
+    for panel, words, command in list_commands():
+        panels.setdefault(panel, []).append((words, command))
+    return panels
+
+
+def which_table() -> str:
+    """Return a row for each command: the purpose, and the command."""
+    blocks = []
+    for panel, commands in group_by_panel().items():
+        rows = [f"| [`{words}`]({link_to(words)}) | {first_line(command)} |" for words, command in commands]
+        blocks.append("\n".join([f"### {panel}", "", "| command | to |", "|---|---|", *rows]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def commands_reference() -> str:
+    """Return a table of contents, the options of every command, and a section for each command."""
+    panels = group_by_panel()
+    contents = []
+    for panel, commands in panels.items():
+        links = ", ".join(f"[`{words}`](#{words.replace(' ', '-')})" for words, _ in commands)
+        contents.append(f"- **{panel}**: {links}")
+    shared = _parameters_table(typer.main.get_group(app))
+    sections = [_section(words, command) for commands in panels.values() for words, command in commands]
+    return "\n\n".join(["\n".join(contents), f"## Options of every command\n\n{shared}", *sections]) + "\n"
+
+
+def _section(words: str, command: Any) -> str:
+    example, text = split_help(command)
+    arguments = " ".join(
+        p.metavar or p.name.upper() if p.required else f"[{p.metavar or p.name.upper()}]"
+        for p in command.params
+        if p.param_type_name == "argument"
+    )
+    usage = f"tellapart {words} [OPTIONS] {arguments}".rstrip()
+    paragraphs = [" ".join(each.split()) if "\n- " not in each else each for each in text.split("\n\n")]
+    shown = [f"## {words}", *paragraphs, f"```console\n$ {usage}\n$ {example}    # for example\n```"]
+    if not example:
+        shown[-1] = f"```console\n$ {usage}\n```"
+    return "\n\n".join([*shown, _parameters_table(command)]).rstrip()
+
+
+def _parameters_table(command: Any) -> str:
+    """Return a row for each argument and option."""
+    rows = ["| option | value | default | meaning |", "|---|---|---|---|"]
+    for one in command.params:
+        if not one.hidden and one.name not in ("help", "show_completion", "install_completion"):
+            name = one.metavar or one.name.upper() if one.param_type_name == "argument" else None
+            names = [name] if name else [*one.opts, *one.secondary_opts]
+            spans = ", ".join(f"`{each}`" for each in names).replace("|", "\\|")
+            about = " ".join((one.help or "").split()).replace("|", "\\|")
+            if one.envvar:
+                about += f" Environment: `{one.envvar}`."
+            if one.multiple or one.nargs == -1:
+                about += " Repeatable." if "epeatable" not in about else ""
+            rows.append(f"| {spans} | {_value(one)} | {_default(one)} | {about} |")
+    return "\n".join(rows)
+
+
+def _value(parameter: Any) -> str:
+    """Return the kind of a parameter's value; empty for a flag."""
+    if getattr(parameter, "is_flag", False):
+        return ""
+    kind = str(parameter.display_type(typer.Context(typer.main.get_group(app)))).strip("<>")
+    kind = re.sub(r"^list\[(.*)\]$|^(\w+) range.*$", r"\1\2", kind).lower().replace("|", "\\|")
+    bounds = [f"at least {parameter.min:g}"] if parameter.min is not None else []
+    bounds += [f"at most {parameter.max:g}"] if parameter.max is not None else []
+    return ", ".join([kind, *bounds])
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "needed"
+    value = parameter.default
+    return "" if value is None or value is False or value in ((), [], "") or callable(value) else f"`{value}`"
+
+
+def flow_picture() -> str:
+    """Return the picture of the flow as SVG: boxes are rooms of the house, with the commands of their panels."""
+    panels, parts = group_by_panel(), []
+    width, margin, gap, y = 460, 10, 28, 10
+    centres: list[list[tuple[float, float]]] = []
+    for row in FLOW:
+        columns = (width - margin * (len(row) + 1)) / len(row)
+        wrapped = [_wrap_names(_names(panels, panel), columns - 24) for *_, panel in row]
+        height = 44 + 20 * max(map(len, wrapped))
+        middles = []
+        for k, ((title, _, about, panel), lines) in enumerate(zip(row, wrapped, strict=True)):
+            x = margin + k * (columns + margin)
+            parts.append(_draw_box((x, y, columns, height), title, about, lines, "#eef1fb" if panel else "#f6f6f6"))
+            middles.append(x + columns / 2)
+        for above in centres[-1] if centres else []:
+            below = middles if len(middles) == 1 else [m for m in middles if abs(m - above[0]) < 1]
+            parts += [_draw_arrow(*above, (above[0] + middle) / 2, y) for middle in below]
+        centres.append([(middle, y + height) for middle in middles])
+        y += height + gap
+    lines = _wrap_names(_names(panels, TOOLS), width - 2 * margin - 24)
+    parts.append(
+        _draw_box((margin, y, width - 2 * margin, 44 + 20 * len(lines)), "tools", "at any step", lines, "#eef1fb")
+    )
+    y += 54 + 20 * len(lines)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" height="{y}" role="img" '
+        'font-family="system-ui, sans-serif">\n<title>The flow of pairs and scores, with commands</title>'
+        "\n"
+        '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
+        'orient="auto"><path d="M0 0L10 5L0 10z" fill="#555"/></marker></defs>\n'
+        f'<rect width="{width}" height="{y}" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def _names(panels: dict[str, list[tuple[str, Any]]], panel: str | None) -> list[str]:
+    """Return a panel's commands; a group of commands is one."""
+    return list(dict.fromkeys(words.split()[0] for words, _ in panels.get(panel or "", [])))
+
+
+def _wrap_names(names: list[str], width: float) -> list[str]:
+    """Break names into lines of at most a width, of letters about 8 wide."""
+    lines: list[str] = []
+    for name in names:
+        if lines and 8 * len(f"{lines[-1]}  {name}") <= width:
+            lines[-1] += f"  {name}"
+        else:
+            lines.append(name)
+    return lines
+
+
+def _draw_box(place: tuple[float, float, float, float], title: str, about: str, lines: list[str], colour: str) -> str:
+    x, y, width, height = place
+    shown = [
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" fill="{colour}" stroke="#5160a8"/>',
+        f'<text x="{x + 12:g}" y="{y + 19:g}" font-size="14" font-weight="600" fill="#111">{title}</text>',
+        f'<text x="{x + 12:g}" y="{y + 36:g}" font-size="12" fill="#444">{escape(about)}</text>',
+    ]
+    shown += [
+        f'<text x="{x + 12:g}" y="{y + 56 + 20 * k:g}" font-size="13" font-family="ui-monospace, monospace" '
+        f'fill="#26337a" xml:space="preserve">{line}</text>'
+        for k, line in enumerate(lines)
+    ]
+    return "\n".join(shown)
+
+
+def _draw_arrow(x: float, y: float, to_x: float, to_y: float) -> str:
+    return (
+        f'<line x1="{x:g}" y1="{y:g}" x2="{to_x:g}" y2="{to_y - 2:g}" stroke="#555" stroke-width="1.5" '
+        'marker-end="url(#tip)"/>'
+    )
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(flow_picture(), encoding="utf-8")

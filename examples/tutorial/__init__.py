@@ -1,0 +1,1 @@
+"""The pairs and the training of the tutorials in `docs/`."""
