@@ -1,6 +1,6 @@
 """The pairs of the tutorials: two squares of different colours, and two discs or three.
 
-    python -m examples.tutorial.draw_pairs          writes my_pairs, a folder of 24 pairs
+python -m examples.tutorial.draw_pairs          writes my_pairs, a folder of 24 pairs
 """
 
 from __future__ import annotations
