@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 EXTRAS := hub,models,st,regions,build,ray,train,plot,board,postgres,docs,dev
 
-.PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras test-cost stable explore lock package lint types docs site bench
+.PHONY: demo demo-build serve test test-slow test-all coverage pythons mutants gates extras test-cost stable explore lock package lint types docs pictures site bench
 .PHONY: real-encoder encoder clean
 
 demo: $(VENV)/.core
@@ -72,6 +72,14 @@ types: $(VENV)/.test
 # The documents quote what commands print; this writes them again, and a test holds them to it.
 docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
+
+# The pictures of the README and the documents, docs/pictures.json with the numbers in them, and the gallery, all from one
+# run of the demo (some minutes; needs Chromium).
+pictures: $(VENV)/.test demo
+	rm -rf scratch/demo-board
+	$(BIN)/tellapart board export --runs runs/demo --out scratch/demo-board
+	$(BIN)/python docs/screenshot.py runs/demo/report.html scratch/demo-board
+	$(BIN)/python docs/gallery.py runs/demo
 
 # The site, in scratch/site: every warning is an error, and nothing in it comes from another host.
 site: $(VENV)/.test

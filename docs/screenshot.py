@@ -1,11 +1,13 @@
 """Take the README's pictures: `docs/report.png` and `docs/report-items.png` of a report, `docs/board.png` of a board.
 
-`tellapart board export --runs runs/demo --out site`, then `python docs/screenshot.py runs/demo/report.html site`; it
-needs Chromium on the PATH and the `dev` extra.
+`make pictures` calls it, or: `tellapart board export --runs runs/demo --out site`, then `python docs/screenshot.py
+runs/demo/report.html site`; it needs Chromium on the PATH and the `dev` extra. The numbers that the pictures show are
+kept as text in `docs/pictures.json`, so that a test sees when they are old.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -20,16 +22,34 @@ def photograph(report: Path, site: Path) -> None:
     """Photograph the head of the report, its first items, and a leaderboard of the board."""
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        page = browser.new_page(viewport={"width": 1180, "height": 860}, color_scheme="light")
+        page = browser.new_page(viewport={"width": 1180, "height": 1000}, color_scheme="light")
+        page.set_default_timeout(300_000)
         page.goto(report.resolve().as_uri())
         page.screenshot(path=DOCS / "report.png")
         page.get_by_role("heading", name="Items", exact=True).first.evaluate("heading => heading.scrollIntoView()")
         page.screenshot(path=DOCS / "report-items.png")
-        page.set_viewport_size({"width": 1180, "height": 1000})
         page.goto((site / "benchmarks" / "demo" / "index.html").resolve().as_uri())
         page.screenshot(path=DOCS / "board.png")
         browser.close()
 
 
+def keep_numbers(run: Path) -> None:
+    """Write each model's metrics of the first look, in percent, and the fingerprint of the items."""
+    from tellapart.api.run import open_run
+
+    opened = open_run(run)
+    records = {system.label: system.record("demo") for system in opened.systems}
+    numbers = {
+        label: {
+            name: f"{100 * record.metrics[name].value:.2f}" for name in ("group_score", "text_score", "image_score")
+        }
+        for label, record in records.items()
+    }
+    (fingerprint,) = {record.fingerprint for record in records.values()}
+    text = json.dumps({"benchmark": "demo", "fingerprint": fingerprint, "percent": numbers}, indent=1)
+    (DOCS / "pictures.json").write_text(text + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
     photograph(Path(sys.argv[1]), Path(sys.argv[2]))
+    keep_numbers(Path(sys.argv[1]).parent)

@@ -1,0 +1,307 @@
+"""Make the gallery: run each command that the page shows, keep a small picture of its output, write `docs/gallery.md`.
+
+`make pictures` calls it with the demo's run; it needs Chromium on the PATH, the
+extras `dev`, `plot`, `build` and `train`, and a few minutes. Names of entries after the run make these again alone, and
+without a run it writes the page alone.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+PICTURES = DOCS / "gallery"
+PAGE = DOCS / "gallery.md"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+
+#: Pixels of a picture's longer side, and its quality as WebP.
+SIDE, QUALITY = 800, 78
+
+#: An item that the demo shows.
+ITEM = "location-001"
+
+DESKTOP, PHONE = (1180, 1000), (390, 844)
+
+TRAINING = """name = "small"
+model = "new:small"
+
+[data]
+train = ["folder:scenes"]
+share = 0.8
+
+[loss]
+name = "negclip"
+
+[optimiser]
+learning_rate = 1e-3
+steps = 60
+warm_up = 10
+
+[batch]
+size = 16
+
+[validation]
+every = 10
+
+[report]
+benchmarks = ["demo"]
+"""
+
+ARCHITECTURE = {
+    "model_type": "compact",
+    "image_size": 64,
+    "channels": [16, 32, 48, 64],
+    "image_layers": 1,
+    "queries": 2,
+    "text_width": 64,
+    "text_layers": 1,
+    "context_length": 32,
+    "heads": 4,
+    "dimensions": 64,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One picture of the gallery.
+
+    Attributes:
+        name: of the picture's file.
+        title: its heading.
+        about: a sentence on it.
+        commands: those that make it, in a folder with the demo's run; each is run once.
+        output: the file to show: an image, a page, or a folder with the images of a pair.
+        screen: the width and height of the browser's window.
+        fragment: of the page's address.
+    """
+
+    name: str
+    title: str
+    about: str
+    commands: tuple[str, ...]
+    output: str
+    screen: tuple[int, int] = DESKTOP
+    fragment: str = ""
+
+
+RUN = "tellapart run --out runs/demo"
+BUILD = "tellapart build docs/recipes/scenes.toml --out scenes --workers 2"
+BOARD = "tellapart board export --runs runs/demo --out site"
+
+
+def _plot(kind: str, title: str, about: str, arguments: str, *before: str) -> Entry:
+    command = f"tellapart plot {kind} {arguments} --out {kind}.png"
+    return Entry(f"plot-{kind}", title, about, (*before, command), f"{kind}.png")
+
+
+ENTRIES = (
+    Entry(
+        "report", "The report", "A sentence, models by aspect, items right and wrong.", (RUN,), "runs/demo/report.html"
+    ),
+    Entry("report-phone", "The report on a phone", "The main metric first.", (RUN,), "runs/demo/report.html", PHONE),
+    Entry(
+        "item",
+        "An item's page",
+        "Its images and captions, each model's scores, and the words that differ.",
+        (RUN,),
+        "runs/demo/report.html",
+        fragment=f"#item={ITEM}",
+    ),
+    _plot("bars", "Bars", "Metrics with intervals and chance.", "runs/demo", RUN),
+    _plot("tiers", "Tiers", "A band holds models that the items do not distinguish.", "runs/demo", RUN),
+    _plot("curves", "Equivariance curves", "EqSim's deviations about zero.", "runs/demo", RUN),
+    _plot("heatmap", "Heat map", "One metric by the values of a tag.", "runs/demo --tag aspect", RUN),
+    _plot(
+        "matrix", "An item for a paper", "Images, captions, scores; true pairs framed.", f"runs/demo --item {ITEM}", RUN
+    ),
+    _plot(
+        "pareto",
+        "Pareto front",
+        "Performance against cost; filled points are the front.",
+        "runs/demo --costs costs.json",
+        RUN,
+        "tellapart time -m demo-encoder -m blind -m bag-of-words --repeats 10 --out costs.json",
+    ),
+    Entry(
+        "board-pareto",
+        "Pareto front on a board",
+        "VLUE's models by performance and latency, as its paper reports them.",
+        ("tellapart board export --board examples/vlue_board/board.toml --out vlue",),
+        "vlue/pareto/latency/index.html",
+    ),
+    _plot(
+        "cost",
+        "Cost by batch size",
+        "Throughput's cost as batches grow.",
+        "t1.json t8.json t32.json",
+        *(f"tellapart time -m demo-encoder --batch-size {size} --out t{size}.json" for size in (1, 8, 32)),
+    ),
+    _plot(
+        "agree",
+        "Agreement of benchmarks",
+        "How alike benchmarks rank published checkpoints of CLIP and its kin.",
+        "examples/clip_zoo_board/records.toml",
+    ),
+    Entry(
+        "items",
+        "Item analysis",
+        "Difficulty by discrimination of each item; here over ten systems, the bundled encoder's scores with noise.",
+        ("tellapart items --scores score_files -b demo --page items.html",),
+        "items.html",
+    ),
+    Entry("scene", "Rendered scenes", "A pair that differs in one thing.", (BUILD,), "scenes"),
+    Entry(
+        "card",
+        "The data card",
+        "The artefacts that an audit looks for.",
+        ("tellapart audit demo --to audit",),
+        "audit/card.html",
+    ),
+    Entry(
+        "training",
+        "The page of a training",
+        "Gains, losses and curves; here a tiny encoder after 60 steps on twenty scenes.",
+        (BUILD, "tellapart train train.toml --out trained"),
+        "trained/report.html",
+    ),
+    Entry(
+        "board",
+        "The board",
+        "Models with intervals, tiers and chance.",
+        (RUN, BOARD),
+        "site/benchmarks/demo/index.html",
+    ),
+)
+
+
+def write_page() -> str:
+    """Return the page's Markdown."""
+    blocks = [
+        "# Gallery",
+        "What tellapart makes, each with the command that made it. `make pictures` makes all of them again.",
+    ]
+    for entry in ENTRIES:
+        lines = "\n".join(f"$ {command}" for command in entry.commands)
+        blocks += [
+            f"## {entry.title}",
+            entry.about,
+            f"```console\n{lines}\n```",
+            f"![{entry.title}](gallery/{entry.name}.webp)",
+        ]
+    return "\n\n".join([*blocks, "**Next:** [Pictures, tables, and results for others](pictures.md)"]) + "\n"
+
+
+def prepare_folder(folder: Path, run: Path) -> None:
+    """Lay out the folder in which the commands run: the demo's run, a training's files, and scores of ten systems."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "small").mkdir(parents=True)
+    shutil.copytree(run, folder / "runs" / "demo")
+    for name in ("docs", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "train.toml").write_text(TRAINING, encoding="utf-8")
+    (folder / "small" / "config.json").write_text(json.dumps(ARCHITECTURE), encoding="utf-8")
+    shutil.copy(ROOT / "src" / "tellapart" / "models" / "demo_encoder" / "tokenizer.json", folder / "small")
+    rows = [json.loads(line) for line in (run / "samples" / "demo.jsonl").read_text(encoding="utf-8").splitlines()]
+    scores, draw = np.array([row["scores"] for row in rows]), np.random.default_rng(0)
+    (folder / "score_files").mkdir()
+    for system in range(10):
+        noisy = scores + 0.03 * (system + 1) * draw.normal(size=scores.shape)
+        lines = [
+            json.dumps({"label": f"{row['id']}_c{text}_i{image}", "score": float(value)})
+            for row, of in zip(rows, noisy, strict=True)
+            for (image, text), value in np.ndenumerate(of)
+        ]
+        (folder / "score_files" / f"noise-{system + 1}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def run_commands(folder: Path, entries: Sequence[Entry]) -> None:
+    """Run every command of the entries once; the demo's run is there."""
+    for command in dict.fromkeys(line for entry in entries for line in entry.commands if line != RUN):
+        print(f"$ {command}", flush=True)
+        arguments = [sys.executable, "-m", "tellapart", *shlex.split(command)[1:]]
+        subprocess.run(
+            arguments, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, check=True, stdout=subprocess.DEVNULL
+        )
+
+
+@contextmanager
+def open_browser() -> Iterator[Any]:
+    """Start Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def photograph(browser: Any, entry: Entry, page_file: Path) -> Image.Image:
+    """Return what a window shows of a page."""
+    width, height = entry.screen
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
+    page.set_default_timeout(300_000)
+    page.goto(page_file.resolve().as_uri() + entry.fragment)
+    drawn = Image.open(io.BytesIO(page.screenshot()))
+    page.close()
+    return drawn.convert("RGB")
+
+
+def join_pair(folder: Path) -> Image.Image:
+    """Return the two images of a set's first item side by side."""
+    item = json.loads((folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    images = [Image.open(folder / name).convert("RGB") for name in item["images"]]
+    joined = Image.new("RGB", (sum(image.width for image in images) + 8, images[0].height), "white")
+    joined.paste(images[0], (0, 0))
+    joined.paste(images[1], (images[0].width + 8, 0))
+    return joined
+
+
+def make_pictures(folder: Path, entries: Sequence[Entry]) -> None:
+    """Write a small picture for each entry."""
+    PICTURES.mkdir(exist_ok=True)
+    with open_browser() as browser:
+        for entry in entries:
+            output = folder / entry.output
+            if output.is_dir():
+                picture = join_pair(output)
+            elif output.suffix == ".html":
+                picture = photograph(browser, entry, output)
+            else:
+                picture = Image.open(output).convert("RGB")
+            picture.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
+            picture.save(PICTURES / f"{entry.name}.webp", quality=QUALITY, method=6)
+
+
+def main() -> None:
+    """Make the pictures of a run of the demo, and the page."""
+    run, names = sys.argv[1:2], sys.argv[2:]
+    folder = ROOT / "scratch" / "gallery"
+    entries = [entry for entry in ENTRIES if run and (not names or entry.name in names)]
+    if run and not names:
+        prepare_folder(folder, Path(run[0]))
+        shutil.rmtree(PICTURES, ignore_errors=True)
+    for entry in entries if names else ():  # a training and a site refuse a folder that is there
+        if (top := Path(entry.output).parts[0]) != "runs":
+            shutil.rmtree(folder / top, ignore_errors=True)
+    run_commands(folder, entries)
+    make_pictures(folder, entries)
+    PAGE.write_text(write_page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
