@@ -37,6 +37,7 @@ from tellapart.data.choices import ChoiceSet
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.moments import MomentSet
 from tellapart.data.pairset import PairSet
+from tellapart.data.ratings import RatingSet
 from tellapart.data.scores import Scores
 from tellapart.data.task_records import BoxSet, CaptionSet, QuestionSet, RetrievalSet, StatementSet
 from tellapart.metrics.classification import rank_labels
@@ -209,6 +210,19 @@ def shorter_texts(records: PairSet) -> Said:
     return Scored(Scores([item.id for item in records.items], values, "similarity")), "the shorter, the higher"
 
 
+def same_score_for_images(records: RatingSet) -> Said:
+    """Give every image one score."""
+    ids = [one.id for one in records.rated]
+    return Scored(Scores(ids, np.zeros((len(ids), 1, 1)), "similarity")), "one score for all"
+
+
+def shorter_prompts(records: RatingSet) -> Said:
+    """Score each image by its text, as `blind` does."""
+    values = Blind().score_texts([one.text for one in records.rated])
+    ids = [one.id for one in records.rated]
+    return Scored(Scores(ids, values.reshape(-1, 1, 1), "similarity")), "the shorter the text, the higher"
+
+
 def same_score_for_classes(records: ClassificationSet) -> Said:
     """Score every class the same."""
     labels = [picture.label for picture in records.pictures]
@@ -251,6 +265,10 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
     "moments": (System("middle", NOTHING, middle_of_video),),
     "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
     "ordered-texts": (System("blind", NOTHING, shorter_texts),),
+    "ratings": (
+        System("constant", NOTHING, same_score_for_images),
+        System("blind", NOTHING, shorter_prompts),
+    ),
     "classification": (
         System("constant", NOTHING, same_score_for_classes),
         System("largest-class", ANSWERS, largest_class),

@@ -133,6 +133,9 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "vl-checklist-relation-hake": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-relation-hake",
         **_list_variants("pope", "pope-random", "pope-popular", "pope-adversarial"),
         "hallusionbench": "tellapart.benchmarks.shipped_sets:hallusionbench",
+        "tifa": "tellapart.benchmarks.shipped_sets:tifa",
+        "genai-bench": "tellapart.benchmarks.shipped_sets:genai-bench",
+        "seetrue": "tellapart.benchmarks.shipped_sets:seetrue",
         "sugarcrepe-choice": "tellapart.benchmarks.sugarcrepe:SUGARCREPE_CHOICE",
         "coco-counterfactuals-retrieval": "tellapart.benchmarks.retrieval:COCO_COUNTERFACTUALS_RETRIEVAL",
         "coco-counterfactuals-test": "tellapart.benchmarks.retrieval:COCO_COUNTERFACTUALS_TEST",
@@ -250,6 +253,7 @@ TASKS: Mapping[str, str] = MappingProxyType(
         "moments": "tellapart.tasks.moments:MOMENTS",
         "classification": "tellapart.tasks.classification:CLASSIFICATION",
         "labels": "tellapart.tasks.labels:LABELS",
+        "ratings": "tellapart.tasks.ratings:RATINGS",
     }
 )
 

@@ -303,6 +303,16 @@ def in_time(k: int) -> dict[str, Any]:
     }
 
 
+def _generated(folder: Path) -> tuple[int, str]:
+    names = ("DALLE_3", "SDXL_Turbo", "DeepFloyd_I_XL_v1", "Midjourney_6", "SDXL_2_1", "SDXL_Base")
+    rows = {
+        f"{k:05}": {"id": f"{k:05}", "prompt": f"prompt {k}", "models": {name: [k % 5 + 1, 3, 4] for name in names}}
+        for k in range(1600)
+    }
+    (folder / "genai_image.json").write_text(json.dumps(rows))
+    return 9600, "DALLE_3/00000.jpeg"
+
+
 def _reworded(folder: Path) -> tuple[int, str]:
     counts = {"vg_attribution": 10_575, "vg_relation": 16_868}
     for below, true in (("data", "a red cup"), ("swapped_data", "a cup that is red")):
@@ -366,6 +376,7 @@ MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "velociti": _csv("velociti.csv", strictly, 8792, "v0.mp4"),
     "timeblind": _json("data.jsonl", in_time, 2400, "videos/0_0.mp4", lines=True),
     "hard-positives": _reworded,
+    "genai-bench": _generated,
     "vl-checklist-attribute": _checklist("Attribute/vaw/size.json", "Attribute/vg/size.json"),
     "vl-checklist-relation": _checklist("Relation/vg/spatial.json", "Relation/vg/action.json"),
     "vl-checklist-relation-swig": _checklist("Relation/swig_action.json"),

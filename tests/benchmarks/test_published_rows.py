@@ -40,6 +40,8 @@ FOLDERS = {
     "camerabench-motions": "camerabench/camerabench",
     "vitatecs": "vitatecs",
     **{f"vilma-{part}": "vilma" for part in ("counting", "change-of-state", "rare-actions", "relations", "actors")},
+    "tifa": "tifa",
+    "seetrue": "seetrue",
     **{f"marvl-{language}": "marvl/datasets/marvl/zero_shot" for language in ("id", "sw", "ta", "tr", "zh")},
 }
 

@@ -14,13 +14,22 @@ from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_ima
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.benchmarks.set_rows import TABLE_ROW, Row, files_of, read_rows
-from tellapart.benchmarks.set_tables import LINKED, GalleryTable, ItemTable, QuestionTable, SetFile, StatementTable
+from tellapart.benchmarks.set_tables import (
+    LINKED,
+    GalleryTable,
+    ItemTable,
+    QuestionTable,
+    RatingTable,
+    SetFile,
+    StatementTable,
+)
 from tellapart.data.annotations import expect_count, make_item
 from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet, read_gold
 from tellapart.data.fields import Kinds, fill, fill_all, read_list
 from tellapart.data.item import Item
 from tellapart.data.linked_images import linked_images
 from tellapart.data.pairset import PairSet
+from tellapart.data.ratings import RatedImage, RatingSet
 from tellapart.data.task_records import RetrievalSet, Statement, StatementSet
 from tellapart.errors import DataError, quote
 
@@ -75,9 +84,9 @@ def set_benchmark(declared: SetFile) -> Benchmark:
 
 
 def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
-    named = [_as_list(one.images) for one in _list_tables(declared)] + (
-        [[declared.gallery.image]] if declared.gallery else []
-    )
+    named = [[one.image] for one in declared.rating] + ([[declared.gallery.image]] if declared.gallery else [])
+    named += [_as_list(one.images) for one in (*declared.item, *declared.question)]
+    named += [one.images for one in declared.statement]
     columns = [each.removeprefix(IMAGE_COLUMN) for own in named for each in own if each.startswith(IMAGE_COLUMN)]
     if columns:
         tables = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
@@ -85,15 +94,20 @@ def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
     return images_of_set(declared.name, place, declared.folders, declared.archive)
 
 
-def _list_tables(declared: SetFile) -> Sequence[ItemTable | QuestionTable | StatementTable]:
-    return [*declared.item, *declared.question, *declared.statement]
+_Rows = ItemTable | QuestionTable | StatementTable | RatingTable
+
+
+def _list_tables(declared: SetFile) -> Sequence[_Rows]:
+    return [*declared.item, *declared.question, *declared.statement, *declared.rating]
 
 
 def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def _load_records(declared: SetFile, place: Locations) -> PairSet | BinaryQuestionSet | StatementSet | RetrievalSet:
+def _load_records(
+    declared: SetFile, place: Locations
+) -> PairSet | BinaryQuestionSet | StatementSet | RatingSet | RetrievalSet:
     if declared.gallery is not None:
         return _load_gallery(declared, declared.gallery, place)
     made: list[Any] = []
@@ -118,6 +132,8 @@ def _load_records(declared: SetFile, place: Locations) -> PairSet | BinaryQuesti
         return BinaryQuestionSet(declared.name, asked, declared.reader)
     if declared.statement:
         return StatementSet(declared.name, tuple(made))
+    if declared.rating:
+        return RatingSet(declared.name, tuple(made))
     if any(table.cluster == LINKED for table in declared.item):
         made = _link_items(made)
     pairs = PairSet(declared.name, tuple(made), root, lines=lines, read=_make_reader(declared, place))
@@ -192,12 +208,14 @@ def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, where: str) -
 
 
 def _fill_table(
-    table: ItemTable | QuestionTable | StatementTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]
-) -> Item | BinaryQuestion | Statement:
+    table: _Rows, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]
+) -> Item | BinaryQuestion | Statement | RatedImage:
     if isinstance(table, ItemTable):
         return _fill_item(table, row, where, kinds, renamed)
     if isinstance(table, QuestionTable):
         return _make_question(table, row, where, kinds)
+    if isinstance(table, RatingTable):
+        return _rate_image(table, row, where, kinds, renamed)
     return _make_statement(table, row, where, kinds)
 
 
@@ -278,6 +296,23 @@ def _make_statement(table: StatementTable, row: Any, where: str, kinds: Kinds) -
         right=right,
         label=answer == "yes",
         group=fill(table.group, row, where, kinds) if table.group else "",
+    )
+
+
+def _rate_image(table: RatingTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]) -> RatedImage:
+    given = fill_all(table.ratings, row, where, kinds)
+    try:
+        ratings = tuple(map(float, given))
+    except ValueError as error:
+        raise DataError(f"{where}: field {table.ratings!r}: expected numbers; got {quote(list(given))}") from error
+    tags = {tag: fill(template, row, where, kinds) for tag, template in table.tags.items()}
+    return RatedImage(
+        id=fill(table.id, row, where, kinds),
+        image=_fill_reference(fill(table.image, row, where, kinds), row),
+        text=fill(table.text, row, where, kinds),
+        ratings=ratings,
+        cluster=fill(table.cluster, row, where, kinds) if table.cluster else "",
+        tags={tag: renamed.get(value, value) for tag, value in tags.items()},
     )
 
 

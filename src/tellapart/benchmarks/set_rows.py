@@ -55,7 +55,8 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
         path: the file.
         before: how many rows the files before it have.
         suffix: `json`, `jsonl`, `csv` or `parquet`, if its suffix does not give it.
-        each: the field of a list of objects, each of which is a row with the fields around it.
+        each: the field of a list of objects, each of which is a row with the fields around it, or of an object of
+            values, each of which is a row with its key as `each` and itself as `value`.
 
     Raises:
         DataError: the file cannot be read, or a row is neither an object nor a list.
@@ -77,8 +78,11 @@ def _nested_rows(row: dict[str, Any], each: str | None, where: str) -> Iterator[
         yield row
         return
     inner = row.get(each)
+    if isinstance(inner, dict):
+        yield from (row | {"each": key, "value": value} for key, value in inner.items())
+        return
     if not isinstance(inner, list) or not all(isinstance(one, dict) for one in inner):
-        raise DataError(f"{where}: field {each!r}: expected a list of objects, got {quote(inner)}")
+        raise DataError(f"{where}: field {each!r}: expected a list of objects or an object, got {quote(inner)}")
     yield from (row | one | {"each": number} for number, one in enumerate(inner))
 
 

@@ -1,8 +1,8 @@
 """The declaration of a benchmark in a TOML file: its files, and the templates that turn rows into records.
 
 A set of a known shape needs no code: its file names the files of the rows (JSON, JSONL, CSV, TSV or parquet), and each
-`[[item]]`, `[[question]]` or `[[statement]]` is the template of one row, or of several that belong together. The sets
-that ship are such files, in `benchmarks/sets/`; a user's file is named by its path, `-b my_set.toml`.
+`[[item]]`, `[[question]]`, `[[statement]]` or `[[rating]]` is the template of one row, or of several that belong
+together. The sets that ship are such files, in `benchmarks/sets/`; a user's file is named by its path, `-b my_set.toml`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, quote
 from tellapart.metrics.ties import TieRule
 
-__all__ = ["LINKED", "GalleryTable", "ItemTable", "QuestionTable", "SetFile", "StatementTable", "read_set_file"]
+__all__ = [
+    "LINKED",
+    "GalleryTable",
+    "ItemTable",
+    "QuestionTable",
+    "RatingTable",
+    "SetFile",
+    "StatementTable",
+    "read_set_file",
+]
 
 #: The value of `cluster` instead of a template.
 LINKED = "linked images"
@@ -70,6 +79,18 @@ class StatementTable(_Table):
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
 
 
+class RatingTable(_Table):
+    """One rated image of a row: templates of its fields; `ratings` are numbers, one a person, or a label, 0 or 1."""
+
+    id: Template
+    image: Template
+    text: Template
+    ratings: Templates
+    where: dict[Template, str | list[str]] = Field(default_factory=dict)
+    cluster: Template | None = None
+    tags: dict[str, Template] = Field(default_factory=dict)
+
+
 class GalleryTable(_Table):
     """One image of a gallery, of a row, and its captions: templates of its fields."""
 
@@ -87,12 +108,13 @@ class HubTable(_Table):
 
 
 class SetFile(_Table):
-    """A declared set; `item`, `question`, `statement` or `gallery` are the templates of rows.
+    """A declared set; `item`, `question`, `statement`, `rating` or `gallery` are the templates of rows.
 
     Attributes:
         files: of the rows, as `Benchmark.files`; all files of each pattern are read.
         format: of the rows, if a file's suffix does not give it.
-        each: the field that holds a list of objects; each of them, with the fields around it, is a row.
+        each: the field that holds a list of objects; each of them, with the fields around it, is a row. Of an object
+            of values that are none, each is a row, with its key as `each` and itself as `value`.
         rows: so many rows in a row fill the tables below together, and are then `{0.field}`, `{1.field}`...
         joined: a folder beside that of each file, with a file of the same name and as many rows: `{joined.field}`.
         lists: fields whose text is a list as Python writes it, and is read as one.
@@ -143,6 +165,7 @@ class SetFile(_Table):
     item: list[ItemTable] = Field(default_factory=list)
     question: list[QuestionTable] = Field(default_factory=list)
     statement: list[StatementTable] = Field(default_factory=list)
+    rating: list[RatingTable] = Field(default_factory=list)
     gallery: GalleryTable | None = None
 
     @property
@@ -150,6 +173,8 @@ class SetFile(_Table):
         """The name of the task that its records are of."""
         if self.statement:
             return "nlvr2"
+        if self.rating:
+            return "ratings"
         of_items = "ordered-texts" if self.ordered else "pairs"
         return "retrieval" if self.gallery else "yes-no" if self.question else of_items
 
@@ -170,8 +195,10 @@ def read_set_file(path: Path, variant: str = "") -> SetFile:
             raise DataError(f"{path} declares {named}; {quote(variant)} is none of them")
         content, where = content | own, f"{path}: {variant}"
     declared = validate_table(SetFile, content, where)
-    if sum(map(bool, (declared.item, declared.question, declared.statement, declared.gallery))) != 1:
+    kinds = (declared.item, declared.question, declared.statement, declared.rating, declared.gallery)
+    if sum(map(bool, kinds)) != 1:
         raise DataError(
-            f"{where}: declare [[item]], [[question]] or [[statement]] tables or a [gallery], one kind of them"
+            f"{where}: declare [[item]], [[question]], [[statement]] or [[rating]] tables or a [gallery], one kind of "
+            "them"
         )
     return declared

@@ -21,6 +21,7 @@ from tellapart.records.result import Result
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import at_floor, enough_flips, mcnemar, paired_difference, paired_permutation, write_p
 from tellapart.stats.power import detectable_difference
+from tellapart.tasks.registry import METRICS
 
 __all__ = ["Comparison", "MetricComparison", "compare", "compare_pairs", "correct", "match_benchmarks"]
 
@@ -176,6 +177,7 @@ def compare_pairs(
         if {*pair} <= benchmark.records.keys()
         for metric in benchmark.outcomes
         for subset, items in parts.get(benchmark.name, ())
+        if subset is None or not _is_together(metric)
     ]
     tests = [test for test in tests if len(test.values()[0])]
     if not tests:
@@ -197,6 +199,11 @@ def compare_pairs(
         )
         for pair in compared
     ]
+
+
+def _is_together(metric: str) -> bool:
+    """Return whether a metric of some items is no mean of their values among all items."""
+    return metric in METRICS and METRICS[metric].together
 
 
 def correct(tests: Sequence[_Tested]) -> list[_Tested]:

@@ -23,7 +23,7 @@ from tellapart.records.result import BenchmarkResult, Metrics, Sample, Value
 from tellapart.records.run_folder import read_samples, read_stored
 from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
-from tellapart.tasks.registry import TASKS
+from tellapart.tasks.registry import METRICS, TASKS
 from tellapart.tasks.task import Unit, Units
 
 __all__ = ["Remeasured", "measure", "remeasure", "remeasure_samples"]
@@ -118,13 +118,16 @@ def _read_outcomes(name: str, samples: Sequence[Sample], record: BenchmarkResult
     strict = np.array([sample.outcomes[name] for sample in samples])
     tied = [name in sample.tied for sample in samples]
     stated = record.metrics.get(name)
-    return PerItem(
+    whole = PerItem(
         name=name,
         strict=strict,
         neutral=np.where(tied, np.nan, strict),
         binary=bool(np.isin(strict, (0, 1)).all()),
         deviation=stated is not None and stated.mean_absolute is not None,
     )
+    if name not in METRICS or not METRICS[name].together:
+        return whole
+    return replace(whole, among=lambda mask: whole if mask.all() else None)  # outcomes do not give that of a part
 
 
 def _forget_neutral(table: Tabulated) -> Tabulated:

@@ -116,6 +116,7 @@ class Metric:
         components: names of the columns of a per-item value (item, component); empty for one number per item.
         same_as: the metric of which this is another name: equal on every item for which both are defined.
         one_false: it is of items all of whose texts are true but the last one.
+        together: the value of an item depends on the others, so a part of the items is measured again.
 
     >>> from tellapart.metrics.registry import METRICS
     >>> scores = [[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]
@@ -136,6 +137,7 @@ class Metric:
     components: tuple[str, ...] = ()
     same_as: str = ""
     one_false: bool = False
+    together: bool = False
 
     @property
     def finite_bounds(self) -> tuple[float, float] | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import fsum
 
 import numpy as np
@@ -80,6 +80,9 @@ class PerItem:
         deviation: 0 is best and the spread matters (equivariance); not a score that should be high.
         official: the values as the benchmark's authors count ties; None if they count them as wrong, too.
         groups: the group of each item, if the number is the unweighted mean over groups; None: over items.
+        touched: items that a tie touched, bool `(item,)`; None if these are the ones whose value it changes.
+        among: takes a mask of items to the metric measured among those alone, or to None where it is not defined; None
+            if the value of an item does not depend on the others.
 
     >>> one = PerItem(name="accuracy", strict=np.array([1.0, 0.0]), chance=0.5, binary=True)
     >>> one.ties
@@ -96,10 +99,14 @@ class PerItem:
     deviation: bool = False
     official: NDArray[np.float64] | None = None
     groups: Sequence[str] | None = None
+    touched: NDArray[np.bool_] | None = None
+    among: Callable[[NDArray[np.bool_]], PerItem | None] | None = None
 
     @property
     def ties(self) -> NDArray[np.bool_]:
         """Items whose value depends on how ties are broken, bool `(item,)`."""
+        if self.touched is not None:
+            return self.touched
         if self.neutral is None:
             return np.zeros(len(self.strict), dtype=bool)
         differs = self.strict != self.neutral
@@ -109,3 +116,21 @@ class PerItem:
         """Return the metric of some items' values: their mean, or `reduce` of their components' means."""
         means = mean(values)
         return float(means if self.reduce is None else self.reduce(means))
+
+    def within(self, mask: NDArray[np.bool_]) -> PerItem | None:
+        """Return the metric of some items, bool `(item,)`; None if it is not defined for them.
+
+        >>> one = PerItem(name="accuracy", strict=np.array([1.0, 0.0]))
+        >>> one.within(np.array([True, False])).strict
+        array([1.])
+        """
+        if self.among is not None:
+            return self.among(mask)
+        return replace(
+            self,
+            strict=self.strict[mask],
+            neutral=None if self.neutral is None else self.neutral[mask],
+            official=None if self.official is None else self.official[mask],
+            touched=None if self.touched is None else self.touched[mask],
+            groups=None,
+        )

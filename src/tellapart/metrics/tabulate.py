@@ -90,10 +90,12 @@ def _over_items(
     metrics: Sequence[PerItem], clusters: NDArray[np.intp], mask: NDArray[np.bool_], *, seed: int
 ) -> dict[str, Value]:
     """Average each metric over the items of a mask (micro)."""
-    columns = [Column(metric.strict[mask], metric.binary, metric.reduce, metric.bounds) for metric in metrics]
-    intervals = zip(metrics, intervals_for(columns, clusters[mask], seed=seed), strict=True)
+    kept = [own for metric in metrics if (own := metric.within(mask)) is not None]
+    columns = [Column(metric.strict, metric.binary, metric.reduce, metric.bounds) for metric in kept]
+    intervals = zip(kept, intervals_for(columns, clusters[mask], seed=seed), strict=True)
     return {
-        metric.name: _record_value(metric, interval, clusters, [mask], "micro: items") for metric, interval in intervals
+        metric.name: _record_value([metric], interval, [clusters[mask]], "micro: items")
+        for metric, interval in intervals
     }
 
 
@@ -109,30 +111,36 @@ def _over_values(
     masks = list(groups.values())
     member = np.stack(masks, axis=1)  # (item, value of the tag)
     tagged: NDArray[np.bool_] = np.logical_or.reduce(masks)
-    columns = [_macro_column(metric, tagged, member, tuple(groups)) for metric in metrics]
-    intervals = zip(metrics, intervals_for(columns, clusters[tagged], seed=seed), strict=True)
+    parts = [[own for mask in masks if (own := metric.within(mask)) is not None] for metric in metrics]
+    defined = [each for each in parts if len(each) == len(masks)]
+    columns = [_macro_column(each, member[tagged], tuple(groups)) for each in defined]
+    intervals = zip(defined, intervals_for(columns, clusters[tagged], seed=seed), strict=True)
     average = f"macro: {len(groups)} values of {tag}"
-    return {metric.name: _record_value(metric, interval, clusters, masks, average) for metric, interval in intervals}
+    drawn = [clusters[mask] for mask in masks]
+    return {each[0].name: _record_value(each, interval, drawn, average) for each, interval in intervals}
 
 
 def _record_value(
-    metric: PerItem,
-    interval: Interval,
-    clusters: NDArray[np.intp],
-    groups: Sequence[NDArray[np.bool_]],
-    average: str,
+    parts: Sequence[PerItem], interval: Interval, clusters: Sequence[NDArray[np.intp]], average: str
 ) -> Value:
     """Record one metric: the unweighted mean over disjoint groups of items, each a mean over its items."""
-    mask: NDArray[np.bool_] = np.logical_or.reduce(groups)
 
-    def mean_of(values: NDArray[np.float64]) -> float:
-        return float(mean([metric.over(values[group]) for group in groups]))
+    def mean_of(values: Sequence[NDArray[np.float64] | None]) -> float | None:
+        pairs = zip(parts, values, strict=True)
+        kept = [metric.over(own) for metric, own in pairs if own is not None]
+        return float(mean(kept)) if len(kept) == len(parts) else None
 
-    spread = summary(metric.strict[mask]) if metric.deviation else None
-    n, drawn = int(mask.sum()), int(np.count_nonzero(np.bincount(clusters[mask])))
-    one_mean = len(groups) == 1 and metric.reduce is None and drawn < n
+    first, chances = parts[0], [metric.chance for metric in parts if metric.chance is not None]
+    same = len({*chances}) == 1  # a mean of equal numbers may differ from them in the last digit
+    strict = np.concatenate([metric.strict for metric in parts])
+    spread = summary(strict) if first.deviation else None
+    ties = sum(int(metric.ties.sum()) for metric in parts)
+    n, drawn = len(strict), len(np.unique(np.concatenate(clusters)))
+    one_mean = len(parts) == 1 and first.reduce is None and drawn < n
+    value = mean_of([metric.strict for metric in parts])
+    assert value is not None  # noqa: S101  (every metric has strict values)
     return Value(
-        value=mean_of(metric.strict),
+        value=value,
         low=interval.low,
         high=interval.high,
         level=interval.level,
@@ -140,28 +148,33 @@ def _record_value(
         reason=interval.reason or None,
         n=n,
         clusters=drawn,
-        effective=effective_items(metric.strict[mask], clusters[mask]) if one_mean else None,
-        ties=int(metric.ties[mask].sum()),
-        tie_neutral=None if metric.neutral is None else mean_of(metric.neutral),
-        official=None if metric.official is None or not metric.ties[mask].any() else mean_of(metric.official),
-        chance=metric.chance,
+        effective=effective_items(strict, clusters[0]) if one_mean else None,
+        ties=ties,
+        tie_neutral=mean_of([metric.neutral for metric in parts]),
+        official=mean_of([metric.official for metric in parts]) if ties else None,
+        chance=chances[0] if same else float(mean(chances)) if chances else None,
         average=average,
         sd=spread.sd if spread else None,
         mean_absolute=spread.mean_absolute if spread else None,
     )
 
 
-def _macro_column(
-    metric: PerItem, tagged: NDArray[np.bool_], member: NDArray[np.bool_], names: tuple[str, ...]
-) -> Column:
+def _macro_column(parts: Sequence[PerItem], member: NDArray[np.bool_], names: tuple[str, ...]) -> Column:
     """Lay out a metric for `MeanOfGroups`, so that one bootstrap draw gives every value's mean.
 
     For each value of the tag, one column holds an item's result if the item carries the value, and 0 if not; a second
     column holds 1 or 0 alike. In a resample, the mean of the first divided by the mean of the second is the mean over
     the items that carry the value, however many of them were drawn.
+
+    Args:
+        parts: the metric of the items that carry each value.
+        member: which items carry which value, bool `(item, value)`.
+        names: of the values.
     """
-    strict, member = metric.strict[tagged], member[tagged]
-    rows = strict[:, None, :] if strict.ndim == 2 else strict[:, None, None]  # (item, 1, component)
-    masked = rows * member[:, :, None]  # (item, value, component)
+    width = parts[0].strict[:1].size  # one number, or a number a component
+    masked = np.zeros((*member.shape, width))  # (item, value, component)
+    for value, metric in enumerate(parts):
+        masked[member[:, value], value] = metric.strict.reshape(-1, width)
     table = np.concatenate([masked.reshape(len(masked), -1), member.astype(np.float64)], axis=1)
-    return Column(table, metric.binary, MeanOfGroups(member.shape[1], metric.reduce, names), metric.bounds)
+    first = parts[0]
+    return Column(table, first.binary, MeanOfGroups(member.shape[1], first.reduce, names), first.bounds)

@@ -1,0 +1,265 @@
+"""Agreement of a model's scores with people's ratings of the same images: pairs, ranks, lines, and two labels.
+
+Each number is of all images together: it has no value of one image alone. An image's value here is the number plus the
+image's influence on it, so that the mean over images is the number, and means over resampled images spread as the
+number does (Efron 1982, The Jackknife, section 6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.errors import MetricError
+
+__all__ = ["Separation", "TieCalibrated", "kendall_tau_b", "pairwise_accuracy", "pearson_r", "roc_auc", "spearman_rho"]
+
+Floats = NDArray[np.float64]
+
+#: Images that are compared with all others at once.
+_BLOCK = 256
+
+
+class TieCalibrated(NamedTuple):
+    """Accuracy over pairs of images, with the difference of scores up to which two of them count as equal.
+
+    Attributes:
+        values: float64 `(image,)`; their mean is the accuracy.
+        epsilon: the difference at which the accuracy is highest.
+        tied: the share of pairs that people rate the same.
+
+    >>> round(pairwise_accuracy([0.9, 0.5, 0.4], [5, 1, 1]).tied, 3)
+    0.333
+    """
+
+    values: Floats
+    epsilon: float
+    tied: float
+
+
+class Separation(NamedTuple):
+    """How often an image of label 1 has a higher score than one of label 0.
+
+    Attributes:
+        strict: float64 `(image,)`; a tie is wrong.
+        neutral: a tie counts a half.
+        touched: whether an image of the other label has the same score, bool `(image,)`.
+
+    >>> roc_auc([0.5, 0.5], [1, 0]).touched
+    array([ True,  True])
+    """
+
+    strict: Floats
+    neutral: Floats
+    touched: NDArray[np.bool_]
+
+
+def pairwise_accuracy(scores: ArrayLike, ratings: ArrayLike) -> TieCalibrated:
+    """Return the share of pairs of images that scores order, or tie, as people do, ties calibrated.
+
+    Two scores are tied if they differ by epsilon or less. Epsilon is 0 or a difference of two of these scores: the
+    least of those at which the accuracy is highest. It is fitted to the images that it is measured on. A constant score
+    gets the share of pairs that people tie.
+
+    Args:
+        scores: finite numbers `(image,)`, compared in float32.
+        ratings: finite numbers `(image,)`.
+
+    Raises:
+        MetricError: fewer than two images, another number of ratings, or a number that is not finite.
+
+    Source: Deutsch, Foster and Freitag (2023), Ties Matter, sections 5 and 6.
+
+    >>> found = pairwise_accuracy([0.9, 0.5, 0.4], [5, 1, 1])
+    >>> float(found.values.mean()), round(found.epsilon, 3)
+    (1.0, 0.1)
+    """
+    x, y = _check("pairwise_accuracy", scores, ratings)
+    ordered = np.sort(np.concatenate([above[above > 0] for _, _, above in _compare(x, y)]))
+    tied = np.sort(np.concatenate([apart.ravel() for _, apart in _compare_equals(x, y)]))  # each pair twice, and itself
+    # Only where a pair that people tie becomes one does the accuracy rise.
+    steps = np.unique(tied)
+    gained = np.searchsorted(tied, steps, "right") / 2 - np.searchsorted(ordered, steps, "right")
+    epsilon = float(steps[gained.argmax()])
+    right = np.zeros(len(x))
+    for rows, below, above in _compare(x, y):
+        right[rows] += (above > epsilon).sum(axis=1)
+        right[below] += (above > epsilon).sum(axis=0)
+    for rows, apart in _compare_equals(x, y):
+        right[rows] += (apart <= epsilon).sum(axis=1) - 1
+    share = right / (len(x) - 1)
+    return TieCalibrated(2 * share - share.mean(), epsilon, (len(tied) / len(x) - 1) / (len(x) - 1))
+
+
+def kendall_tau_b(scores: ArrayLike, ratings: ArrayLike) -> Floats:
+    """Return Kendall's tau-b of scores and ratings by image: float64 `(image,)`; 0 if all scores or ratings tie.
+
+    Args:
+        scores: finite numbers `(image,)`, compared in float32.
+        ratings: finite numbers `(image,)`.
+
+    Raises:
+        MetricError: as `pairwise_accuracy`.
+
+    Source: Kendall (1945), The treatment of ties in ranking problems, Biometrika 33, 239-251.
+
+    >>> [float(kendall_tau_b(scores, [1, 2, 4]).mean()) for scores in ([0.1, 0.5, 0.9], [0.9, 0.5, 0.1], [0, 0, 0])]
+    [1.0, -1.0, 0.0]
+    """
+    x, y = _check("kendall_tau_b", scores, ratings)
+    agreeing = np.zeros(len(x))
+    for rows, below, above in _compare(x, y):
+        agreeing[rows] += np.sign(above).sum(axis=1)
+        agreeing[below] += np.sign(above).sum(axis=0)
+    parts = (agreeing / (len(x) - 1), *(_differing(values) for values in (x, y)))
+    return _correlate(*(2 * part - part.mean() for part in parts))
+
+
+def spearman_rho(scores: ArrayLike, ratings: ArrayLike) -> Floats:
+    """Return Spearman's correlation of ranks by image: float64 `(image,)`; 0 if all scores or ratings tie.
+
+    Tied images share their mean rank.
+
+    Args:
+        scores: finite numbers `(image,)`, compared in float32.
+        ratings: finite numbers `(image,)`.
+
+    Raises:
+        MetricError: as `pairwise_accuracy`.
+
+    Source: Spearman (1904), The proof and measurement of association between two things, Am. J. Psychol. 15, 72-101.
+
+    >>> round(float(spearman_rho([0.9, 0.1, 0.5, 0.7], [4, 1, 3, 2]).mean()), 6)
+    0.8
+    """
+    x, y = _check("spearman_rho", scores, ratings)
+    a, b = (0.5 - _weigh_above(values, np.ones(len(x))) for values in (x, y))
+
+    def covary(one: Floats, values: Floats, other: Floats, others: Floats) -> Floats:
+        # An image counts by its ranks, and by those of others that it moves.
+        product = one * other
+        moved = _weigh_above(values, other) + _weigh_above(others, one)
+        return np.asarray(product + moved - 2 * product.mean())
+
+    return _correlate(covary(a, x, b, y), covary(a, x, a, x), covary(b, y, b, y))
+
+
+def pearson_r(scores: ArrayLike, ratings: ArrayLike) -> Floats:
+    """Return Pearson's correlation by image: float64 `(image,)`; 0 if all scores or ratings are the same.
+
+    Args:
+        scores: finite numbers `(image,)`, in float32.
+        ratings: finite numbers `(image,)`.
+
+    Raises:
+        MetricError: as `pairwise_accuracy`.
+
+    Source: Pearson (1895), Notes on regression and inheritance, Proc. R. Soc. Lond. 58, 240-242.
+
+    >>> round(float(pearson_r([1, 2, 3], [1, 2, 6]).mean()), 6)
+    0.944911
+    """
+    x, y = (values - values.mean() for values in _check("pearson_r", scores, ratings))
+    return _correlate(x * y, x * x, y * y)
+
+
+def roc_auc(scores: ArrayLike, labels: ArrayLike) -> Separation:
+    """Return how often an image of label 1 has a higher score than one of label 0: the area under the ROC curve.
+
+    Args:
+        scores: finite numbers `(image,)`, compared in float32.
+        labels: 0 or 1 `(image,)`, both of which occur.
+
+    Raises:
+        MetricError: as `pairwise_accuracy`; a label that is neither 0 nor 1; all labels the same.
+
+    Source: Hanley and McNeil (1982), Radiology 143, 29-36; DeLong et al. (1988), Biometrics 44, 837-845.
+
+    >>> found = roc_auc([0.9, 0.5, 0.5], [1, 1, 0])
+    >>> float(found.strict.mean()), float(found.neutral.mean())
+    (0.5, 0.75)
+    """
+    x, y = _check("roc_auc", scores, labels)
+    if not np.array_equal(np.unique(y), (0, 1)):
+        raise MetricError(f"roc_auc: labels must be 0 and 1, some of each; got {np.unique(y)[:5].tolist()}")
+    true = y == 1
+    strict, lenient = np.empty(len(x)), np.empty(len(x))
+    for own, signed in ((true, x), (~true, -x)):
+        others = np.sort(signed[~own])
+        strict[own] = np.searchsorted(others, signed[own], "left") / len(others)
+        lenient[own] = np.searchsorted(others, signed[own], "right") / len(others)
+    weight = len(x) / np.where(true, true.sum(), (~true).sum())
+
+    def centre(share: Floats) -> Floats:
+        area = share[true].mean()
+        return np.asarray(area + weight * (share - area))
+
+    neutral = centre((strict + lenient) / 2)
+    return Separation(centre(strict), neutral, strict != lenient)
+
+
+def _check(call: str, scores: ArrayLike, ratings: ArrayLike) -> tuple[Floats, Floats]:
+    with np.errstate(over="ignore"):
+        values = np.asarray(scores, dtype=np.float32).astype(np.float64)
+    people = np.asarray(ratings, dtype=np.float64)
+    if values.ndim != 1 or values.shape != people.shape or len(values) < 2:
+        raise MetricError(
+            f"{call} needs a score and a rating for each of two or more images; got {values.shape} and {people.shape}"
+        )
+    for name, numbers in (("scores", values), ("ratings", people)):
+        if len(bad := np.flatnonzero(~np.isfinite(numbers))):
+            raise MetricError(f"{call}: {name} must be finite; image {bad[0]} has {numbers[bad[0]]}")
+    return values, people
+
+
+def _compare(x: Floats, y: Floats) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Floats]]:
+    """Yield images of one rating, those of lower ratings, and how far the first score above the second: each pair once.
+
+    The difference is `(image, lower image)`.
+    """
+    order = np.argsort(y, kind="stable")
+    for start, end in _find_levels(y[order]):
+        for first in range(start, end, _BLOCK):
+            rows = order[first : min(first + _BLOCK, end)]
+            yield rows, order[:start], x[rows, None] - x[order[:start]]
+
+
+def _compare_equals(x: Floats, y: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Yield images of one rating, and how far their scores are from those of all images of it."""
+    order = np.argsort(y, kind="stable")
+    for start, end in _find_levels(y[order]):
+        for first in range(start, end, _BLOCK):
+            rows = order[first : min(first + _BLOCK, end)]
+            yield rows, np.abs(x[rows, None] - x[order[start:end]])
+
+
+def _find_levels(ordered: Floats) -> Iterator[tuple[int, int]]:
+    """Yield where each run of equal values starts and ends."""
+    ends = [*np.flatnonzero(np.diff(ordered)) + 1, len(ordered)]
+    yield from zip([0, *ends[:-1]], ends, strict=True)
+
+
+def _differing(values: Floats) -> Floats:
+    """Return the share of other images with another value, of each image."""
+    _, level, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((len(values) - count[level]) / (len(values) - 1))
+
+
+def _weigh_above(values: Floats, weights: Floats) -> Floats:
+    """Return the weights of the images above each one as a mean over all images; of equal ones half."""
+    _, level = np.unique(values, return_inverse=True)
+    at = np.bincount(level, weights)
+    return np.asarray((at[::-1].cumsum()[::-1] - at / 2)[level] / len(values))
+
+
+def _correlate(both: Floats, first: Floats, second: Floats) -> Floats:
+    """Return a covariance over the root of two variances, from the values of each by image: its values by image."""
+    covariance, one, other = (float(part.mean()) for part in (both, first, second))
+    if min(one, other) <= 0:
+        return np.zeros(len(both))
+    scale = np.sqrt(one * other)
+    ratio = covariance / scale
+    return np.asarray(both / scale - ratio / 2 * (first / one + second / other) + ratio)

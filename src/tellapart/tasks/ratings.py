@@ -1,0 +1,190 @@
+"""Ratings: do a model's scores of images and texts agree with people's ratings of how well each image shows its text?
+
+Of sets whose images were generated from texts: GenAI-Bench, TIFA; and of sets with a label instead, 1 if the image
+shows the text and 0 if not: SeeTRUE. The tag `generator` names the model that an image comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.data.ratings import RatingSet
+from tellapart.data.scores import ScoreKind
+from tellapart.metrics.metric import Metric
+from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
+from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
+from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
+from tellapart.models.scoring.score import Scored, score
+from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+
+__all__ = ["RATINGS", "measure_ratings"]
+
+_PAIRWISE = Metric(
+    name="pairwise_accuracy",
+    title="pairs of images that scores order, or tie, as people do, ties calibrated",
+    source="Deutsch et al. 2023, Ties Matter; GenAI-Bench (Li et al. 2024)",
+    binary=False,
+    together=True,
+)
+_TAU, _RHO, _R = _CORRELATIONS = tuple(
+    Metric(name=name, title=title, source=source, chance_level=0.0, bounds=(-1.0, 1.0), binary=False, together=True)
+    for name, title, source in (
+        ("kendall_tau_b", "Kendall's tau-b of scores and ratings", "Kendall (1945); GenAI-Bench (Li et al. 2024)"),
+        ("spearman_rho", "Spearman's correlation of scores' and ratings' ranks", "TIFA (Hu et al. 2023)"),
+        ("pearson_r", "Pearson's correlation of scores and ratings", "GenAI-Bench (Li et al. 2024)"),
+    )
+)
+_AUC = Metric(
+    name="roc_auc",
+    title="an image that shows its text has a higher score than one that does not",
+    source="SeeTRUE (Yarom et al. 2023), section 5",
+    chance_level=1 / 2,
+    binary=False,
+    together=True,
+)
+_FUNCTIONS = {_TAU.name: kendall_tau_b, _RHO.name: spearman_rho, _R.name: pearson_r}
+
+#: The tag of the model that an image comes from.
+_GENERATOR = "generator"
+
+
+def _fill_template(records: RatingSet) -> Iterator[Mapping[str, Any]]:
+    for one in records.rated:
+        yield {"id": one.id, "image": 0, "text": 0, "score": None, "image_path": one.image, "caption": one.text}
+
+
+def _read_scores(path: Path, records: RatingSet, kind: ScoreKind | None = None) -> Scored:
+    ids = tuple(one.id for one in records.rated)
+    raw = read_raw_scores(path, ids=ids, shape=(1, 1))
+    return Scored(round_scores(raw, path, ids=ids, kind=kind), rounded_ties=created_ties(raw.values))
+
+
+def _score_images(model: Model, records: RatingSet, session: Session) -> Scored:
+    """Score every image with its text."""
+    items = tuple(Item(id=one.id, images=(one.image,), texts=(one.text,)) for one in records.rated)
+    pairs = PairSet(records.name, items, Path(), read=session.pictures)
+    return score(
+        model,
+        pairs,
+        store=session.store,
+        batch_size=session.batch_size,
+        hashes=session.hashes,
+        progress=session.progress,
+    )
+
+
+def _align_scores(records: RatingSet, predictions: Scored) -> NDArray[np.float32]:
+    return predictions.scores.select([one.id for one in records.rated]).values[:, 0, 0]
+
+
+def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...]:
+    """Measure agreement with people's ratings; of labels, the area under the ROC curve.
+
+    A part of the images, such as those of one generator, is measured among itself: its ties are calibrated again.
+
+    >>> from tellapart.data.ratings import RatedImage
+    >>> from tellapart.data.scores import Scores
+    >>> rated = RatingSet("cups", tuple(RatedImage(str(k), f"{k}.png", "a cup", (float(k),)) for k in (1, 2, 5)))
+    >>> (units,) = measure_ratings(rated, Scored(Scores("125", [[[0.1]], [[0.3]], [[0.2]]], "similarity")))
+    >>> {one.name: round(one.over(one.strict), 3) for one in units.values}
+    {'pairwise_accuracy': 0.667, 'kendall_tau_b': 0.333, 'spearman_rho': 0.5, 'pearson_r': 0.24}
+    """
+    scores = _align_scores(records, predictions)
+    units = tuple(
+        Unit(
+            id=one.id,
+            cluster=one.cluster or one.text,
+            tags=one.tags,
+            images=(one.image,),
+            texts=(one.text,),
+            output=float(own),
+            gold=f"people: {one.rating:g}",
+        )
+        for one, own in zip(records.rated, scores, strict=True)
+    )
+    names = (_AUC.name,) if records.labels else (_PAIRWISE.name, *_FUNCTIONS)
+    values = (_measure_among(name, scores, records.people) for name in names)
+    return (Units("image", units, tuple(one for one in values if one is not None)),)
+
+
+def _measure_among(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem | None:
+    """Measure one metric of some images; None if people rate them all the same."""
+    if len(np.unique(people)) < 2:
+        return None
+    return replace(
+        _MEASURES[name](name, scores, people), among=lambda mask: _measure_among(name, scores[mask], people[mask])
+    )
+
+
+def _measure_pairs(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem:
+    found = pairwise_accuracy(scores, people)
+    # Scores without information may tie all pairs, or none.
+    return PerItem(name=name, strict=found.values, chance=max(found.tied, (1 - found.tied) / 2))
+
+
+def _correlate(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem:
+    return PerItem(name=name, strict=_FUNCTIONS[name](scores, people), chance=0.0)
+
+
+def _separate(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem:
+    found = roc_auc(scores, people)
+    return PerItem(
+        name=name,
+        strict=found.strict,
+        neutral=found.neutral,
+        official=found.neutral,
+        chance=0.5,
+        touched=found.touched,
+    )
+
+
+_MEASURES: Mapping[str, Callable[[str, NDArray[np.float32], NDArray[np.float64]], PerItem]] = {
+    _PAIRWISE.name: _measure_pairs,
+    **dict.fromkeys(_FUNCTIONS, _correlate),
+    _AUC.name: _separate,
+}
+
+
+def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
+    """Say up to which difference scores count as equal, and how people and the model rank the generators."""
+    scores, notes = _align_scores(records, predictions), []
+    if not records.labels:
+        epsilon = pairwise_accuracy(scores, records.people).epsilon
+        notes.append(f"pairwise_accuracy: scores that differ by {epsilon:.4g} or less are tied, fitted to these images")
+    named = np.array([one.tags.get(_GENERATOR, "") for one in records.rated])
+    if "" not in named and 1 < len(np.unique(named)) <= 20:
+        for side, values in (("people", records.people), ("the model", scores)):
+            means = sorted(((float(values[named == one].mean()), str(one)) for one in np.unique(named)), reverse=True)
+            notes.append(f"generators by {side}: " + ", ".join(f"{one} {mean:.4g}" for mean, one in means))
+    return tuple(notes)
+
+
+RATINGS = Task(
+    name="ratings",
+    title="how well an image shows its text, as people rate it",
+    output="scores",
+    noun="image",
+    metrics=(_PAIRWISE, *_CORRELATIONS, _AUC),
+    headlines=((_PAIRWISE.name, _TAU.name, _RHO.name), (_AUC.name,)),
+    **by_field("rated"),
+    template=_fill_template,
+    suffixes=(".npz", ".csv", ".jsonl", ".npy"),
+    read=_read_scores,
+    kinds=get_args(ScoreKind),
+    kind_of=lambda predictions: predictions.scores.kind,
+    measure=measure_ratings,
+    notes=_write_notes,
+    runners=tuple((kind, _score_images) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
+    models="a model that scores images with texts",
+    todo="fill in `score`: how well the image shows the text",
+    images=lambda records: (one.image for one in records.rated),
+)

@@ -1,0 +1,209 @@
+"""Ratings: TIFA's and SeeTRUE's files through the command line, with the numbers that were published of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from facts import check_facts, raises
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
+from tellapart.data.ratings import RatedImage, RatingSet
+from tellapart.data.scores import Scores
+from tellapart.errors import DataError
+from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.models.scoring.score import Scored
+from tellapart.stats.bootstrap import drawn_times
+from tellapart.tasks.ratings import measure_ratings
+
+# Imported when tests are collected: it changes the environment.
+metrics = pytest.importorskip("sklearn.metrics")
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+SET = """
+name = "rated"
+title = "ratings"
+source = "here"
+files = ["rows.jsonl"]
+[[rating]]
+id = "{id}"
+image = "{image}"
+text = "{text}"
+ratings = "{ratings}"
+cluster = "{text}"
+tags = { generator = "{by}" }
+"""
+
+
+@pytest.fixture(scope="module")
+def tifa() -> dict:
+    path = DATA / "tifa" / "human_annotations" / "human_annotations_with_scores.json"
+    if not path.is_file():
+        pytest.skip("TIFA's ratings are not beside this checkout")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def records(n: int, seed: int = 0, *, labels: bool = False) -> tuple[RatingSet, Scored]:
+    rng = np.random.default_rng(seed)
+    prompts = rng.normal(size=n // 4)[np.arange(n) // 4] if n >= 4 else np.zeros(n)
+    better = prompts + rng.normal(size=n)
+    ratings = (better > 0) if labels else np.clip(np.round(better * 2), -2, 2) + 3
+    rated = (
+        RatedImage(f"{k}", f"{k}.png", f"text {k // 4}", (float(ratings[k]),), tags={"generator": f"g{k % 4}"})
+        for k in range(n)
+    )
+    scores = (better + rng.normal(size=n)).astype("f4").reshape(n, 1, 1)
+    return RatingSet("made", tuple(rated)), Scored(Scores([str(k) for k in range(n)], scores, "similarity"))
+
+
+#: Facts of TIFA's file: pairwise accuracy and its epsilon by the authors' code, scipy's tau-b, the paper's Pearson.
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    ("scorer", "accuracy", "epsilon", "tau", "pearson"),
+    [
+        ("clipscore_vitb32", 0.5209, "0", 0.2314, 0.332),
+        ("tifa_blip2-flant5xl", 0.6015, "0", 0.4360, 0.559),
+        ("tifa_mplug-large", 0.6094, "0.006061", 0.4717, 0.597),
+    ],
+)
+def test_tifas_scorers_get_what_was_published(
+    command, tmp_path: Path, tifa: dict, scorer: str, accuracy: float, epsilon: str, tau: float, pearson: float
+) -> None:
+    lines = ["id,image,text,score", *(f"{name},0,0,{row[scorer]}" for name, row in tifa.items())]
+    (tmp_path / "scores.csv").write_text("\n".join(lines))
+    given = ("score", "tifa", "--scores", "scores.csv", "--kind", "similarity", "--name", "scorer")
+    ran = command(*given, "--data", str(DATA / "tifa"), "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    record = ran.json["runs"][0]["benchmarks"]["tifa"]
+    found = {name: value["value"] for name, value in record["metrics"].items()}
+    assert found["pairwise_accuracy"] == pytest.approx(accuracy, abs=5e-5)
+    assert found["kendall_tau_b"] == pytest.approx(tau, abs=5e-5)
+    assert found["pearson_r"] == pytest.approx(pearson, abs=5e-4)
+    value = record["metrics"]["pairwise_accuracy"]
+    assert (value["n"], value["clusters"], value["chance"]) == (800, 160, pytest.approx((1 - 0.1692) / 2, abs=5e-5))
+    assert value["low"] < value["value"] < value["high"]
+    check_facts(record["notes"][0], "pairwise_accuracy", epsilon)
+    assert record["notes"][1].startswith("generators by people: Stable Diffusion 2.1 4.263")
+    assert {*record["by"]["generator"]} > {"minDALL-E", "VQ-Diffusion"}
+
+
+@pytest.mark.slow
+def test_seetrues_sources_have_an_area_each(command, tmp_path: Path) -> None:
+    folder = DATA / "seetrue"
+    if not folder.is_dir():
+        pytest.skip("SeeTRUE's file is not beside this checkout")
+    with (folder / "datasets" / "SeeTRUE.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    labels = np.array([int(row["label"]) for row in rows])
+    sources = np.array([row["dataset_source"] for row in rows])
+    scores = np.random.default_rng(5).integers(0, 4, len(rows)) + labels  # with ties
+    ids = [f"{row['dataset_source']}/{row['image'].rpartition('/')[2]}" for row in rows]
+    np.savez(tmp_path / "scores.npz", ids=ids, scores=scores.astype("f4").reshape(-1, 1, 1))
+    given = ("score", "seetrue", "--scores", "scores.npz", "--kind", "similarity", "--name", "scorer")
+    ran = command(*given, "--data", str(folder), "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    record = ran.json["runs"][0]["benchmarks"]["seetrue"]
+    value = record["metrics"]["roc_auc"]
+    assert (value["n"], value["clusters"]) == (6930, 602)
+    for part, mask in (("", np.ones(len(rows), bool)), *((one, sources == one) for one in np.unique(sources))):
+        own = record["by"]["source"][part]["metrics"]["roc_auc"] if part else value
+        assert own["official"] == own["tie_neutral"] == pytest.approx(metrics.roc_auc_score(labels[mask], scores[mask]))
+        assert own["value"] < own["official"]
+
+
+def test_a_part_is_measured_among_itself() -> None:
+    rated, scored = records(80)
+    table = tabulate_units(measure_ratings(rated, scored))
+    for k in range(4):
+        alone = RatingSet("alone", rated.rated[k::4])
+        own = tabulate_units(measure_ratings(alone, scored)).metrics
+        part = table.by["generator"][f"g{k}"].metrics
+        assert {name: value.value for name, value in part.items()} == {name: one.value for name, one in own.items()}
+    macro = table.macro["generator"].metrics["kendall_tau_b"].value
+    means = [table.by["generator"][f"g{k}"].metrics["kendall_tau_b"].value for k in range(4)]
+    assert macro == pytest.approx(np.mean(means), abs=1e-12)
+
+
+def test_a_part_that_people_rate_alike_has_no_number() -> None:
+    rated, scored = records(40)
+    flat = tuple(
+        RatedImage(one.id, one.image, one.text, (3.0,) if one.tags["generator"] == "g1" else one.ratings, "", one.tags)
+        for one in rated.rated
+    )
+    table = tabulate_units(measure_ratings(RatingSet("made", flat), scored))
+    assert not table.by["generator"]["g1"].metrics
+    assert table.by["generator"]["g0"].metrics and "pearson_r" not in table.macro["generator"].metrics
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_intervals_are_as_wide_as_the_draws_of_prompts_spread(labels: bool) -> None:
+    rated, scored = records(240, 3, labels=labels)
+    draws = drawn_times(60, 400, 1)
+    rows = np.arange(240)
+    found: dict[str, list[float]] = {}
+    for times in draws:
+        chosen = np.repeat(rows, np.repeat(times, 4).astype(int))
+        drawn = tuple(replace(rated.rated[row], id=str(k)) for k, row in enumerate(chosen))
+        values = Scored(Scores([one.id for one in drawn], scored.scores.values[chosen], "similarity"))
+        (units,) = measure_ratings(RatingSet("drawn", drawn), values)
+        for one in units.values:
+            found.setdefault(one.name, []).append(one.over(one.strict))
+    for name, value in tabulate_units(measure_ratings(rated, scored)).metrics.items():
+        assert value.low is not None and value.high is not None
+        spread = 2 * 1.96 * np.std(found[name])
+        assert 0.8 < (value.high - value.low) / spread < 1.25, name
+
+
+def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path: Path) -> None:
+    rated, scored = records(120)
+    (tmp_path / "set.toml").write_text(SET)
+    rows = (
+        {"id": one.id, "image": one.image, "text": one.text, "ratings": [int(one.rating)], "by": one.tags["generator"]}
+        for one in rated.rated
+    )
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    noise = np.random.default_rng(1).normal(size=120).astype("f4")
+    for name, values in (("good", scored.scores.values[:, 0, 0]), ("noise", noise)):
+        lines = (json.dumps({"id": str(k), "image": 0, "text": 0, "score": float(x)}) for k, x in enumerate(values))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+        given = ("score", "set.toml", "--scores", f"{name}.jsonl", "--kind", "similarity", "--name", name)
+        ran = command(*given, "--data", str(tmp_path), "--out", name)
+        assert ran.code == 0, ran.err
+    compared = command("compare", "good", "noise", "--by", "generator", "--json")
+    assert compared.code == 0, compared.err
+    tests = compared.json["rows"]
+    assert [(row["metric"], row["subset"]) for row in tests] == [
+        (name, None) for name in ("pairwise_accuracy", "kendall_tau_b", "spearman_rho")
+    ]
+    assert all(row["p_holm"] < 0.05 and row["difference"] > 0 for row in tests)
+    verified = command("verify", "good", "--json")
+    facts = {(one["fact"], one["state"]) for one in verified.json["runs"][0]["checks"]}
+    assert ("kendall_tau_b", "equal") in facts, verified.out[:500]
+    assert not [fact for fact, state in facts if state == "different"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "facts"),
+    [
+        ([("0", (1.0,)), ("0", (2.0,))], ("'0'",)),
+        ([("0", (1.0,)), ("1", ())], ("1 images", "rating")),
+        ([("0", (1.0,)), ("1", (float("nan"),))], ("finite", "1")),
+        ([("0", (3.0,)), ("1", (2.0, 4.0))], ("3", "differently")),
+    ],
+)
+def test_a_set_that_agrees_with_nobody_is_refused(rows: list, facts: tuple[str, ...]) -> None:
+    with raises(DataError, "made", *facts):
+        RatingSet("made", tuple(RatedImage(id_, "a.png", "a cup", ratings) for id_, ratings in rows))
+
+
+def test_ratings_are_numbers(tmp_path: Path) -> None:
+    (tmp_path / "set.toml").write_text(SET)
+    row = {"id": "0", "image": "a.png", "text": "a cup", "ratings": ["good"], "by": "g"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    with raises(DataError, "rows.jsonl:1", "ratings", "good"):
+        find_benchmark(str(tmp_path / "set.toml"), Locations(tmp_path)).records()
