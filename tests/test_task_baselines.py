@@ -138,6 +138,10 @@ def test_ties_broken_at_random_give_a_constant_model_the_recall_of_chance() -> N
     for name in MEASURED:
         if constant := WRITTEN[name]["systems"].get("constant"):
             for metric, chance in WRITTEN[name]["chance"].items():
+                if metric in ("pairwise_accuracy", "kendall_tau_b", "spearman_rho", "pearson_r"):
+                    # It ties all pairs, as people tie some; or it agrees with no order.
+                    assert 0 <= constant["metrics"][metric]["value"] <= chance
+                    continue
                 assert constant["metrics"][metric]["value"] == 0
                 assert constant["metrics"][metric]["tie_neutral"] == pytest.approx(chance, abs=2e-9)
 

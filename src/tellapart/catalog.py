@@ -46,6 +46,8 @@ def _list_variants(file: str, *names: str) -> dict[str, str]:
     return {name: f"tellapart.benchmarks.shipped_sets:{file}/{name}" for name in names}
 
 
+_HALF_TRUTHS = ("coco-qwen", "coco-mistral", "cc3m-qwen")
+
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
         "demo": "tellapart.benchmarks.demo:DEMO",
@@ -71,10 +73,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "vsr-random": "tellapart.benchmarks.shipped_sets:vsr/vsr-random",
         "whatsup-a": "tellapart.benchmarks.whatsup:WHATSUP_A",
         "whatsup-b": "tellapart.benchmarks.whatsup:WHATSUP_B",
-        "whatsup-coco-one": "tellapart.benchmarks.shipped_sets:whatsup/whatsup-coco-one",
-        "whatsup-coco-two": "tellapart.benchmarks.shipped_sets:whatsup/whatsup-coco-two",
-        "whatsup-vg-one": "tellapart.benchmarks.shipped_sets:whatsup/whatsup-vg-one",
-        "whatsup-vg-two": "tellapart.benchmarks.shipped_sets:whatsup/whatsup-vg-two",
+        **_list_variants("whatsup", *(f"whatsup-{side}" for side in ("coco-one", "coco-two", "vg-one", "vg-two"))),
         "mmvp-vlm": "tellapart.benchmarks.shipped_sets:mmvp-vlm",
         "mmvp": "tellapart.benchmarks.shipped_sets:mmvp",
         "naturalbench-retrieval": "tellapart.benchmarks.shipped_sets:naturalbench-retrieval",
@@ -114,15 +113,10 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "timeblind": "tellapart.benchmarks.shipped_sets:timeblind",
         "hard-positives": "tellapart.benchmarks.shipped_sets:hard-positives",
         **_list_variants("marvl", *(f"marvl-{language}" for language in ("id", "sw", "ta", "tr", "zh"))),
-        "mvp": "tellapart.benchmarks.shipped_sets:mvp/mvp",
-        "mvp-mini": "tellapart.benchmarks.shipped_sets:mvp/mvp-mini",
+        **_list_variants("mvp", "mvp", "mvp-mini"),
         **_list_variants("bla", "bla-active-passive", "bla-coordination", "bla-relative-clause"),
-        "half-truths-coco-qwen": "tellapart.benchmarks.shipped_sets:half-truths/half-truths-coco-qwen",
-        "half-truths-coco-mistral": "tellapart.benchmarks.shipped_sets:half-truths/half-truths-coco-mistral",
-        "half-truths-cc3m-qwen": "tellapart.benchmarks.shipped_sets:half-truths/half-truths-cc3m-qwen",
-        "half-truths-order-coco-qwen": "tellapart.benchmarks.shipped_sets:ordering/half-truths-order-coco-qwen",
-        "half-truths-order-coco-mistral": "tellapart.benchmarks.shipped_sets:ordering/half-truths-order-coco-mistral",
-        "half-truths-order-cc3m-qwen": "tellapart.benchmarks.shipped_sets:ordering/half-truths-order-cc3m-qwen",
+        **_list_variants("half-truths", *(f"half-truths-{part}" for part in _HALF_TRUTHS)),
+        **_list_variants("ordering", *(f"half-truths-order-{part}" for part in _HALF_TRUTHS)),
         **_list_variants("crepe", "crepe-atom", "crepe-swap", "crepe-negate"),
         "vl-checklist-attribute": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-attribute",
         "vl-checklist-relation": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-relation",
@@ -133,9 +127,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "vl-checklist-relation-hake": "tellapart.benchmarks.shipped_sets:vl-checklist/vl-checklist-relation-hake",
         **_list_variants("pope", "pope-random", "pope-popular", "pope-adversarial"),
         "hallusionbench": "tellapart.benchmarks.shipped_sets:hallusionbench",
-        "tifa": "tellapart.benchmarks.shipped_sets:tifa",
-        "genai-bench": "tellapart.benchmarks.shipped_sets:genai-bench",
-        "seetrue": "tellapart.benchmarks.shipped_sets:seetrue",
+        **{name: f"tellapart.benchmarks.shipped_sets:{name}" for name in ("tifa", "genai-bench", "seetrue")},
         "sugarcrepe-choice": "tellapart.benchmarks.sugarcrepe:SUGARCREPE_CHOICE",
         "coco-counterfactuals-retrieval": "tellapart.benchmarks.retrieval:COCO_COUNTERFACTUALS_RETRIEVAL",
         "coco-counterfactuals-test": "tellapart.benchmarks.retrieval:COCO_COUNTERFACTUALS_TEST",

@@ -169,7 +169,7 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path: Path
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     noise = np.random.default_rng(1).normal(size=120).astype("f4")
     for name, values in (("good", scored.scores.values[:, 0, 0]), ("noise", noise)):
-        lines = (json.dumps({"id": str(k), "image": 0, "text": 0, "score": float(x)}) for k, x in enumerate(values))
+        lines = (json.dumps({"label": f"{k}_c0_i0", "score": float(x)}) for k, x in enumerate(values))
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
         given = ("score", "set.toml", "--scores", f"{name}.jsonl", "--kind", "similarity", "--name", name)
         ran = command(*given, "--data", str(tmp_path), "--out", name)

@@ -24,6 +24,7 @@ from tellapart.data.compressed import plain_suffix
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
+from tellapart.data.ratings import RatingSet
 from tellapart.data.rows import read_jsonl
 from tellapart.data.task_records import RetrievalSet, StatementSet
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
@@ -290,6 +291,8 @@ def _set_file(name: str, place: Locations | None) -> Benchmark:
         return replace(made, items=len(records.images))
     if isinstance(records, StatementSet):
         return replace(made, items=len(records.statements))
+    if isinstance(records, RatingSet):
+        return replace(made, items=len(records.rated))
     if not isinstance(records, PairSet):
         return replace(made, items=len(records.questions))
     return replace(made, items=len(records), shape=records.shape, true=records.true)

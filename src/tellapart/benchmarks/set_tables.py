@@ -2,7 +2,7 @@
 
 A set of a known shape needs no code: its file names the files of the rows (JSON, JSONL, CSV, TSV or parquet), and each
 `[[item]]`, `[[question]]`, `[[statement]]` or `[[rating]]` is the template of one row, or of several that belong
-together. The sets that ship are such files, in `benchmarks/sets/`; a user's file is named by its path, `-b my_set.toml`.
+together. The sets that ship are such files, in `benchmarks/sets/`; a user's is named by its path, `-b my_set.toml`.
 """
 
 from __future__ import annotations

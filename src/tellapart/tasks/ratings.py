@@ -62,6 +62,11 @@ def _fill_template(records: RatingSet) -> Iterator[Mapping[str, Any]]:
         yield {"id": one.id, "image": 0, "text": 0, "score": None, "image_path": one.image, "caption": one.text}
 
 
+def _label_rows(records: RatingSet) -> Iterator[Mapping[str, Any]]:
+    for one in records.rated:
+        yield {"label": f"{one.id}_c0_i0", "score": None, "image": one.image, "caption": one.text}
+
+
 def _read_scores(path: Path, records: RatingSet, kind: ScoreKind | None = None) -> Scored:
     ids = tuple(one.id for one in records.rated)
     raw = read_raw_scores(path, ids=ids, shape=(1, 1))
@@ -177,6 +182,7 @@ RATINGS = Task(
     headlines=((_PAIRWISE.name, _TAU.name, _RHO.name), (_AUC.name,)),
     **by_field("rated"),
     template=_fill_template,
+    templates={".jsonl": _label_rows},
     suffixes=(".npz", ".csv", ".jsonl", ".npy"),
     read=_read_scores,
     kinds=get_args(ScoreKind),
