@@ -111,6 +111,7 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/speed.py --items 200
 	$(BIN)/python bench/speed.py --items 2000 --tools tellapart --record bench/records/speed_2000.json
 	$(BIN)/python bench/large.py
+	$(BIN)/python bench/growth.py
 	$(BIN)/python bench/writing.py
 	$(BIN)/python bench/score_full.py
 	$(BIN)/python bench/board.py

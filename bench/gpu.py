@@ -132,7 +132,16 @@ def measure_decoding(bench: Bench) -> dict[str, Any]:
             done = sum(1 for _ in images)
         rates[str(workers)] = round(done / (time.perf_counter() - began), 2)
         workers *= 2
-    return {"images_per_second_by_threads": rates}
+    found: dict[str, Any] = {"images_per_second_by_threads": rates}
+    if bench.device == "cuda":
+        from gpu_decoding import measure_gpu_decoding
+
+        few = names[:256]
+        try:
+            found["on_gpu"] = measure_gpu_decoding([bench.folder / name for name in few], list(map(pairs.pixels, few)))
+        except (RuntimeError, OSError, ImportError) as error:  # a torchvision without nvJPEG
+            found["on_gpu_left_out"] = f"failed: {type(error).__name__}: {str(error)[:300]}"
+    return found
 
 
 def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
@@ -170,7 +179,9 @@ def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
     few = bench.pairs(bench.count(64, 4))
     reference = scores_of(_dual(bench, name, "float32", device="cpu")[0], few)
     found["bfloat16_against_cpu"] = differences(scores_of(model, few), reference)
-    found["float32_against_cpu"] = differences(scores_of(_dual(bench, name, "float32")[0], few), reference)
+    for dtype in ("float32", "float16"):
+        found[f"{dtype}_against_cpu"] = differences(scores_of(_dual(bench, name, dtype)[0], few), reference)
+    found["texts"] = measure_texts(bench, model, module)
     if bench.tiny or bench.left < 60:
         found["compiled_left_out"] = "tiny" if bench.tiny else "no time was left"
     else:
@@ -180,6 +191,35 @@ def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
         except (RuntimeError, OSError) as error:  # no compiler of C there, for example
             found["compiled_left_out"] = f"failed: {type(error).__name__}: {str(error)[:300]}"
     return found
+
+
+def measure_texts(bench: Bench, model: Any, module: Any) -> dict[str, Any]:
+    """Encode captions of which ten begin alike: texts a second, and those of the tower alone over padded tokens.
+
+    On a GPU each is computed apart; on a CPU they share beginnings where the tower is known, and are timed apart, too.
+    """
+    torch, draw = import_torch(), np.random.default_rng(0)
+    count = bench.count(4096, 20)
+    starts = [" ".join(draw.choice(WORDS, 10)) for _ in range(-(-count // 10))]
+    texts = [f"{start} {word}" for start in starts for word in WORDS[:10]][:count]
+
+    def encode() -> int:
+        model.encode_texts(texts)
+        return len(texts)
+
+    ids = model._tokens.read(texts)[0][: model.batch_size].to(bench.device)
+
+    def bare() -> int:
+        with torch.inference_mode():
+            module.encode_text(ids)
+        return len(ids)
+
+    found: dict[str, Any] = {"shared": bool(model.shares_beginnings), "from_texts": bench.rate(encode)}
+    if model.shares_beginnings:
+        hook = module.transformer.register_forward_hook(lambda *_: None)  # then its modules are not those known
+        found["apart"] = bench.rate(encode)
+        hook.remove()
+    return found | {"bare": bench.rate(bare)}
 
 
 def _dual(bench: Bench, name: str, dtype: str, *, device: str | None = None) -> tuple[Any, Any]:

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "OWN",
     "RIVALS",
+    "TOOLS",
     "Job",
     "Run",
     "UnusableError",
@@ -26,6 +28,7 @@ __all__ = [
     "environment",
     "make_model",
     "prepare",
+    "run_folder",
     "run_forward",
     "run_tool",
 ]
@@ -39,6 +42,11 @@ RIVALS = {
     "clip-benchmark": ("clip-benchmark==1.6.2", "datasets", "requests"),
     "unibench": ("unibench==0.4.0", "setuptools<81"),
 }
+
+#: What runs in this environment: tellapart, and the loop that open_clip's users write, by the dtype of each.
+OWN = {"tellapart": "float32", "tellapart-bfloat16": "bfloat16", "loop": "float32", "loop-bfloat16": "bfloat16"}
+
+TOOLS = (*OWN, *RIVALS)
 
 _TIMEOUT = 3 * 3600
 
@@ -173,7 +181,7 @@ def prepare(tool: str, job: Job) -> None:
 
 
 def run_tool(tool: str, job: Job, *, warm: bool) -> Run:
-    """Time one command. Cold: nothing is kept of an earlier one; warm: the same again.
+    """Time one command. Cold: nothing is kept of an earlier one; warm: the same again, which a loop keeps nothing for.
 
     Raises:
         UnusableError: it fails.
@@ -181,8 +189,8 @@ def run_tool(tool: str, job: Job, *, warm: bool) -> Run:
     if not warm:
         shutil.rmtree(_state(tool, job), ignore_errors=True)
     began, before = time.perf_counter(), _processor()
-    if tool == "tellapart":
-        found = _run_tellapart(job, warm=warm)
+    if tool.startswith("tellapart"):
+        found = _run_tellapart(tool, job, warm=warm)
     else:
         output = _drive(tool, "warm" if warm else "cold", job)
         said = [line.split() for line in output.splitlines() if line.startswith("RESULT ")]
@@ -196,11 +204,16 @@ def _processor() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def run_forward(job: Job) -> tuple[float, float]:
-    """Return the seconds of the bare forward passes over images and over texts."""
+def run_forward(job: Job) -> tuple[float, float, float]:
+    """Return the seconds of the bare forward passes over images and over texts, and the processor seconds of both."""
     output = _drive("forward", "run", job)
-    images, texts = next(line.split()[1:] for line in output.splitlines() if line.startswith("FORWARD "))
-    return float(images), float(texts)
+    images, texts, processor = next(line.split()[1:] for line in output.splitlines() if line.startswith("FORWARD "))
+    return float(images), float(texts), float(processor)
+
+
+def run_folder(tool: str, job: Job) -> Path:
+    """Return the folder of tellapart's cold run."""
+    return _state(tool, job) / "cold"
 
 
 def _home(tool: str, job: Job) -> Path:
@@ -212,32 +225,33 @@ def _state(tool: str, job: Job) -> Path:
 
 
 def _drive(tool: str, action: str, job: Job) -> str:
-    python = Path(sys.executable) if tool == "forward" else environment(tool)[0]
+    python = environment(tool)[0] if tool in RIVALS else Path(sys.executable)
     home = _home(tool, job)
     home.mkdir(parents=True, exist_ok=True)
     told = {
         "sets": str(job.sets), "names": job.names, "model": job.model, "home": str(home),
-        "state": str(_state(tool, job)), "cores": job.cores, "device": job.device, **job.extra,
+        "state": str(_state(tool, job)), "cores": job.cores, "device": job.device,
+        "dtype": OWN.get(tool), **job.extra,
     }  # fmt: skip
     Path(told["state"]).mkdir(parents=True, exist_ok=True)
     file = home / "job.json"
     file.write_text(json.dumps(told))
-    driver = DRIVERS / f"{tool.replace('-', '_')}_driver.py"
+    driver = DRIVERS / f"{'loop' if tool in OWN else tool.replace('-', '_')}_driver.py"
     return _finish(tool, [str(python), str(driver), action, str(file)], job)
 
 
-def _run_tellapart(job: Job, *, warm: bool) -> dict[str, float]:
+def _run_tellapart(tool: str, job: Job, *, warm: bool) -> dict[str, float]:
     # Warm: with the store that the cold run filled, into a new run folder: measured again, unlike in the others.
-    state = _state("tellapart", job)
-    out = state / ("warm" if warm else "cold")
+    state = _state(tool, job)
+    out = state / "warm" if warm else run_folder(tool, job)
     shutil.rmtree(out, ignore_errors=True)
     sets = [argument for name in job.names for argument in ("-b", f"folder:{job.sets / name}")]
     command = [
         sys.executable, "-m", "tellapart", "run", "-m", f"local-dir:{job.model['folder']}", *sets,
-        "--device", job.device,
+        "--device", job.device, "--dtype", OWN[tool],
         "--cache", str(state / "store"), "--out", str(out), "--json",
     ]  # fmt: skip
-    _finish("tellapart", command, job)
+    _finish(tool, command, job)
     found = json.loads((out / "results.json").read_text())["benchmarks"]
     wanted = {name: "group_score" if name == "winoground" else "choice_score" for name in job.names}
     return {name: found[f"folder:{name}"]["metrics"][metric]["value"] for name, metric in wanted.items()}

@@ -1,4 +1,4 @@
-"""Synthetic pair sets in the shapes of Winoground, SugarCrepe and ARO, written once in every tool's own format.
+"""Pair sets in the shapes of Winoground, SugarCrepe and ARO, written once in every tool's own format.
 
 Shapes (items: images x texts, and how much repeats) are those of the published files, whatever their size here:
 
@@ -6,8 +6,10 @@ Shapes (items: images x texts, and how much repeats) are those of the published 
 - `sugarcrepe`: 1 x 2; 7,511 items on 1,560 images; 11,844 of 15,022 captions are distinct, 11.2 words on average.
 - `aro`: 1 x 5, a caption and four permutations of its words, as COCO-Order: 25,010 items on 5,000 images.
 
-Pictures are JPEG files of 500 by 375 pixels and about 65 kB, each another; captions are 7 to 25 words, some 12.5 on
-average, of a length in tokens that is distributed as SugarCrepe's. All come from one seed.
+Pictures are synthetic: JPEG files of 500 by 375 pixels and about 65 kB, each another. Captions are 7 to 25 words, some
+12.5 on average, of a length in tokens that is distributed as SugarCrepe's. With `annotations` they are the published
+ones (see `real_captions.py`), of which many begin alike, `valse` is there, too, and pictures are 640 by 480, most of
+COCO's size. All come from one seed.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from real_captions import read_real_sets
 
-__all__ = ["GROUPS", "SHAPES", "Pair", "distinct", "make_sets"]
+__all__ = ["GROUPS", "REAL_GROUPS", "SHAPES", "Pair", "distinct", "make_sets"]
 
 #: What one command of a tool evaluates.
 GROUPS = {"winoground": ("winoground",), "sugarcrepe+aro": ("sugarcrepe", "aro")}
+REAL_GROUPS = GROUPS | {"valse": ("valse",)}
 SHAPES = ("winoground", "sugarcrepe", "aro")
 
 _WORDS = (
@@ -100,7 +104,7 @@ class Pair:
     texts: tuple[str, ...]
 
 
-def make_sets(folder: Path, items: int, seed: int = 0) -> dict[str, list[Pair]]:
+def make_sets(folder: Path, items: int, seed: int = 0, annotations: Path | None = None) -> dict[str, list[Pair]]:
     """Write `items` items of each shape below `folder`, and return them; what an earlier call made is kept.
 
     - `NAME/pairs.jsonl` and `NAME/images/`: tellapart.
@@ -109,10 +113,18 @@ def make_sets(folder: Path, items: int, seed: int = 0) -> dict[str, list[Pair]]:
     The tools that read tables of the `datasets` library get them from their own drivers, made of the same files.
     """
     rng = np.random.default_rng(seed)
-    draw = _Captions(rng)
-    sets = {"winoground": _winoground(items, draw), "sugarcrepe": _sugarcrepe(items, draw), "aro": _order(items, draw)}
+    if annotations is None:
+        draw, side = _Captions(rng), (500, 375)
+        sets = {
+            "winoground": _winoground(items, draw),
+            "sugarcrepe": _sugarcrepe(items, draw),
+            "aro": _order(items, draw),
+        }
+    else:
+        side = (640, 480)
+        sets = {name: [Pair(*row) for row in rows] for name, rows in read_real_sets(annotations, items, rng).items()}
     stamp = folder / "stamp.json"
-    wanted = json.dumps({"items": items, "seed": seed, "format": 2})
+    wanted = json.dumps({"items": items, "seed": seed, "format": 2} | ({"real": 1} if annotations else {}))
     if stamp.exists() and stamp.read_text() == wanted:
         return sets
     shutil.rmtree(folder, ignore_errors=True)
@@ -120,7 +132,7 @@ def make_sets(folder: Path, items: int, seed: int = 0) -> dict[str, list[Pair]]:
         images = folder / name / "images"
         images.mkdir(parents=True)
         for image in dict.fromkeys(image for pair in pairs for image in pair.images):
-            (images / image).write_bytes(_picture(rng))
+            (images / image).write_bytes(_picture(rng, side))
         lines = [
             json.dumps({"id": str(k), "images": [f"images/{i}" for i in pair.images], "texts": pair.texts})
             for k, pair in enumerate(pairs)
@@ -200,12 +212,12 @@ class _Captions:
         return caption
 
 
-def _picture(rng: np.random.Generator) -> bytes:
-    """Make a JPEG file of some 65 kB: smooth colours, as a photograph's, and grain."""
+def _picture(rng: np.random.Generator, side: tuple[int, int]) -> bytes:
+    """Make a JPEG file, of some 65 kB at 500 by 375: smooth colours, as a photograph's, and grain."""
     from PIL import Image
 
-    smooth = Image.fromarray(rng.integers(0, 256, (12, 16, 3), np.uint8)).resize((500, 375), Image.Resampling.BICUBIC)
-    grain = rng.normal(0, 7, (375, 500, 1))
+    smooth = Image.fromarray(rng.integers(0, 256, (12, 16, 3), np.uint8)).resize(side, Image.Resampling.BICUBIC)
+    grain = rng.normal(0, 7, (*side[::-1], 1))
     picture = Image.fromarray(np.clip(np.asarray(smooth) + grain, 0, 255).astype(np.uint8))
     stream = io.BytesIO()
     picture.save(stream, "JPEG", quality=90)
@@ -215,12 +227,14 @@ def _picture(rng: np.random.Generator) -> bytes:
 def _write_crepe(folder: Path, sets: dict[str, list[Pair]]) -> None:
     home = folder / "crepe"
     (home / "val2017").mkdir(parents=True)
-    for name, file in (("sugarcrepe", "add_att.json"), ("aro", "swap_obj.json")):
+    for name, file in (("sugarcrepe", "add_att.json"), ("aro", "swap_obj.json"), ("valse", "replace_att.json")):
+        if name not in sets:
+            continue
         rows = {
             str(k): {"filename": pair.images[0], "caption": pair.texts[0], "negative_caption": list(pair.texts[1:])}
             for k, pair in enumerate(sets[name])
         }
-        if name == "sugarcrepe":
+        if name != "aro":
             for row in rows.values():
                 row["negative_caption"] = row["negative_caption"][0]
         (home / file).write_text(json.dumps(rows))

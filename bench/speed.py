@@ -1,16 +1,19 @@
 """Wall time and processor seconds of whole commands.
 
-Tellapart against mteb, CLIP_benchmark and UniBench, on the same sets, model and machine.
+Tellapart against mteb, CLIP_benchmark, UniBench and a loop of open_clip's modules, on the same sets, model and machine.
 
     python bench/speed.py                                            # all, in three rounds
     python bench/speed.py --items 40 --rounds 1 --record trial.json  # to see that it works
     python bench/speed.py --tools tellapart --record trial.json      # this project alone
+    python bench/speed.py --annotations DIR --items 100 --rounds 1      # published captions
 
-Every tool evaluates the same synthetic sets (see `shapes.py`) with the same randomly initialised model, in float32,
-from local files, in its own environment (see `rivals.py`; how each is driven stands in `drivers/`). Timed is the whole
-command, from the interpreter's start to its end. Cold: the tool has seen neither model nor sets, the operating system
-has (the files are in its cache). Warm: the same command again, with all that the tool kept; tellapart scores and
-measures again from its store of embeddings, the others find the results themselves and compute nothing.
+Every tool evaluates the same sets (see `shapes.py`) with the same randomly initialised model, from local files, in its
+own environment (see `rivals.py`; how each is driven stands in `drivers/`), in float32 if its name does not end in
+another dtype. Synthetic captions hardly ever begin alike; with `--annotations DIR` they are the published ones of
+SugarCrepe, VALSE and COCO-Counterfactuals. Timed is the whole command, from the interpreter's start to its end. Cold:
+the tool has seen neither model nor sets, the operating system has (the files are in its cache). Warm: the same command
+again, with all that the tool kept; tellapart scores and measures again from its store of embeddings, the others find
+the results themselves and compute nothing, and a loop computes all.
 
 Tools take turns (a, b, a, b) for three rounds, and the median of each number is recorded: other work on the machine
 moves wall time twofold, processor seconds less.
@@ -28,15 +31,31 @@ import os
 import platform
 import statistics
 import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rivals import RIVALS, Job, Run, UnusableError, cache, environment, make_model, prepare, run_forward, run_tool
-from shapes import GROUPS, distinct, make_sets
+from rivals import (
+    OWN,
+    RIVALS,
+    TOOLS,
+    Job,
+    Run,
+    UnusableError,
+    cache,
+    environment,
+    make_model,
+    prepare,
+    run_folder,
+    run_forward,
+    run_tool,
+)
+from shapes import GROUPS, REAL_GROUPS, distinct, make_sets
 from speed_table import markdown
 
 RECORD = Path(__file__).resolve().parent / "records" / "speed.json"
+REAL = RECORD.with_name("speed_real.json")
 MODELS = ("ViT-B-32", "ViT-S-32")
 
 
@@ -56,14 +75,18 @@ def main() -> None:
         "runs": [],
     }
     tools = _usable(options.tools, record)
-    sets = make_sets(cache() / f"sets-{options.items}", options.items)
+    label = f"{options.items}-real" if options.annotations else str(options.items)
+    folder, work = cache() / f"sets-{label}", cache() / f"work-{label}"
+    sets = make_sets(folder, options.items, annotations=options.annotations)
+    began = time.perf_counter()
     for architecture in options.models:
         model = make_model(architecture)
-        for group, names in GROUPS.items():
-            work = cache() / f"work-{options.items}"
+        for group, names in options.groups.items():
+            if time.perf_counter() - began > options.seconds:
+                record["left_out"][f"{architecture} on {group}"] = f"{options.seconds:g} seconds were over"
+                continue
             images, texts = distinct(sets, names)
             extra = {"images": images, "texts": texts}
-            folder = cache() / f"sets-{options.items}"
             job = Job(folder, names, model, work, _cores(), options.device, extra)
             slots = sum(len(pair.images) for name in names for pair in sets[name])
             captions = sum(len(pair.texts) for name in names for pair in sets[name])
@@ -79,19 +102,24 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--items", type=int, default=300, help="of each set")
     parser.add_argument("--rounds", type=int, default=3, help="of all tools in turn; medians are recorded")
     parser.add_argument("--models", nargs="+", default=MODELS, help="architectures of open_clip")
-    parser.add_argument("--tools", nargs="+", default=["tellapart", *RIVALS], choices=["tellapart", *RIVALS])
+    parser.add_argument("--tools", nargs="+", default=TOOLS, choices=TOOLS)
+    parser.add_argument("--annotations", type=Path, help="folder of published annotations, for real captions")
+    parser.add_argument("--groups", nargs="+", choices=REAL_GROUPS, help="of sets; all if not given")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument(
-        "--record", type=Path, default=RECORD, help=f"file to write; {RECORD.name} keeps the published one"
-    )
-    return parser.parse_args()
+    parser.add_argument("--seconds", type=float, default=1e9, help="no group of sets starts after them")
+    parser.add_argument("--record", type=Path, help=f"file to write; {RECORD.name} or {REAL.name} if not given")
+    options = parser.parse_args()
+    options.record = options.record or (REAL if options.annotations else RECORD)
+    known = REAL_GROUPS if options.annotations else GROUPS
+    options.groups = {name: known[name] for name in options.groups or known}
+    return options
 
 
 def _usable(tools: list[str], record: dict[str, Any]) -> list[str]:
     """Return the tools that can be had; say of the others why not."""
     found = []
     for tool in tools:
-        if tool == "tellapart":
+        if tool in OWN:
             found.append(tool)
             continue
         try:
@@ -107,18 +135,19 @@ def _measure(
     job: Job, group: str, tools: list[str], counts: dict[str, int], left_out: dict[str, str], rounds: int
 ) -> dict[str, Any]:
     """Time the bound and every tool in each round, one after the other, so that a busy minute meets all of them."""
-    forwards: list[tuple[float, float]] = []
+    forwards: list[tuple[float, float, float]] = []
     runs: dict[str, list[tuple[Run, Run]]] = {}
     for turn in range(1, rounds + 1):
         forwards.append(run_forward(job))
-        _tell(f"{job.model['architecture']} on {group}, round {turn} of {rounds}: forward {sum(forwards[-1]):.1f} s")
+        _tell(f"{job.model['architecture']} on {group}, round {turn} of {rounds}: forward {forwards[-1][2]:.1f} s")
         for tool in tools:
             if tool in left_out:
                 continue
             try:
                 if tool in RIVALS:
                     prepare(tool, job)
-                cold, warm = run_tool(tool, job, warm=False), run_tool(tool, job, warm=True)
+                cold = run_tool(tool, job, warm=False)
+                warm = cold if tool.startswith("loop") else run_tool(tool, job, warm=True)
             except UnusableError as error:
                 _leave_out(tool, error, left_out)
                 continue
@@ -134,10 +163,28 @@ def _measure(
         "rounds": rounds,
         "tools": {tool: median_of(each) for tool, each in runs.items() if tool not in left_out},
         "forward": {
-            "images": round(statistics.median(images for images, _ in forwards), 2),
-            "texts": round(statistics.median(texts for _, texts in forwards), 2),
+            name: round(statistics.median(column), 2)
+            for name, column in zip(("images", "texts"), list(zip(*forwards, strict=True))[:2], strict=True)
         },
+        "forward_processor": round(statistics.median(processor for *_, processor in forwards), 2),
+        "flips": _count_flips(job) if {"tellapart", "tellapart-bfloat16"} <= runs.keys() else {},
     }
+
+
+def _count_flips(job: Job) -> dict[str, Any]:
+    """Return by set how many outcomes of all items bfloat16 flipped, and how far a score moved."""
+    from tellapart.evaluation.precision import compare_precisions
+    from tellapart.records.run_folder import read_samples
+
+    found = {}
+    for name in job.names:
+        lower, exact = (
+            list(read_samples(run_folder(tool, job), f"folder:{name}")) for tool in ("tellapart-bfloat16", "tellapart")
+        )
+        precision = compare_precisions(lower, exact, dtype="bfloat16")
+        flips = {metric: each.flipped for metric, each in precision.flips.items()}
+        found[name] = {"items": precision.items, "flips": flips, "largest_difference": precision.largest_difference}
+    return found
 
 
 def median_of(runs: list[tuple[Run, Run]]) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 
 - `winoground`: it calls `load_dataset("facebook/winoground")`, which takes a folder of that name in the working
   directory.
-- `sugarcrepe`: its `sugar_crepe/add_att`, whose files lie where it would have downloaded them to.
+- `sugarcrepe`: its `sugar_crepe/add_att`, whose files lie where it would have downloaded them to. `valse`, which it
+  lacks: its `sugar_crepe/replace_att`.
 - `aro`: it has no ARO. Its task takes any number of captions, its dataset class two; so that class is replaced by one
   that gives all five, and the set is read as `sugar_crepe/swap_obj`.
 
@@ -20,7 +21,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-DATASETS = {"winoground": "winoground", "sugarcrepe": "sugar_crepe/add_att", "aro": "sugar_crepe/swap_obj"}
+DATASETS = {
+    "winoground": "winoground",
+    "sugarcrepe": "sugar_crepe/add_att",
+    "aro": "sugar_crepe/swap_obj",
+    "valse": "sugar_crepe/replace_att",
+}
 
 
 def prepare(job: dict[str, Any]) -> None:

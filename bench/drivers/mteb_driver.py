@@ -2,11 +2,11 @@
 
     python mteb_driver.py prepare|cold|warm JOB.json
 
-The tasks are its `Winoground`, `SugarCrepe` and `AROCocoOrder`, whose `metadata.dataset` names a local folder. The
-model is its wrapper of open_clip; that one can load from the hub only, by `hf-hub:NAME`, so open_clip's two functions
-are wrapped to take `local-dir:FOLDER` for that name, and its pin of open_clip 2.31.0 is not asked for, so that every
-tool runs the same one. Nothing else is replaced. Its defaults stay: texts in batches of 32, images one by one (its
-evaluator makes their loader without a batch size).
+The tasks are its `Winoground`, `SugarCrepe` and `AROCocoOrder`, and for VALSE, which it lacks, its `AROVisualRelation`
+of the same shape; `metadata.dataset` of each names a local folder. The model is its wrapper of open_clip; that one can
+load from the hub only, by `hf-hub:NAME`, so open_clip's two functions are wrapped to take `local-dir:FOLDER` for that
+name, and its pin of open_clip 2.31.0 is not asked for, so that every tool runs the same one. Nothing else is replaced.
+Its defaults stay: texts in batches of 32, images one by one (its evaluator makes their loader without a batch size).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 TASKS = {
     "winoground": ("Winoground", ("image_0", "image_1"), ("caption_0", "caption_1")),
     "sugarcrepe": ("SugarCrepe", ("images",), ("caption", "negative_caption")),
+    "valse": ("AROVisualRelation", ("image",), ("true_caption", "false_caption")),
     "aro": ("AROCocoOrder", ("images",), ("correct_caption", *(f"hard_text_{k}" for k in range(1, 5)))),
 }
 NAME = "bench/local"
@@ -44,12 +45,14 @@ def prepare(job: dict[str, Any]) -> None:
     """Write the tables and let `datasets` convert them: what a download would have left behind."""
     from tables import table
 
-    for name, (_, images, texts) in TASKS.items():
+    there = [name for name in TASKS if (Path(job["sets"]) / name).is_dir()]
+    for name in there:
+        _, images, texts = TASKS[name]
         folder = Path(job["home"]) / name / "data"
         folder.mkdir(parents=True, exist_ok=True)
         split = "train" if name == "sugarcrepe" else "test"  # as on the hub
         table(Path(job["sets"]), name, images, texts).to_parquet(folder / f"{split}-00000-of-00001.parquet")
-    for task in tasks({**job, "names": list(TASKS)}):
+    for task in tasks({**job, "names": there}):
         task.load_data()
 
 

@@ -21,6 +21,7 @@ from typing import Any
 DATASETS = {
     "winoground": ("winoground", "wds_winoground", ("0.webp", "1.webp")),
     "sugarcrepe": ("sugarcrepe", "wds_sugarcrepe", ("0.webp",)),
+    "valse": ("vg_relation", "wds_vg_relation", ("0.webp",)),
     "aro": ("coco_order", "wds_coco_order", ("0.webp",)),
 }
 
@@ -30,6 +31,8 @@ def prepare(job: dict[str, Any]) -> None:
     from tables import table
 
     for name, (_, folder, images) in DATASETS.items():
+        if not (Path(job["sets"]) / name).is_dir():
+            continue
         table(Path(job["sets"]), name, images, "npy").save_to_disk(Path(job["home"]) / folder)
 
 

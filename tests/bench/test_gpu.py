@@ -29,6 +29,8 @@ def test_every_part_runs_on_a_cpu_and_float32_there_moves_nothing(tmp_path: Path
         same, rounded = part["float32_against_cpu"], part["bfloat16_against_cpu"]
         assert (same["largest_difference"], same["flips"], same["items"]) == (0.0, 0, 4)
         assert 0 < rounded["largest_difference"] < 0.1
-    assert record["parts"]["tiny"]["prepared"] > 0
+    tiny = record["parts"]["tiny"]
+    assert tiny["prepared"] > 0 and 0 < tiny["float16_against_cpu"]["largest_difference"] < 0.1
+    assert tiny["texts"]["shared"] and all(tiny["texts"][key] > 0 for key in ("from_texts", "apart", "bare"))
     assert record["parts"]["writer-tiny"]["cost_of_four_over_one"] > 0
     assert record["seconds"] < 480

@@ -1,0 +1,104 @@
+"""How time and memory grow with the number of items, from stored scores and from stored vectors.
+
+    python bench/growth.py --seconds 240
+    python bench/growth.py --sizes 100 200 400 --record trial.json    # to see that it works
+
+Each size is a process of its own: `tellapart score` of a file of scores, and a `tellapart run` of an encoder whose
+vectors an earlier run stored (`drivers/hashing_model.py`; nothing is encoded). Items have two pictures of 500, and two
+texts of their own. The exponent is fitted to what a size takes beyond the smallest one, which is the command's start;
+1 is linear. A size that would not end within the time is left out, and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from large import make_set, measured
+
+RECORD = Path(__file__).resolve().parent / "records" / "growth.json"
+MODEL = Path(__file__).resolve().parent / "drivers" / "hashing_model.py"
+SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+def main() -> None:
+    """Measure, print, record."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="no size starts that would not end by then")
+    parser.add_argument("--record", type=Path, default=RECORD)
+    options = parser.parse_args()
+    record: dict[str, Any] = {"command": " ".join(["python", "bench/growth.py", *sys.argv[1:]])}
+    for place, (name, measure) in enumerate({"scores": measure_scores, "vectors": measure_vectors}.items()):
+        record[name] = grow(measure, options.sizes, options.seconds / 2 * (1 + place) - time.perf_counter() + BEGAN)
+        print(name, json.dumps(record[name]), flush=True)
+    options.record.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def grow(measure: Callable[[Path, int], dict[str, float]], sizes: list[int], seconds: float) -> dict[str, Any]:
+    """Measure sizes in turn while they fit into the time, and fit exponents of time and memory."""
+    found: dict[int, dict[str, float]] = {}
+    left_out = []
+    began, last = time.perf_counter(), 0.0
+    for size in sizes:
+        growth = size / max(found) if found else 1.0
+        if time.perf_counter() - began + growth * last > seconds:
+            left_out.append(size)
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            start = time.perf_counter()
+            found[size] = measure(Path(scratch), size)
+            last = time.perf_counter() - start
+    return {
+        "sizes": found,
+        "exponents": {key: fit_exponent({size: each[key] for size, each in found.items()}) for key in KEYS},
+        "left_out": left_out,
+    }
+
+
+def fit_exponent(values: dict[int, float]) -> float | None:
+    """Return the slope of a value beyond the smallest size's, against the size, both as logarithms.
+
+    >>> fit_exponent({1: 2.0, 10: 12.0, 100: 102.0, 1000: 1002.0})
+    1.0
+    """
+    smallest = min(values)
+    rows = [
+        (math.log(size - smallest), math.log(value - values[smallest]))
+        for size, value in values.items()
+        if value > 1.05 * values[smallest]
+    ]
+    return round(float(np.polyfit(*zip(*rows, strict=True), 1)[0]), 2) if len(rows) > 1 else None
+
+
+def measure_scores(folder: Path, items: int) -> dict[str, float]:
+    """Score a file of random scores."""
+    make_set(folder / "set", items)
+    scores = np.random.default_rng(0).random((items, 2, 2)).astype(np.float32)
+    np.savez(folder / "scores.npz", ids=np.array([str(k) for k in range(items)]), scores=scores)
+    command = ["-m", "tellapart", "score", f"folder:{folder / 'set'}", "--scores", str(folder / "scores.npz"), "--json"]
+    return measured([*command, "--out", str(folder / "run")])[0]
+
+
+def measure_vectors(folder: Path, items: int) -> dict[str, float]:
+    """Measure from a store that an earlier run filled."""
+    make_set(folder / "set", items)
+    command = ["-m", "tellapart", "run", "-m", f"{MODEL}:HASHING", "-b", f"folder:{folder / 'set'}", "--json"]
+    command += ["--cache", str(folder / "store"), "--out"]
+    measured([*command, str(folder / "first")])
+    return measured([*command, str(folder / "again")])[0]
+
+
+KEYS = ("processor_seconds", "mb")
+BEGAN = time.perf_counter()
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Whether float32's outcomes can be had at a lower precision's price: items near a tie are scored again in float32.
+
+    python bench/screened.py --data DIR --encoder scratch/real-encoder
+
+Trained weights that torch computes in bfloat16 are not in this repository, so two trained ONNX encoders are rounded:
+after each operation, and of each weight, to bfloat16, as torch rounds them. `int8` is onnxruntime's dynamic
+quantisation. The bundled encoder reads the demo; the real one (`make real-encoder`) reads captions of DIR, each with
+one of its photographs, which is seldom the captions' own: a harder case, since margins are narrower.
+
+The spread is the largest error of a margin on 200 items drawn by a seed; items with a margin within twice that spread
+are scored again. The price is that of a run of ViT-B/32: both towers in bfloat16, and in float32 for the sample and for
+the images and texts of items near a tie.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from real_captions import read_real_sets
+from rivals import make_model
+
+import tellapart as ta
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.models.bundled import DEMO_ENCODER_FOLDER
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.torch.backend import import_torch
+from tellapart.records.run_folder import read_samples
+
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLE, FACTOR = 200, 2.0
+
+
+def main() -> None:
+    """Measure, print, record."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of published annotations")
+    parser.add_argument("--encoder", type=Path, required=True, help="folder of the real encoder, with photos/")
+    parser.add_argument("--items", type=int, default=600, help="of each set of captions")
+    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "records" / "screened.json")
+    options = parser.parse_args()
+    towers = measure_towers(options.data)
+    record: dict[str, Any] = {"items": options.items, "towers": towers, "sets": {}}
+    cases: list[tuple[Path, Any]] = [(DEMO_ENCODER_FOLDER, "demo")]
+    cases += [(options.encoder, pairs) for pairs in list_pairs(options.data, options.encoder / "photos", options.items)]
+    with tempfile.TemporaryDirectory() as scratch:
+        for folder, pairs in cases:
+            name = pairs if isinstance(pairs, str) else pairs.name
+            exact = score(folder, pairs, Path(scratch) / name / "float32")
+            for kind, change in (("bfloat16", round_graph), ("int8", quantise_graph)):
+                lower = score(copy_folder(folder, Path(scratch) / f"{folder.name}-{kind}", change), pairs,
+                              Path(scratch) / name / kind)  # fmt: skip
+                found = screen(exact, lower, towers["bfloat16"])
+                record["sets"].setdefault(name, {})[kind] = found
+                print(name, kind, found, flush=True)
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def list_pairs(data: Path, photos: Path, items: int) -> list[PairSet]:
+    """Return sets of real captions, each with one of the photographs."""
+    names = sorted(file.name for file in photos.iterdir())
+    sets = read_real_sets(data, items, np.random.default_rng(0))
+    return [
+        PairSet(
+            name,
+            tuple(Item(id=str(k), images=(names[k % len(names)],), texts=texts) for k, (_, texts) in enumerate(rows)),
+            photos,
+        )
+        for name, rows in sets.items()
+        if name in {"sugarcrepe", "valse"}
+    ]
+
+
+def score(folder: Path, pairs: Any, out: Path) -> dict[str, Any]:
+    """Return scores `(item, image, text)`, outcomes `(item, metric)`, and the processor seconds of the run."""
+    began = time.process_time()
+    run = ta.evaluate(str(folder), pairs, cache=False, out=out)
+    seconds = time.process_time() - began
+    samples = list(read_samples(out, run.benchmarks[0]))
+    metrics = [name for name in samples[0].outcomes if all(sample.outcomes[name] in {0, 1} for sample in samples)]
+    return {
+        "scores": np.array([sample.scores for sample in samples], np.float64),
+        "outcomes": np.array([[sample.outcomes[name] for name in metrics] for sample in samples]),
+        "seconds": seconds,
+    }
+
+
+def screen(exact: dict[str, Any], lower: dict[str, Any], towers: dict[str, float]) -> dict[str, Any]:
+    """Count flips, the items near a tie, the flips outside of these, and the price by ViT-B/32's towers."""
+    error = np.abs(list_margins(lower["scores"]) - list_margins(exact["scores"]))
+    flipped = (exact["outcomes"] != lower["outcomes"]).any(axis=1)
+    count = len(flipped)
+    drawn = np.random.default_rng(0).permutation(count)[:SAMPLE]
+    spread = FACTOR * float(error[drawn].max())
+    near = np.abs(list_margins(lower["scores"])).min(axis=1) <= spread
+    again = near.copy()
+    again[drawn] = True
+    images, texts = exact["scores"].shape[1:]
+    plain = images + texts * towers["text_over_image"]
+    cheap = images * towers["image"] + texts * towers["text_over_image"] * towers["text"]
+    return {
+        "items": count,
+        "flipped": int(flipped.sum()),
+        "largest_error": float(error.max()),
+        "spread": spread,
+        "near_a_tie": round(float(near.mean()), 4),
+        "missed_flips": int((flipped & ~near).sum()),
+        "price": round(cheap / plain + float(again.mean()), 3),
+        "price_of_many": round(cheap / plain + float(near.mean()), 3),  # the sample's share goes to nought
+        "seconds": round(lower["seconds"], 2),
+        "seconds_float32": round(exact["seconds"], 2),
+    }
+
+
+def list_margins(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by how much each true pair beats each other entry of its row and column, `(item, comparison)`."""
+    columns = []
+    for pair in range(min(scores.shape[1:])):
+        true = scores[:, pair, pair, None]
+        columns += [true - np.delete(scores[:, pair], pair, 1), true - np.delete(scores[:, :, pair], pair, 1)]
+    return np.concatenate(columns, axis=1)
+
+
+def copy_folder(folder: Path, to: Path, change: Any) -> Path:
+    """Copy an ONNX encoder with both graphs changed."""
+    if not to.exists():
+        shutil.copytree(folder, to, ignore=shutil.ignore_patterns("photos"))
+        config = json.loads((to / "config.json").read_text())
+        (to / "config.json").write_text(json.dumps({key: value for key, value in config.items() if key != "sha256"}))
+        for file in ("image.onnx", "text.onnx"):
+            change(to / file)
+    return to
+
+
+def round_graph(file: Path) -> None:
+    """Round every float of a graph to bfloat16: the weights, the inputs, and after each operation its outputs."""
+    model = onnx.shape_inference.infer_shapes(onnx.load(file))
+    graph, real = model.graph, onnx.TensorProto.FLOAT
+    floats = {each.name for each in (*graph.value_info, *graph.output) if each.type.tensor_type.elem_type == real}
+    for tensor in graph.initializer:
+        if tensor.data_type == real:
+            values = onnx.numpy_helper.to_array(tensor)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(round_values(values), tensor.name))
+    nodes = []
+    for node in list(graph.node):
+        names = [name for name in node.output if name in floats and node.op_type != "Constant"]
+        node.output[:] = [f"{name}.full" if name in names else name for name in node.output]
+        nodes.append(node)
+        for name in names:
+            nodes.append(onnx.helper.make_node("Cast", [f"{name}.full"], [f"{name}.low"], to=onnx.TensorProto.BFLOAT16))
+            nodes.append(onnx.helper.make_node("Cast", [f"{name}.low"], [name], to=real))
+    del graph.node[:]
+    graph.node.extend(nodes)
+    onnx.save(model, file)
+
+
+def round_values(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Round to bfloat16, to the nearest, ties to even."""
+    torch = import_torch()
+    return np.asarray(torch.from_numpy(values.copy()).bfloat16().float().numpy())
+
+
+def quantise_graph(file: Path) -> None:
+    """Let onnxruntime quantise a graph dynamically: weights in eight bits, activations as they come."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    source = file.with_suffix(".source.onnx")
+    file.rename(source)
+    quantize_dynamic(source, file, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul", "Gemm"])
+    source.unlink()
+
+
+def measure_towers(data: Path, architecture: str = "ViT-B-32") -> dict[str, dict[str, float]]:
+    """Return what a tower costs in bfloat16 as a share of float32, and a text over an image, on one thread."""
+    import_torch().set_num_threads(1)
+    rows = read_real_sets(data, 300, np.random.default_rng(1))["sugarcrepe"]
+    texts = sorted({text for _, pair in rows for text in pair}, key=lambda text: (len(text) // 24, text))
+    pixels = list(np.random.default_rng(0).integers(0, 256, (32, 224, 224, 3), dtype=np.uint8))
+    cost: dict[str, tuple[float, float]] = {}
+    for dtype in ("float32", "bfloat16"):
+        name = f"local-dir:{make_model(architecture)['folder']}"
+        model: Any = find_model(name, ModelOptions(dtype=dtype))
+        prepared = [model.prepare_image(picture) for picture in pixels]
+        model.encode_images(prepared), model.encode_texts(texts[:32])
+        cost[dtype] = time_each(model.encode_images, prepared), time_each(model.encode_texts, texts)
+    (image, text), (low_image, low_text) = cost["float32"], cost["bfloat16"]
+    shares = {"image": low_image / image, "text": low_text / text, "text_over_image": text / image}
+    return {
+        "milliseconds": {"image": 1e3 * image, "text": 1e3 * text, "image_bfloat16": 1e3 * low_image,
+                         "text_bfloat16": 1e3 * low_text},
+        "bfloat16": shares,
+    }  # fmt: skip
+
+
+def time_each(encode: Any, samples: Sequence[Any]) -> float:
+    """Return the processor seconds of one sample."""
+    began = time.process_time()
+    encode(samples)
+    return (time.process_time() - began) / len(samples)
+
+
+if __name__ == "__main__":
+    main()
