@@ -85,7 +85,7 @@ def list_pairs(data: Path, photos: Path, items: int) -> list[PairSet]:
 def score(folder: Path, pairs: Any, out: Path) -> dict[str, Any]:
     """Return scores `(item, image, text)`, outcomes `(item, metric)`, and the processor seconds of the run."""
     began = time.process_time()
-    run = ta.evaluate(str(folder), pairs, cache=False, out=out)
+    run = ta.evaluate(f"onnx:{folder}", pairs, cache=False, out=out)
     seconds = time.process_time() - began
     samples = list(read_samples(out, run.benchmarks[0]))
     metrics = [name for name in samples[0].outcomes if all(sample.outcomes[name] in {0, 1} for sample in samples)]
