@@ -12,10 +12,11 @@ _CARD = """\
 
 A dual encoder of {parameters:,} parameters (a residual CNN with two attention layers on its last feature map; a
 two-layer text transformer over whole words; weights stored as float16), trained from nothing by `tellapart train` on
-{rows:,} rows over {images:,} pictures of rendered scenes, half of them mirrored: two runs of {steps} steps, together
-{minutes:.0f} minutes on {machine}. `make encoder` makes it again. The loss is NegCLIP's, with each picture's mate in
+{rows:,} rows over {images:,} pictures of rendered scenes, half of them mirrored: runs of {steps} steps, together
+{minutes:.0f} minutes on {machines}. `make encoder` makes it again. The loss is NegCLIP's, with each picture's mate in
 the batch, and the choice among its own captions. In the first run half of the captions say which object is in which
-cell of a grid; the others, and all of the second run, are the grammar's.
+cell of a grid; the others, and all of the later runs, are the grammar's. The last run adds scenes whose captions have
+the same words in two orders.{note}
 
 It is here so that a fresh installation can measure a real, if small, model without a network. It knows the objects,
 colours, counts and places of the `demo` scenes and nothing else: never use it as a general model.
@@ -40,13 +41,15 @@ Licence: Apache-2.0, as the rest of tellapart. Trained on this project's own ren
 def write_card(record: Mapping[str, Any]) -> str:
     """Return the card's Markdown, from a record as `training_record.json` holds it."""
     runs = list(record["runs"].values())
+    *first, last = (f"{run['steps']:,}" for run in runs)
     return _CARD.format(
         parameters=record["parameters"],
-        rows=runs[0]["data"]["rows"],
-        images=runs[0]["data"]["images"],
-        steps=" and ".join(f"{run['steps']:,}" for run in runs),
+        rows=sum(run["data"]["rows"] for run in runs),
+        images=max(run["data"]["images"] for run in runs),
+        steps=f"{', '.join(first)} and {last}",
         minutes=sum(record["stages"][name]["seconds"] for name in record["runs"]) / 60,
-        machine=record["machine"]["processor"],
+        machines=" and ".join(dict.fromkeys(run["machine"]["processor"] for run in runs)),
+        note=f" {record['note']}" if "note" in record else "",
         table="\n".join(_table(record["scores"])),
     )
 

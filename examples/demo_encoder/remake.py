@@ -32,11 +32,11 @@ __all__ = ["HERE", "main", "remake"]
 HERE = Path(__file__).parent
 
 #: Sets that are trained on; the others choose the weights, and show how learning carries over.
-_TRAINED = ("scenes_1", "scenes_2", "scenes_3")
+_TRAINED = ("scenes_1", "scenes_2", "scenes_3", "order_scenes")
 _SETS = (*_TRAINED, "validation_scenes", "held_out_scenes")
 
 #: The folders of the training runs, in order, and their configurations.
-_RUNS = {"training": "encoder.toml", "captions": "captions.toml"}
+_RUNS = {"training": "encoder.toml", "captions": "captions.toml", "order": "order.toml"}
 
 _HEADLINE = ("text_score", "image_score", "group_score")
 
@@ -79,7 +79,7 @@ def remake(recipes: Path, work: Path, workers: int) -> Path:
         resume = ["--resume"] if (work / name / "run.json").exists() else []
         stages.run(name, "train", recipes / config, "--out", work / name, *resume)
     model = work / "demo-encoder"
-    stages.run("conversion", "convert", f"compact:{work / 'captions' / 'model'}", model)
+    stages.run("conversion", "convert", f"compact:{work / [*_RUNS][-1] / 'model'}", model)
     reported = ("demo", *(f"folder:{work / name}" for name in _SETS[len(_TRAINED) :]))
     wanted = [word for name in reported for word in ("-b", name)]
     stages.run("measurement", "run", "-m", f"onnx:{model}", *wanted, "--out", work / "scores")
@@ -92,7 +92,6 @@ def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) ->
     trained = read_record(work / "training")
     record = {
         "stages": stages,
-        "machine": trained.machine.model_dump(mode="json"),
         "versions": trained.versions,
         "runs": {name: _run(read_record(work / name)) for name in _RUNS},
         "parameters": OnnxDualEncoder.load(model).parameters,
@@ -110,6 +109,7 @@ def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) ->
 def _run(trained: TrainRecord) -> dict[str, Any]:
     """Return what a training run was told, read and measured."""
     return {
+        "machine": trained.machine.model_dump(mode="json"),
         "config": trained.config,
         "data": trained.data.model_dump(mode="json"),
         "steps": trained.steps,

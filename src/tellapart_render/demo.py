@@ -44,9 +44,10 @@ LEFT_OUT: tuple[str, ...] = (
 """Objects of Figure 14 that the demo's vocabulary lacks; `vocabulary = "figure-14"` has them all."""
 
 ABOUT: dict[str, str] = {
-    "title": "Rendered scenes that differ in one attribute, count or location",
-    "description": "2x2 minimal pairs after EqBen's Eq-Kubric: both captions differ in the changed phrase alone, both "
-    "pictures share camera, light, floor and all other objects. Checked against the renderer's object masks.",
+    "title": "Rendered scenes that differ in one attribute, count or location, or in the order of words",
+    "description": "2x2 minimal pairs after EqBen's Eq-Kubric: both captions differ in the changed phrase alone, or "
+    "(order) in the order of the same words; both pictures share camera, light, floor and all other objects. Checked "
+    "against the renderer's object masks.",
     "licence": "Apache-2.0",
     "citation": "Templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation "
     "Models (EqBen), ICCV 2023, Figure 14",

@@ -76,8 +76,13 @@ class Recipe(Drawing):
 
     @property
     def fingerprint(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 of the recipe's canonical JSON."""
-        text = json.dumps(self.values(), sort_keys=True)
+        """First 16 hexadecimal digits of the SHA-256 of the recipe's canonical JSON.
+
+        The number of order items takes no part: recipes from before there were any keep theirs, and so do their items.
+        """
+        values = self.values()
+        values["items"] = {aspect: number for aspect, number in values["items"].items() if aspect != "order"}
+        text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def item_keys(self, stream: str = "demo") -> list[Key]:

@@ -32,7 +32,7 @@ MASKS = (
 
 
 class Scenes:
-    """Render pairs of scenes that differ in one attribute, count or location.
+    """Render pairs of scenes that differ in one attribute, count or location, or in the order of the same words.
 
     A candidate is an aspect and an item number. If the rendered masks do not confirm a draw's captions, the builder
     draws again, up to `attempts` times.

@@ -164,7 +164,7 @@ def test_an_object_with_the_name_of_the_catalogues_benchmark_is_refused() -> Non
     part = ta.load_pairs("demo").select(range(5))
     run = ta.evaluate("oracle", part)
     assert (run.benchmarks, run.record("group_score").n) == (["demo"], 5)
-    assert "these files hold 5 records; demo as published holds 300" in run.result().benchmarks["demo"].notes[0]
+    assert "these files hold 5 records; demo as published holds 400" in run.result().benchmarks["demo"].notes[0]
 
 
 def test_two_models_of_one_name_must_be_told_apart(made_set: Any) -> None:
@@ -229,7 +229,7 @@ def test_texts_of_strangers_are_escaped_in_what_a_notebook_shows() -> None:
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        (np.zeros((3, 2, 2)), ("(item, image, text)", "300", "(3, 2, 2)")),
+        (np.zeros((3, 2, 2)), ("(item, image, text)", "400", "(3, 2, 2)")),
         ([[["a"]]], ("array", "list")),
         (7, "got ()"),
         (None, ("None", "NoneType", "array")),

@@ -43,8 +43,8 @@ def measure() -> None:
     ta.evaluate([ta.model(images=len, texts=len), ta.model(score=lambda images, texts: [], kind="logit")], "demo")
     ta.model(score=lambda images, texts: [], kind="cosine")  # wrong
     ta.model(images=7, texts=len)  # wrong
-    ta.score_vectors(np.zeros((600, 8)), "texts.npz", PAIRS, image_ids=["a"], name="mine")
-    ta.score_vectors(np.zeros((600, 8)))  # wrong
+    ta.score_vectors(np.zeros((800, 8)), "texts.npz", PAIRS, image_ids=["a"], name="mine")
+    ta.score_vectors(np.zeros((800, 8)))  # wrong
     ta.evaluate("oracle", 7)  # wrong
     ta.evaluate("oracle", "demo", batch_size="8")  # wrong
     ta.evaluate("oracle", "demo", as_json=True)  # wrong
@@ -56,7 +56,7 @@ def measure() -> None:
 
 
 def score() -> None:
-    run = ta.score("demo", np.zeros((300, 2, 2)), name="mine", kind="probability")
+    run = ta.score("demo", np.zeros((400, 2, 2)), name="mine", kind="probability")
     ta.score("demo", {"1": np.zeros((2, 2))})
     ta.score(None, {"demo": "scores.npz"})
     ta.score("demo", "scores.csv", strict=True)

@@ -74,6 +74,8 @@ def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tel
     assert (finding.value, finding.verdict, finding.items) == (pytest.approx(2 / 3), "warn", ("0", "2"))
     kinds = [{"bag_of_words": kind} for kind in ("same", "differs", "same")]
     assert bag_of_words(captioned(texts, tags=kinds)).verdict == "pass"
+    shared = [{"aspect": value} for value in ("order", "order", "places")]
+    assert bag_of_words(captioned(texts, tags=shared)).verdict == "warn"
     assert bag_of_words(captioned([texts[0], texts[2]])).verdict == "pass"
 
 

@@ -141,4 +141,4 @@ def test_a_name_of_the_catalogue_comes_before_a_folder_of_that_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     touch(tmp_path / "demo" / "pairs.jsonl")
-    assert find_benchmark("demo").items == 300
+    assert find_benchmark("demo").items == 400

@@ -315,7 +315,7 @@ def test_a_run_without_arguments_is_the_default_model_and_the_references_on_the_
     models = [record["model"]["name"] for record in ran.json["runs"]]
     assert models == ["demo-encoder", "random", "constant", "blind", "bag-of-words", "oracle"]
     found = [record["benchmarks"]["demo"] for record in ran.json["runs"]]
-    assert {record["limited_from"] for record in found} == {300}
+    assert {record["limited_from"] for record in found} == {400}
     assert len({record["fingerprint"] for record in found}) == 1
     assert (found[0]["images_encoded"], found[0]["texts_encoded"]) == (found[0]["images"], found[0]["texts"])
     assert [record["metrics"]["group_score"]["value"] for record in found][-1] == 1

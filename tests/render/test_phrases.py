@@ -48,8 +48,9 @@ def holds(caption: str, scene: Scene) -> bool:
     """Whether a caption is true of a scene."""
     counted = COUNT.fullmatch(caption)
     if counted:
-        number, phrase = int(counted[1]), PLURAL[counted[2]].phrase()
-        return sum(is_named(thing, phrase) for thing in scene.things) == number
+        groups = [group.split(" ", maxsplit=1) for group in f"{counted[1]} {counted[2]}".split(" and ")]
+        seen = [sum(is_named(thing, PLURAL[name].phrase()) for thing in scene.things) for _, name in groups]
+        return seen == [int(number) for number, _ in groups]
     match = SENTENCE.fullmatch(caption)
     assert match, caption
     size_a, a, where, size_b, b = match.groups()

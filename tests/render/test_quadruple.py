@@ -172,7 +172,7 @@ def test_a_scene_survives_its_record(drawn: list[Quadruple]) -> None:
 
 
 def test_scenes_with_nothing_unseen_are_what_they_were() -> None:
-    keys = [Key("demo", 7, a, i, vocabulary=v) for a, i, v in product(ASPECTS, range(6), ("demo", "figure-14"))]
+    keys = [Key("demo", 7, a, i, vocabulary=v) for a, i, v in product(ASPECTS[:3], range(6), ("demo", "figure-14"))]
     records = [scene.to_record() for key in keys for scene in draw(key).scenes]
     assert hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16] == "d4ae1d797bc62d40"  # before there was any
 

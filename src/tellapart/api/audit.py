@@ -54,7 +54,7 @@ def audit(
     >>> import tellapart as ta
     >>> found = ta.audit("demo", read_images=False)
     >>> found.record.items, "pass" in found["verdict"]
-    (300, True)
+    (400, True)
     """
     load = partial(load_pairs, data=data, images=images, outside_images=outside_images, columns=columns)
     with reporting(progress) as report:

@@ -233,7 +233,7 @@ def score(
 
     >>> import numpy as np
     >>> import tellapart as ta
-    >>> numbers = np.tile([[0.9, 0.1], [0.2, 0.8]], (300, 1, 1))  # float64; compared in float32
+    >>> numbers = np.tile([[0.9, 0.1], [0.2, 0.8]], (400, 1, 1))  # float64; compared in float32
     >>> ta.score("demo", numbers, name="mine").value("text_score")
     1.0
     """

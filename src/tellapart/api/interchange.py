@@ -246,7 +246,7 @@ def table(
 
     >>> import tellapart as ta
     >>> print(ta.table(ta.evaluate("oracle", "demo", limit=20)).splitlines()[0])
-    **demo, 20 of 300 items, percent**
+    **demo, 20 of 400 items, percent**
     """
     settings = TableSettings(
         benchmarks=as_names(benchmarks, "benchmarks"),

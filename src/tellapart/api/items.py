@@ -91,10 +91,10 @@ def items(
     >>> items = ta.find_benchmark("demo").outline().ids
     >>> rng = np.random.default_rng(0)
     >>> for system in range(6):
-    ...     np.save(folder / f"model{system}.npy", rng.random((300, 2, 2)) + 0.1 * system * np.eye(2))
+    ...     np.save(folder / f"model{system}.npy", rng.random((400, 2, 2)) + 0.1 * system * np.eye(2))
     >>> found = ta.items(scores=folder, benchmark="demo")
     >>> len(found), found.record.systems[0], found.record.suspects, 0 < found.record.alpha < 1
-    (300, 'model0', 0, True)
+    (400, 'model0', 0, True)
     """
     files = [] if scores is None else list_score_files(as_paths(scores, "scores"))
     for option, value in (("benchmark", benchmark), ("metric", metric)):

@@ -130,9 +130,9 @@ def score_vectors(
     >>> pairs = ta.load_pairs("demo")
     >>> texts = list(dict.fromkeys(text for item in pairs.items for text in item.texts))
     >>> rng = np.random.default_rng(0)
-    >>> vectors = rng.normal(size=(600, 16)), rng.normal(size=(len(texts), 16))
+    >>> vectors = rng.normal(size=(800, 16)), rng.normal(size=(len(texts), 16))
     >>> ta.score_vectors(*vectors, pairs, text_ids=texts).record("text_score").n
-    300
+    400
     """
     pairs = load_pairs(benchmark, data=data)
     sides = []

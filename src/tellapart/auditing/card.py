@@ -83,7 +83,7 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
     >>> card.facts["licence"], [sample["id"] for sample in card.samples]
     ('Apache-2.0', ['attribute-000', 'attribute-001'])
     >>> markdown(card).splitlines()[0]
-    '# Rendered scenes that differ in one attribute, count or location'
+    '# Rendered scenes that differ in one attribute, count or location, or in the order of words'
     """
     replies = answers(pairs.card, count_answers(pairs, audit))
     answered = [answer for answer in replies if answer.text]

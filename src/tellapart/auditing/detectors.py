@@ -148,7 +148,7 @@ def detect(
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.find import find_model
-    >>> few = load_pairs("demo").select(range(0, 300, 10))
+    >>> few = load_pairs("demo").select(range(0, 400, 10))
     >>> detection = detect(few, find_model("demo-encoder"), store=EmbeddingStore(None))
     >>> detection.items, [*detection.scores][:4]
     (30, ['image_accuracy', 'text_accuracy', 'ipos_2t', 'ineg_2t'])

@@ -1,7 +1,8 @@
-"""The embedded benchmark: 300 rendered minimal pairs, so that a run needs no file and no network.
+"""The embedded benchmark: 400 rendered minimal pairs, so that a run needs no file and no network.
 
-Three aspects of EqBen's Eq-Kubric (attribute, counting, location), 100 items each, made by this project's scene
-generator; `demo_pairs/recipe.toml` regenerates them and `demo_pairs/card.json` records how.
+Three aspects of EqBen's Eq-Kubric (attribute, counting, location) and a fourth, order, whose captions have the same
+words: two objects change places, colours or numbers. 100 items each, made by this project's scene generator;
+`demo_pairs/recipe.toml` regenerates them and `demo_pairs/card.json` records how.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ DEMO_FOLDER = Path(__file__).parent / "demo_pairs"
 
 DEMO = Benchmark(
     name="demo",
-    title="Rendered scenes that differ in one attribute, count or location",
-    items=300,
+    title="Rendered scenes that differ in one attribute, count or location, or in the order of words",
+    items=400,
     shape=(2, 2),
     source="embedded; made by tellapart's scene generator",
     licence="Apache-2.0",

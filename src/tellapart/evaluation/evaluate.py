@@ -150,7 +150,7 @@ def prepare(
     >>> from tellapart.benchmarks.find import find_benchmark
     >>> ready = prepare(find_benchmark("demo"), store=EmbeddingStore(None), limit="3")
     >>> len(ready.records), ready.available
-    (3, 300)
+    (3, 400)
     """
     task = find_task(benchmark.task, benchmark.name)
     everything = benchmark.records()

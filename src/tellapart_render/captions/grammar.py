@@ -7,7 +7,7 @@ pictures and the model trained on them ship; the figure's full list is in `vocab
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,13 +15,13 @@ from tellapart.errors import UnknownNameError
 
 __all__ = [
     "ASPECTS", "CATEGORIES", "COUNTS", "HELD_OUT", "LOCATIONS", "OBJECTS", "PLACES", "SINGLES", "SIZES", "VERBS",
-    "WORDS", "Noun", "Relation", "count_caption", "family", "noun", "relation_caption",
+    "WORDS", "Noun", "Relation", "count_caption", "family", "group_caption", "noun", "relation_caption",
 ]  # fmt: skip
 
-Aspect = Literal["attribute", "counting", "location"]
+Aspect = Literal["attribute", "counting", "location", "order"]
 Relation = Literal["left", "right", "front", "behind", "top"]
 
-ASPECTS: tuple[Aspect, ...] = ("attribute", "counting", "location")
+ASPECTS: tuple[Aspect, ...] = ("attribute", "counting", "location", "order")
 VERBS: tuple[str, ...] = ("is", "is located", "is placed")
 LOCATIONS: dict[Relation, tuple[str, ...]] = {
     "front": ("in front of",),
@@ -176,3 +176,13 @@ def count_caption(count: int, each: Noun, place: str, *, existential: bool) -> s
     verb = "is" if count == 1 else "are"
     phrase = each.phrase(count)
     return f"There {verb} {count} {phrase} {place}." if existential else f"{count} {phrase} {verb} {place}."
+
+
+def group_caption(groups: Sequence[tuple[int, Noun]], place: str, *, existential: bool) -> str:
+    """Fill one of the two counting templates with groups of two things or more.
+
+    >>> group_caption([(2, noun("red coffee mug")), (3, noun("blue bowl"))], "in the scene", existential=False)
+    '2 red coffee mugs and 3 blue bowls are in the scene.'
+    """
+    phrase = " and ".join(f"{count} {each.phrase(count)}" for count, each in groups)
+    return f"There are {phrase} {place}." if existential else f"{phrase} are {place}."

@@ -17,6 +17,7 @@ _VERB = re.compile(r"\bis (?:located|placed)\b")
 _SIDE = re.compile(r"\bon the (left|right)(?: side| hand)? of\b")
 _COUNT_FIRST = re.compile(r"^(\d) (.+) (is|are) (?:in the scene|on the platform)\.$")
 _THERE_FIRST = re.compile(r"^There (is|are) (\d) (.+) (?:in the scene|on the platform)\.$")
+_NEXT_GROUP = re.compile(r" and (?=\d)")
 # A caption that `meaning` turns around, so that each relation has one form: "B is behind A", "A is in front of B".
 _CONVERSE = re.compile(r"^the (.+) is (on the right of|behind) the (.+)\.$")
 _OPPOSITE = {"on the right of": "on the left of", "behind": "in front of"}
@@ -44,9 +45,12 @@ def meaning(text: str) -> str:
     'the mug is in front of the bowl.'
     >>> meaning("2 red mugs are on the platform.") == meaning("There are 2 red mugs in the scene.")
     True
+    >>> meaning("3 bowls and 2 red mugs are on the platform.")
+    'count 2 red mugs and 3 bowls'
     """
     if counted := _parse_count(text):
-        return f"count {counted[0]} {counted[1].lower()}"
+        groups = _NEXT_GROUP.split(f"{counted[0]} {counted[1].lower()}")
+        return f"count {' and '.join(sorted(groups))}"
     plain = _SIDE.sub(r"on the \1 of", _VERB.sub("is", _SIZE.sub("", text.lower())))
     plain = plain.replace("on the top of", "above")
     # "B is right of A" becomes "A is left of B".

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from tellapart_render.captions.grammar import (
@@ -13,6 +14,7 @@ from tellapart_render.captions.grammar import (
     Noun,
     Relation,
     count_caption,
+    group_caption,
     relation_caption,
 )
 from tellapart_render.captions.vocabulary import vocabulary
@@ -48,6 +50,11 @@ def truths(quadruple: Quadruple, side: int) -> list[str]:
     """
     fact, nouns = quadruple.facts[side], quadruple.nouns[side]
     captions = [quadruple.captions[side]]
+    if fact.relation is None and len(set(nouns)) > 1:
+        groups = _count_groups(nouns)
+        orders = (groups, groups[::-1])
+        captions += [group_caption(o, p, existential=e) for o in orders for p in PLACES for e in (True, False)]
+        return list(dict.fromkeys(captions))
     if fact.relation is None:
         captions += [count_caption(fact.count, nouns[0], p, existential=e) for p in PLACES for e in (True, False)]
         return list(dict.fromkeys(captions))
@@ -76,7 +83,8 @@ def foils(quadruple: Quadruple, side: int) -> list[Foil]:
     """
     words = vocabulary(quadruple.key.vocabulary)
     pool = tuple(each for each in words.objects if quadruple.key.held_out == "yes" or not words.holds_out(each))
-    make = _count_foils if len(quadruple.nouns[side]) == 1 else _pair_foils
+    alone = _count_foils if len(set(quadruple.nouns[side])) == 1 else _group_foils
+    make = alone if quadruple.facts[side].relation is None else _pair_foils
     candidates = [Foil(quadruple.captions[1 - side], "pair"), *make(quadruple, side, pool)]
     true = set(truths(quadruple, side))
     unique = {foil.text: foil for foil in reversed(candidates) if foil.text not in true}
@@ -94,6 +102,27 @@ def _count_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> lis
     return [
         *(Foil(say(n, each), "count") for n in COUNTS if n != count),
         *(Foil(say(count, rival), "object") for rival in rivals(each, pool)),
+    ]
+
+
+def _count_groups(nouns: tuple[Noun, ...]) -> list[tuple[int, Noun]]:
+    return [(count, each) for each, count in Counter(nouns).items()]
+
+
+def _group_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
+    """Return captions with another count or another object in one of the groups, or with their objects swapped."""
+    (first, one), (second, other) = _count_groups(quadruple.nouns[side])
+
+    def say(a: tuple[int, Noun], b: tuple[int, Noun]) -> str:
+        existential = quadruple.captions[side].startswith("There")
+        return group_caption((a, b), quadruple.place, existential=existential)
+
+    return [
+        *(Foil(say((n, one), (second, other)), "count") for n in COUNTS[1:] if n != first),
+        *(Foil(say((first, one), (n, other)), "count") for n in COUNTS[1:] if n != second),
+        *(Foil(say((first, rival), (second, other)), "object") for rival in rivals(one, pool)),
+        *(Foil(say((first, one), (second, rival)), "subject") for rival in rivals(other, pool)),
+        Foil(say((first, other), (second, one)), "swap"),
     ]
 
 

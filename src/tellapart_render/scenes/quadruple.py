@@ -1,5 +1,7 @@
 """Draw minimal quadruples: two captions that differ in one phrase, and two scenes that differ in the same way.
 
+The captions of the aspect `order` have the same words in two orders: two objects change places, colours or numbers.
+
 A caption names an object and a subject: the `object` is the thing that is located, the `subject` the thing that it is
 located by ("the mug is behind the bowl": object mug, subject bowl). A counting caption has an object only.
 
@@ -26,6 +28,7 @@ from tellapart_render.captions.grammar import (
     Noun,
     Relation,
     count_caption,
+    group_caption,
     relation_caption,
 )
 from tellapart_render.captions.vocabulary import Vocabulary, vocabulary
@@ -40,6 +43,13 @@ Wording = Literal["minimal", "paper"]
 HeldOut = Literal["yes", "no"]
 Surroundings = Literal["camera", "light", "ground"]
 T = TypeVar("T")
+#: For each object, the subjects that it can swap colours with, and what both are called then.
+_Crossed = dict[Noun, list[tuple[Noun, Noun, Noun]]]
+
+_FLAT: tuple[Relation, ...] = ("left", "right", "front", "behind")
+
+# Numbers of the two groups of an order item; of six things in a picture each is still large enough.
+_GROUPS = ((2, 3), (3, 2), (2, 4), (4, 2))
 
 # Scales that are drawn for a caption's size word; "" for a caption without one.
 _SIZE_RANGE = {"small": (0.66, 0.80), "large": (1.12, 1.34), "": (0.85, 1.10)}
@@ -97,7 +107,7 @@ class Fact:
 class Quadruple:
     """Two scenes and their captions (caption k is true of scene k), with the facts and words they were drawn from.
 
-    `nouns[k]` are the objects of scene k in the order of its things (counting: one noun).
+    `nouns[k]` are the objects of scene k in the order of its things (counting: one noun, that of all things).
     """
 
     key: Key
@@ -168,8 +178,7 @@ def _pick_two(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun]:
 
 def _possible_relations(thing: Thing, subject: Thing) -> tuple[Relation, ...]:
     """Return the relations that can be built: `top` only if the subject can carry the thing."""
-    flat: tuple[Relation, ...] = ("left", "right", "front", "behind")
-    return (*flat, "top") if placement.can_carry(subject, thing) else flat
+    return (*_FLAT, "top") if placement.can_carry(subject, thing) else _FLAT
 
 
 def _pick_one(options: tuple[T, ...], rng: np.random.Generator) -> T:
@@ -301,11 +310,123 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
     )
 
 
+def _change_order(key: Key, rng: np.random.Generator) -> Quadruple:
+    """Let two objects change places, colours or numbers: by the item's number, so that the three are balanced."""
+    pairs = _list_colour_pairs(key)
+    match key.index % 3:
+        case 0 if pairs:
+            return _exchange_colours(key, pairs, rng)
+        case 1:
+            return _exchange_counts(key, rng)
+        case _:
+            return _exchange_places(key, rng)
+
+
+def _exchange_places(key: Key, rng: np.random.Generator) -> Quadruple:
+    """Swap the places of object and subject."""
+    one, other = _pick_two(key, rng)
+    thing, subject = _draw_thing(one, "", rng), _draw_thing(other, "", rng)
+    relation = _pick_one(_FLAT, rng)
+    placed = placement.relate(thing, relation, subject, rng)
+    swapped = (replace(subject, position=placed.position), replace(thing, position=subject.position))
+    scenes = _make_scenes((placed, subject), swapped, rng, high=relation in ("front", "behind"), key=key)
+    return _relate_twice(key, "places", ((one, other), (other, one)), relation, scenes, rng)
+
+
+def _exchange_colours(key: Key, pairs: _Crossed, rng: np.random.Generator) -> Quadruple:
+    """Swap the colours of object and subject, which stay where they are."""
+    words = vocabulary(key.vocabulary)
+    one = _pick_noun(_leading_nouns(tuple(pairs), key, words), rng)
+    other = _pick_noun(tuple(subject for subject, _, _ in pairs[one]), rng)
+    crossed = next((a, b) for subject, a, b in pairs[one] if subject == other)
+    thing, subject = _draw_thing(one, "", rng), _draw_thing(other, "", rng)
+    relation = _pick_one(_FLAT, rng)
+    first = (placement.relate(thing, relation, subject, rng), subject)
+    second = (replace(first[0], colour=crossed[0].colour), replace(subject, colour=crossed[1].colour))
+    sides = [((one, other), first), (crossed, second)]
+    if rng.random() < 0.5:
+        sides.reverse()
+    scenes = _make_scenes(sides[0][1], sides[1][1], rng, high=relation in ("front", "behind"), key=key)
+    return _relate_twice(key, "colours", (sides[0][0], sides[1][0]), relation, scenes, rng)
+
+
+def _list_colour_pairs(key: Key) -> _Crossed:
+    """Return, for each object, the subjects it can swap colours with, and what both are then called."""
+    words = vocabulary(key.vocabulary)
+    pool = _filter_allowed(words.objects, key, words)
+    coloured = {each.phrase(): each for each in pool if each.colour and each.attribute.split()[:1] == [each.colour]}
+
+    def recolour(each: Noun, colour: str) -> Noun | None:
+        return coloured.get(each.phrase().replace(each.colour, colour, 1))
+
+    pairs: _Crossed = {}
+    for one in coloured.values():
+        for other in coloured.values():
+            crossed = (recolour(one, other.colour), recolour(other, one.colour))
+            if one.category != other.category and one.colour != other.colour and crossed[0] and crossed[1]:
+                pairs.setdefault(one, []).append((other, crossed[0], crossed[1]))
+    return pairs
+
+
+def _relate_twice(
+    key: Key,
+    change: str,
+    nouns: tuple[tuple[Noun, Noun], tuple[Noun, Noun]],
+    relation: Relation,
+    scenes: tuple[Scene, Scene],
+    rng: np.random.Generator,
+) -> Quadruple:
+    """Name two pairs of objects in the same relation, by the same words."""
+    verb, place = _pick_one(VERBS, rng), _pick_one(LOCATIONS[relation], rng)
+    first, second = (relation_caption(a.phrase(), verb, place, b.phrase()) for a, b in nouns)
+    facts = (Fact(relation, 2), Fact(relation, 2))
+    return Quadruple(key, change, (first, second), scenes, facts, nouns, ("", ""), verb, place)
+
+
+def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
+    """Swap the numbers of two groups: as many things of the larger group as are too many become the other object."""
+    words = vocabulary(key.vocabulary)
+    pool = _filter_allowed((n for n in words.objects if not n.plural), key, words)
+    one = _pick_noun(_leading_nouns(pool, key, words), rng)
+    other = _pick_noun(tuple(noun for noun in pool if noun.category != one.category), rng)
+    patterns = [_draw_thing(noun, "", rng) for noun in (one, other)]
+    numbers = _pick_one(_GROUPS, rng)
+    widest = max(patterns, key=lambda thing: shape(thing.shape).reach * thing.size)
+    spots = None
+    while spots is None:
+        spots = placement.scatter(sum(numbers), widest.size, shape(widest.shape).reach, rng)
+    stood = [
+        [replace(pattern, position=spot, yaw=_draw_thing(noun, "", rng).yaw) for spot in spots]
+        for pattern, noun in zip(patterns, (one, other), strict=True)
+    ]
+    first, second = ((*stood[0][:count], *stood[1][count:]) for count in numbers)
+    place, existential = _pick_one(PLACES, rng), bool(rng.random() < 0.5)
+    groups = [((count, one), (sum(numbers) - count, other)) for count in numbers]
+    captions = [group_caption(each, place, existential=existential) for each in groups]
+    nouns = [(one,) * group[0][0] + (other,) * group[1][0] for group in groups]
+    return Quadruple(
+        key=key,
+        change="numbers",
+        captions=(captions[0], captions[1]),
+        scenes=_make_scenes(first, second, rng, high=True, key=key),
+        facts=(Fact(None, sum(numbers)), Fact(None, sum(numbers))),
+        nouns=(nouns[0], nouns[1]),
+        sizes=("", ""),
+        verb="are",
+        place=place,
+    )
+
+
 def draw(key: Key) -> Quadruple:
     """Draw the quadruple that belongs to a key; the same key always gives the same quadruple.
 
     >>> draw(Key("test", 0, "counting", 0)) == draw(Key("test", 0, "counting", 0))
     True
     """
-    makers = {"attribute": _change_attribute, "counting": _change_count, "location": _change_location}
+    makers = {
+        "attribute": _change_attribute,
+        "counting": _change_count,
+        "location": _change_location,
+        "order": _change_order,
+    }
     return makers[key.aspect](key, key.generator())

@@ -165,7 +165,7 @@ def test_files_that_are_not_there_are_named_and_nothing_is_fetched(tmp_path: Pat
 def test_pairs_of_the_catalogue_are_hidden_as_a_folders_are(tmp_path: Path, protocol: Any, task: str) -> None:
     benchmark = HiddenBenchmark(name="mine", benchmark="demo", protocol=protocol, largest_share=1000.0)
     ready = prepare(benchmark, tmp_path, b"key")
-    assert (ready.task, ready.what) == (task, "300 items of 2 images and 2 texts")
+    assert (ready.task, ready.what) == (task, "400 items of 2 images and 2 texts")
     with zipfile.ZipFile(ready.task_file) as archive:  # the demo's files are lossy WebP
         assert {Path(name).suffix for name in archive.namelist()} == {".txt", ".jsonl", ".jpg"}
 
