@@ -18,7 +18,7 @@
 # difference, a table in LaTeX and a figure.
 #
 # It needs `pip install ".[plot]"` and about fifteen seconds; nothing is downloaded. The benchmark is `demo`,
-# which comes with tellapart: 300 items of two pictures and two texts. Another one is another name, such as
+# which comes with tellapart: 400 items of two pictures and two texts. Another one is another name, such as
 # `"sugarcrepe"` with `data=` for the folder of its files.
 
 # %% [markdown]
