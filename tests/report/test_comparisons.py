@@ -144,7 +144,7 @@ def test_a_missing_detectable_difference_has_its_reason(tmp_path: Path, capsys: 
 
     for name, model, limit in (
         ("a", "oracle", 40),
-        ("b", "bag-of-words", 40),
+        ("b", "oracle", 40),
         ("c", "random", 6),
         ("d", "constant", 6),
     ):
