@@ -16,7 +16,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 
 def test_pairs_and_tasks_are_written_alike(command, tmp_path: Path) -> None:
     ran = command("export", "demo", "--to", "pairs.csv")
-    assert "1,200 pairs in pairs.csv; fill in `score`, then: tellapart score demo --scores pairs.csv" in ran.out
+    assert "1,600 pairs in pairs.csv; fill in `score`, then: tellapart score demo --scores pairs.csv" in ran.out
     rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
     (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
     ran = command("export", "nlvr2", "--to", "s.csv", "--data", tmp_path)
