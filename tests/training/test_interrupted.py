@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training_sets import table, toml
+from training_sets import config, far, table, toml, weights
 
-from facts import check_facts
+from facts import check_facts, raises
+from tellapart.errors import RunError
+from tellapart.training.training_run import run_training
 
 pytestmark = pytest.mark.slow
 
@@ -96,3 +99,25 @@ def test_off_a_terminal_lines_tell_step_loss_and_what_is_left(
     form = r"^\[0:00:\d\d\] squares, seed 0: steps \d+ of 60 \(\d+ %\), loss \d+\.\d+, about 0:\d\d:\d\d left$"
     assert re.search(form, told.err, re.MULTILINE), told.err
     assert command("train", config, "--out", "other", "--quiet").err == ""
+
+
+@pytest.mark.parametrize(("room", "left"), [(200_000, "best"), (0, "log.jsonl")])
+def test_a_full_disk_ends_training_with_one_sentence_and_a_checkpoint_to_go_on_from(
+    tmp_path: Path, room: int, left: str
+) -> None:
+    settings, limits = config(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    run_training(settings, tmp_path, tmp_path / "undisturbed")
+
+    def fill_up(stage: str, done: int, _total: int, _note: str = "") -> None:
+        if (stage, done) == ("steps", 2):  # the checkpoint after it is written
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+
+    try:
+        with raises(RunError, left, "too large", "resume=True"):
+            run_training(settings, tmp_path, tmp_path / "full", progress=fill_up)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in (tmp_path / "full" / "checkpoints").iterdir()] == ["step-00000002"]
+    run_training(settings, tmp_path, tmp_path / "full", resume=True)
+    assert far(weights(tmp_path / "undisturbed"), weights(tmp_path / "full")) == 0
+    assert (tmp_path / "undisturbed" / "log.jsonl").read_bytes() == (tmp_path / "full" / "log.jsonl").read_bytes()

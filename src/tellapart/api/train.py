@@ -9,6 +9,7 @@ from tellapart.api.progress import reporting
 from tellapart.api.training import Trained
 from tellapart.errors import DataError
 from tellapart.training.config import TrainConfig, read_config
+from tellapart.training.dry_run.rehearse import rehearse
 from tellapart.training.report.page import write_training_report
 from tellapart.training.run_files import RunFiles
 from tellapart.training.seeds import read_seeds, train_seeds
@@ -26,6 +27,7 @@ def train(
     allow_leak: bool = False,
     seeds: int | None = None,
     against: PathGiven | None = None,
+    dry_run: bool = False,
     data: PathGiven | None = None,
     progress: ProgressGiven = None,
 ) -> Trained:
@@ -39,6 +41,8 @@ def train(
         allow_leak: train even on pictures of a benchmark that is reported.
         seeds: train under so many seeds, for means and tests over them.
         against: another configuration's folder of seeds, compared seed by seed.
+        dry_run: try everything but the long part, in about two minutes, and write nothing; the result's `plan` has
+            every problem, and a forecast of time and disk.
         data: the folder of training files and benchmarks that are not in the configuration's folder.
         progress: as of `evaluate`.
 
@@ -63,8 +67,25 @@ def train(
     ... ''')
     >>> ta.train(folder / "tiny.toml", folder / "run").record.steps
     2
+    >>> tried = ta.train(folder / "tiny.toml", folder / "run", dry_run=True)
+    >>> tried.passed, tried.plan.schedule.steps, tried.plan.problems[0].startswith(str(folder / "run"))
+    (False, 2, True)
     """
     path = as_path(config, "config")
+    if dry_run:
+        if resume or against is not None:
+            raise DataError("dry_run=True tries a run from its start; leave resume= and against= out")
+        with reporting(progress) as report:
+            plan = rehearse(
+                path,
+                None if out is None else as_path(out, "out"),
+                data=None if data is None else as_path(data, "data"),
+                limit=limit,
+                allow_leak=allow_leak,
+                seeds=seeds or 1,
+                progress=None if report is None else report("dry run"),
+            )
+        return Trained(Path(plan.out), (), seeds=False, plan=plan)
     chosen = read_config(path)
     if data is not None:
         folder = as_path(data, "data").absolute()

@@ -10,6 +10,7 @@ from typing import Any
 
 from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.run import Run, open_run
+from tellapart.training.dry_run.plan import DryRun
 from tellapart.training.record import RECORD, TrainRecord, read_record
 from tellapart.training.report.page import PAGE, write_training_report
 from tellapart.training.report.results import print_seeds, print_trained, seeds_json, trained_json
@@ -26,11 +27,19 @@ class Trained:
         records: of the run, one a seed; none in other ranks than the first.
         seeds: whether several seeds were asked for.
         against: the records of another configuration's seeds, if it was compared with them.
+        plan: of a dry run, which leaves no record.
     """
 
     def __init__(
-        self, folder: Path, records: Sequence[TrainRecord], *, seeds: bool, against: Sequence[TrainRecord] | None = None
+        self,
+        folder: Path,
+        records: Sequence[TrainRecord],
+        *,
+        seeds: bool,
+        against: Sequence[TrainRecord] | None = None,
+        plan: DryRun | None = None,
     ) -> None:
+        self.plan = plan
         self.folder, self.records, self.seeds = folder, tuple(records), seeds
         self.against = None if against is None else list(against)
 
@@ -39,15 +48,24 @@ class Trained:
         """The first seed's record."""
         return self.records[0]
 
+    @property
+    def passed(self) -> bool:
+        """Whether a dry run found no problem; a run that is done has none."""
+        return self.plan is None or self.plan.passed
+
     def to_json(self) -> Any:
         """Return the JSON of `tellapart train --json`."""
+        if self.plan is not None:
+            return self.plan.to_json()
         if self.seeds:
             return seeds_json(self.records, self.against)
         return trained_json(self.record, self.folder / PAGE)
 
     def show(self) -> None:
         """Print it as `tellapart train` does."""
-        if self.seeds:
+        if self.plan is not None:
+            self.plan.show()
+        elif self.seeds:
             print_seeds(self.records, self.against)
         else:
             print_trained(self.record, self.folder / PAGE)

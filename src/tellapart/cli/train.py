@@ -33,6 +33,10 @@ def train_command(
         Path | None,
         typer.Option("--against", help="With --seeds: another configuration's folder of seeds, compared seed by seed."),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Try all but the long part, list every problem and forecast time and disk."),
+    ] = False,
     data: Data = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -43,8 +47,8 @@ def train_command(
     """
     from tellapart.api.train import default_folder, describe_kept, train
 
-    folder = default_folder(config, out)
-    kept = partial(describe_kept, folder)
+    folder = out if dry_run else default_folder(config, out)
+    kept = partial(describe_kept, folder or Path())
 
     def again() -> str:
         arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
@@ -59,8 +63,11 @@ def train_command(
             allow_leak=allow_leak,
             seeds=seeds,
             against=against,
+            dry_run=dry_run,
             data=data,
             progress=progress.callback,
         )
-    if trained.records:  # of several ranks the first prints
+    if trained.records or dry_run:  # of several ranks the first prints
         print_json(trained.to_json()) if as_json else trained.show()
+    if not trained.passed:
+        raise typer.Exit(1)

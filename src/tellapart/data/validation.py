@@ -7,11 +7,12 @@ from types import MappingProxyType
 from typing import NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from tellapart.catalog import nearest
 from tellapart.errors import DataError, first_line, quote, shorten
 
-__all__ = ["Problem", "first_problem", "validate_table"]
+__all__ = ["Problem", "find_problems", "first_problem", "validate_table"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -29,7 +30,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
 
 
 class Problem(NamedTuple):
-    """The first problem of a validation.
+    """A problem of a validation.
 
     Attributes:
         field: its place, such as `captions[1]` or `box.left`; empty for the table or object itself.
@@ -55,7 +56,15 @@ class Problem(NamedTuple):
     @classmethod
     def first(cls, error: ValidationError) -> Self:
         """Return the first problem of an error."""
-        problem = error.errors(include_url=False)[0]
+        return cls.every(error)[0]
+
+    @classmethod
+    def every(cls, error: ValidationError) -> list[Self]:
+        """Return all problems of an error."""
+        return [cls._read_details(problem) for problem in error.errors(include_url=False)]
+
+    @classmethod
+    def _read_details(cls, problem: ErrorDetails) -> Self:
         parts = [part for part in problem["loc"] if part != "[key]"]
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{shorten(part)}" for part in parts).lstrip(".")
         empty = problem["type"] in {"too_short", "string_too_short"} and not problem["input"]
@@ -93,16 +102,38 @@ def validate_table(model: type[Model], values: object, where: str) -> Model:
     """
     for key in values if isinstance(values, Mapping) else ():
         if key not in model.model_fields:
-            hint = nearest(key, model.model_fields) or ";"
-            raise DataError(
-                f"{where}: unknown key {quote(key)}{hint} the keys are {', '.join(model.model_fields)}",
-                path=where,
-                field=key,
-            )
+            raise _unknown_key(model, key, where)
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        key, _, message, value = Problem.first(error)
-        # A problem without a key is one of the table itself.
-        problem = f"key {key!r}: {message}{value}" if key else message
-        raise DataError(f"{where}: {problem}", path=where, field=key or None) from error
+        raise _wrong_value(Problem.first(error), where) from error
+
+
+def find_problems(model: type[BaseModel], values: Mapping[str, object], where: str) -> list[DataError]:
+    """Return an error for every problem of a table, of which `validate_table` raises the first.
+
+    >>> class Recipe(BaseModel):
+    ...     builder: str
+    ...     seed: int = 0
+    >>> [problem.field for problem in find_problems(Recipe, {"bilder": "scenes", "seed": "x"}, "recipe.toml")]
+    ['bilder', 'builder', 'seed']
+    """
+    found = [_unknown_key(model, key, where) for key in values if key not in model.model_fields]
+    try:
+        model.model_validate({key: value for key, value in values.items() if key in model.model_fields})
+    except ValidationError as error:
+        found += [_wrong_value(problem, where) for problem in Problem.every(error)]
+    return found
+
+
+def _unknown_key(model: type[BaseModel], key: str, where: str) -> DataError:
+    hint = nearest(key, model.model_fields) or ";"
+    known = ", ".join(model.model_fields)
+    return DataError(f"{where}: unknown key {quote(key)}{hint} the keys are {known}", path=where, field=key)
+
+
+def _wrong_value(problem: Problem, where: str) -> DataError:
+    key, _, message, value = problem
+    # A problem without a key is one of the table itself.
+    text = f"key {key!r}: {message}{value}" if key else message
+    return DataError(f"{where}: {text}", path=where, field=key or None)

@@ -32,8 +32,10 @@ __all__ = [
     "StartSettings",
     "TrainConfig",
     "ValidationConfig",
+    "config_tables",
     "loss_options",
     "read_config",
+    "read_values",
 ]
 
 
@@ -286,18 +288,37 @@ def read_config(path: Path) -> TrainConfig:
         UnknownNameError: no such loss.
         ModelError: an option of the loss is out of range.
     """
-    values = read_toml(path)
-    preset = values.get("preset")
-    if preset is not None:
-        try:
-            values = merge_preset(find_preset(str(preset)).values, values)
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from error
-    for key, field in TrainConfig.model_fields.items():
-        kinds = (field.annotation, *get_args(field.annotation))
-        table = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, _Table)), None)
-        if table is not None and isinstance(values.get(key), Mapping):
+    values = read_values(path)
+    for key, table in config_tables().items():
+        if isinstance(values.get(key), Mapping):
             validate_table(table, values[key], f"{path}: [{key}]")
     config = validate_table(TrainConfig, values, str(path))
     read_terms(config.loss, f"{path}: [loss]")
     return config
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Return the values of a TOML file, completed by its preset's; no key is checked.
+
+    Raises:
+        DataError: the file cannot be read, is not TOML, or names an unknown preset.
+    """
+    values = read_toml(path)
+    preset = values.get("preset")
+    if preset is None:
+        return values
+    try:
+        return merge_preset(find_preset(str(preset)).values, values)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def config_tables() -> dict[str, type[BaseModel]]:
+    """Return the tables of a configuration, by key."""
+    tables: dict[str, type[BaseModel]] = {}
+    for key, field in TrainConfig.model_fields.items():
+        kinds = (field.annotation, *get_args(field.annotation))
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, _Table):
+                tables[key] = kind
+    return tables

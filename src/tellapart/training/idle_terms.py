@@ -23,11 +23,12 @@ NOT_TERMS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "m
 IDLE_STEPS = 50
 
 
-def find_idle_terms(log: Path) -> tuple[str, ...]:
-    """Return the terms that a run's log has as exactly 0 at each of its first 50 steps: none had a gradient.
+def find_idle_terms(log: Path, first: int = IDLE_STEPS) -> tuple[str, ...]:
+    """Return the terms that a run's log has as exactly 0 at each of its first steps: none had a gradient.
 
     Args:
         log: `log.jsonl` of the run. Of a log with fewer steps nothing is returned.
+        first: how many of its first steps are read.
 
     Raises:
         DataError: the log is malformed.
@@ -37,8 +38,8 @@ def find_idle_terms(log: Path) -> tuple[str, ...]:
     >>> find_idle_terms(log)
     ('v1',)
     """
-    steps = list(islice(_read_steps(log), IDLE_STEPS))
-    if len(steps) < IDLE_STEPS:
+    steps = list(islice(_read_steps(log), first))
+    if len(steps) < first:
         return ()
     return tuple(term for term in steps[0] if all(step.get(term) == 0 for step in steps))
 
@@ -50,7 +51,7 @@ def _read_steps(log: Path) -> Iterator[dict[str, float]]:
             yield {name: value for name, value in line.items() if name not in NOT_TERMS and name != "total"}
 
 
-def describe_idle(idle: Sequence[str], terms: Sequence[LossTerm]) -> str:
+def describe_idle(idle: Sequence[str], terms: Sequence[LossTerm], first: int = IDLE_STEPS) -> str:
     """Name the idle terms, and the reason of their losses if one is declared.
 
     >>> describe_idle(["v1"], [])
@@ -61,4 +62,4 @@ def describe_idle(idle: Sequence[str], terms: Sequence[LossTerm]) -> str:
     reasons = dict.fromkeys(term.loss.idle_reason for term in terms if term.name in owners and term.loss.idle_reason)
     verb = "was" if len(idle) == 1 else "were"
     why = f": {'; '.join(reasons)}" if reasons else ""
-    return f"{', '.join(idle)} {verb} 0 at each of the first {IDLE_STEPS} steps and had no gradient{why}"
+    return f"{', '.join(idle)} {verb} 0 at each of the first {first} steps and had no gradient{why}"

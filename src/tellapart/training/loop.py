@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-__all__ = ["Training", "rate", "train"]
+__all__ = ["Training", "make_optimiser", "rate", "train"]
 
 #: Threads that read and prepare a step's images while another step is computed.
 _READERS = 2
@@ -94,7 +94,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
         )
     total = settings.steps or (settings.epochs or 0) * order.steps_per_epoch
     total = min(total, limit) if limit else total
-    optimiser = _make_optimiser(trainable.module, settings)
+    optimiser = make_optimiser(trainable.module, settings)
     state = _begin_state(training, optimiser)
     total = state.step if state.stopped else total
     trainable.module.train()
@@ -209,7 +209,7 @@ def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
     return f"rows {named}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
 
 
-def _make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
+def make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
     """Return AdamW; parameters of fewer than two axes (biases, norms, the scale) decay only if `decayed` is `all`.
 
     Raises:

@@ -114,8 +114,17 @@ class RunFiles:
         sync_folder(self.folder)
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Add a line to the log, and pass it to the trackers."""
-        with self.log_path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, **numbers}, allow_nan=False) + "\n")
+        """Add a line to the log, and pass it to the trackers.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        try:
+            with self.log_path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, **numbers}, allow_nan=False) + "\n")
+        except OSError as error:
+            raise RunError(
+                f"{self.log_path}: cannot be written ({error}); make room for it, and go on with resume=True"
+            ) from error
         for track in self.trackers:
             track(step, numbers)

@@ -16,6 +16,7 @@ from pathlib import Path
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress, Progress
+from tellapart.errors import DataError
 from tellapart.evaluation.compare import Comparison, compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -36,16 +37,26 @@ from tellapart.training.encoders.trainable import Trainable, freeze_images
 from tellapart.training.idle_terms import describe_idle, find_idle_terms
 from tellapart.training.loop import Training, train
 from tellapart.training.losses.loss import FusionLoss
-from tellapart.training.model_card import model_card
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, TrainRecord, write_record
+from tellapart.training.report.model_card import model_card
 from tellapart.training.run_files import RunFiles
 from tellapart.training.steps.dual_step import DualStep
 from tellapart.training.steps.fusion_step import FusionStep
 from tellapart.training.sweep import Sweep, run_sweep
 from tellapart.training.trackers import open_trackers
 
-__all__ = ["FinishedRun", "run_training"]
+__all__ = [
+    "FinishedRun",
+    "choose_validation",
+    "data_locations",
+    "prepare_start",
+    "read_sources",
+    "report_settings",
+    "run_training",
+    "save_model",
+    "step_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +124,12 @@ def run_training(
     ranks, files, name = RankGroup(open_accelerator(config.device)), RunFiles(out), resolve_name(config.model, home)
     ranks.first(lambda: build_recipes(config.data, home, progress))
     with ranks.together():
-        rows, validation = _read_data(config, home)
+        rows, validation = choose_validation(config, home, read_sources(config.data, home))
         trainable, facts = open_start(name, config.start_settings())
 
     def begin() -> _Beginning:
         """Check for leaks and claim the run's folder, before any rank trains."""
-        leaks = find_leaks(rows, config.report.benchmarks, progress, _data_locations(config.data, home))
+        leaks = find_leaks(rows, config.report.benchmarks, progress, data_locations(config.data, home))
         if not allow_leak:
             refuse_leaks(leaks)
         warn_of_flips(config.data.augment, rows)
@@ -133,26 +144,37 @@ def run_training(
     if trainable is None:
         name, trainable = draw_start(name, config.start_settings(), files.start, ranks)
     with ranks.together():
-        if config.lora is not None:
-            add_updates(trainable, config.lora, config.seed)
-        if config.optimiser.tower == "text":
-            freeze_images(trainable)
-        add_dropout(trainable.module, config.dropout)
+        for change in prepare_start(config, trainable):
+            change()
         before = weights_of(trainable.module) if ranks.leads and _has_sweep(config.report) else {}
     import_torch().manual_seed(config.seed)
-    step = FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep
     with open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
-        training = Training(config, trainable, rows, step, files, validation, ranks)
+        training = Training(config, trainable, rows, step_of(config), files, validation, ranks)
         state = train(training, limit=limit, progress=progress)
     finished = FinishedRun("", state, beginning.resumed)
     with ranks.together():
         if ranks.leads:
-            finished = replace(finished, name=_save_model(trainable, files))
-            finished = _measure_both(training, (name, _data_locations(config.data, home)), before, finished, progress)
+            finished = replace(finished, name=save_model(trainable, files))
+            finished = _measure_both(training, (name, data_locations(config.data, home)), before, finished, progress)
             finished = _write_record(beginning, files, finished)
     ranks.leave()
     return finished
+
+
+def prepare_start(config: TrainConfig, trainable: Trainable) -> tuple[Callable[[], None], ...]:
+    """Return the changes of the start before its first step, to be called in order: updates, freezing, dropout."""
+    lora, changes = config.lora, list[Callable[[], None]]()
+    if lora is not None:
+        changes.append(lambda: add_updates(trainable, lora, config.seed))
+    if config.optimiser.tower == "text":
+        changes.append(lambda: freeze_images(trainable))
+    return (*changes, lambda: add_dropout(trainable.module, config.dropout))
+
+
+def step_of(config: TrainConfig) -> type[DualStep | FusionStep]:
+    """Return the kind of steps that a configuration's loss takes."""
+    return FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep
 
 
 def _has_sweep(report: ReportConfig) -> bool:
@@ -181,14 +203,7 @@ def _measure_both(
     if not benchmarks:
         return finished
     # Does training make the model forget? The trained one comes first, so positive differences are gains.
-    settings = Settings(
-        models=(finished.name, start),
-        benchmarks=benchmarks,
-        device=config.device,
-        reading=config.reading,
-        image_size=config.image_size,
-        place=place,
-    )
+    settings = report_settings(config, (finished.name, start), place)
     folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
     finished = replace(finished, comparison=compare(folders[0], folders[1]))
     if not _has_sweep(config.report):
@@ -206,7 +221,19 @@ def _measure_both(
     return replace(finished, sweep=sweep)
 
 
-def _save_model(trainable: Trainable, files: RunFiles) -> str:
+def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:
+    """Return the settings by which models are measured on the reported benchmarks."""
+    return Settings(
+        models=models,
+        benchmarks=tuple(config.report.benchmarks),
+        device=config.device,
+        reading=config.reading,
+        image_size=config.image_size,
+        place=place,
+    )
+
+
+def save_model(trainable: Trainable, files: RunFiles) -> str:
     """Write the trained model atomically; return its name."""
     with replace_folder(files.model) as draft:
         name = save_merged(trainable, draft)
@@ -259,28 +286,44 @@ def _add_title(progress: Progress) -> Callable[[str], Progress]:
     return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
 
 
-def _data_locations(data: DataConfig, home: Path) -> Locations:
+def data_locations(data: DataConfig, home: Path) -> Locations:
     """Return the folder of the validation and reported sets, and whether images outside of it are allowed."""
     return Locations(data=data_folder(data, home), outside=data.outside_images)
 
 
-def _read_data(config: TrainConfig, home: Path) -> tuple[TrainingRows, PairSet | None]:
-    """Read the training rows and the validation set: the one named, or the rows that `share` keeps from training."""
-    data = config.data
-    rows = read_rows(
+def read_sources(data: DataConfig, home: Path, refused: list[DataError] | None = None) -> TrainingRows:
+    """Read the rows of all sources, as `read_rows`."""
+    return read_rows(
         find_sources(data, home),
         home,
         data.images,
         take=data.take,
         columns={str(field): column for field, column in data.columns.items()},
         outside=data.outside_images,
+        refused=refused,
     )
+
+
+def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:
+    """Return the rows to train on and the validation set: the one named, or the rows that `share` leaves.
+
+    Raises:
+        TellapartError: as `validation_set`, `left_over` and `metric_of`.
+    """
+    data = config.data
     if data.validation is not None:
         name = resolve_name(data.validation, home)
-        pairs = validation_set(name, config.report.benchmarks, _data_locations(config.data, home))
+        # A folder's path is relative to the configuration in one key, and to the working folder in the other.
+        reported = [name if _is_same(name, each) else each for each in config.report.benchmarks]
+        pairs = validation_set(name, reported, data_locations(config.data, home))
         metric_of(config.validation.metric, pairs.shape)
         return rows, pairs
     if data.share == 1:
         return rows, None
     rows, rest = rows.split(data.share)
     return rows, left_over(rest, rows)
+
+
+def _is_same(one: str, other: str) -> bool:
+    paths = [Path(name.removeprefix("folder:")).expanduser().resolve() for name in (one, other)]
+    return one[:7] == other[:7] == "folder:" and paths[0] == paths[1]

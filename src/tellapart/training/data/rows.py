@@ -29,7 +29,7 @@ from PIL import Image
 from tellapart.benchmarks.image_sources import FolderImages, own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.compressed import plain_suffix
-from tellapart.data.folder import read_pair_set
+from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
@@ -178,6 +178,7 @@ def read_rows(
     limit: int | None = None,
     columns: Mapping[str, str] = MappingProxyType({}),
     outside: bool = False,
+    refused: list[DataError] | None = None,
 ) -> TrainingRows:
     """Read all sources; every image must exist.
 
@@ -190,6 +191,8 @@ def read_rows(
         limit: only the first so many items.
         columns: field -> its column, in CSV and TSV files.
         outside: images may lie outside of these folders.
+        refused: gets the errors of rows that cannot be read, and of sources; such a row keeps its number, and has an
+            image that is not a file. Without it the first such error is raised.
 
     Raises:
         DataError: a source is missing or holds something else; the message names file, line and field.
@@ -207,7 +210,13 @@ def read_rows(
     for source, share in zip(sources, take or [1.0] * len(sources), strict=True):
         path = home / Path(source.removeprefix("folder:")).expanduser()
         first = len(rows)
-        read = _read_text(path, place, columns)
+        try:
+            read = _read_text(path, place, columns, refused)
+        except DataError as error:
+            if refused is None:
+                raise
+            refused.append(error)
+            continue
         own = TrainingRows(tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in read))
         # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
         own = own if share == 1 else own.split(share, salt="take:")[0]
@@ -222,10 +231,14 @@ def read_rows(
     return every if limit is None else every.select([n for numbers in every.items[:limit] for n in numbers])
 
 
-def _read_text(path: Path, place: Locations, columns: Mapping[str, str]) -> Iterable[TrainingRow]:
+def _read_text(
+    path: Path, place: Locations, columns: Mapping[str, str], refused: list[DataError] | None
+) -> Iterable[TrainingRow]:
     if path.is_dir():
-        find = own_images(path, place).find
-        return _pair_set_rows(read_pair_set(path, find=find), find)
+        find: Callable[[str], Path] = own_images(path, place).find
+        if refused is not None and (path / LISTINGS[0]).is_file():  # other listings are searched for their suffixes
+            find = _note_missing(find, refused)
+        return list(_pair_set_rows(read_pair_set(path, find=find), find))
     # Several rows show one image: its path is resolved once.
     suffix = plain_suffix(path)
     # COCO's files name images without the folder, train2014 or val2014.
@@ -235,7 +248,31 @@ def _read_text(path: Path, place: Locations, columns: Mapping[str, str]) -> Iter
         listed = list(table_rows(path, columns))
     else:
         listed = list(json_rows(path) if suffix == ".json" else _jsonl_rows(path))
-    return [_make_row(where, fields, find, number, len(listed)) for number, (where, fields) in enumerate(listed)]
+    rows = []
+    for number, (where, fields) in enumerate(listed):
+        try:
+            rows.append(_make_row(where, fields, find, number, len(listed)))
+        except DataError as error:
+            if refused is None:
+                raise
+            refused.append(error)
+            rows.append(TrainingRow(Path(), ""))
+    return rows
+
+
+def _note_missing(find: Callable[[str], Path], refused: list[DataError]) -> Callable[[str], Path]:
+    """Return a function that finds an image as `find` does, and keeps the error of a missing one."""
+    seen: set[str] = set()
+
+    def find_or_note(reference: str) -> Path:
+        try:
+            return find(reference)
+        except DataError as error:
+            refused.extend([error] * (reference not in seen))
+            seen.add(reference)
+            return Path()
+
+    return find_or_note
 
 
 def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[TrainingRow]:

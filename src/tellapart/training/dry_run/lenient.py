@@ -1,0 +1,126 @@
+"""Configurations and pictures with all of their problems, in place of the first alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tellapart.data.images import decode
+from tellapart.data.validation import find_problems
+from tellapart.errors import DataError, TellapartError, plain
+from tellapart.training.config import TrainConfig, config_tables, read_values
+from tellapart.training.data.rows import TrainingRows
+from tellapart.training.losses.terms import read_terms
+
+__all__ = ["Problems", "open_images", "read_leniently"]
+
+#: Values of needed tables that are wrong or missing, by which the rest of a configuration can still be checked.
+_STAND_INS: Mapping[str, Any] = {
+    "name": "unnamed",
+    "model": "unnamed",
+    "loss": {"name": "itc"},
+    "optimiser": {"learning_rate": 1e-6, "steps": 2},
+    "batch": {"size": 2},
+}
+
+
+@dataclass
+class Problems:
+    """The problems found so far, each a line that names its place and the next step."""
+
+    found: list[str] = field(default_factory=list)
+
+    def add(self, problem: object) -> None:
+        """Keep a problem, once."""
+        text = plain(str(problem))
+        if text not in self.found:
+            self.found.append(text)
+
+    @contextmanager
+    def collect(self, before: str = "") -> Iterator[None]:
+        """Keep an error of the block as a problem, with a text before it, and go on after the block."""
+        try:
+            yield
+        except (TellapartError, OSError) as error:
+            self.add(f"{before}{error}")
+
+
+def read_leniently(path: Path, problems: Problems) -> TrainConfig | None:
+    """Read a configuration and keep all of its problems.
+
+    Wrong keys are left out, and stand-ins take the place of needed ones, so that data and sets can be checked in the
+    same call. None if the file cannot be read, or names no data.
+    """
+    with problems.collect():
+        return _complete_values(path, read_values(path), problems)
+    return None
+
+
+def _complete_values(path: Path, given: Mapping[str, Any], problems: Problems) -> TrainConfig | None:
+    values, tables = dict(given), config_tables()
+    for key, table in tables.items():
+        if not isinstance(values.get(key), Mapping):
+            continue
+        inner = dict(values[key])
+        for problem in find_problems(table, inner, f"{path}: [{key}]"):
+            problems.add(problem)
+            _drop_key(inner, problem)
+        values[key] = inner
+        if find_problems(table, inner, ""):
+            values[key] = _STAND_INS.get(key, {})
+    for problem in find_problems(TrainConfig, values, str(path)):
+        key = str(problem.field).partition(".")[0]
+        if key not in tables or not isinstance(values.get(key), Mapping):  # else it is found already
+            problems.add(problem)
+        _drop_key(values, problem)
+    with problems.collect():
+        if isinstance(values.get("loss"), Mapping):
+            read_terms(values["loss"], f"{path}: [loss]")
+    if problems.found:
+        values = {**_STAND_INS, **values}
+        try:
+            read_terms(values["loss"])
+        except TellapartError:
+            values["loss"] = _STAND_INS["loss"]
+    return None if find_problems(TrainConfig, values, "") else TrainConfig.model_validate(values)
+
+
+def _drop_key(values: dict[str, Any], problem: DataError) -> None:
+    values.pop(str(problem.field).partition(".")[0].partition("[")[0], None)
+
+
+def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, list[str]]:
+    """Open every image, and decode as many as the time allows.
+
+    Args:
+        rows: of training.
+        seconds: for decoding; the first bytes of the rest are read.
+
+    Returns:
+        The rows whose images can be read, the images that were decoded, and a line for each that cannot be read.
+    """
+    paths = list(dict.fromkeys(row.image for row in rows.rows if row.image != Path()))
+    until = time.monotonic() + seconds
+
+    def open_one(path: Path) -> tuple[bool, str]:
+        try:
+            if time.monotonic() < until:
+                decode(path.read_bytes(), str(path))
+                return True, ""
+            with path.open("rb") as file:
+                return False, "" if file.read(16) else f"{path}: is empty"
+        except DataError as error:
+            return False, str(error)
+        except OSError as error:
+            return False, f"{path}: cannot be read ({error.strerror})"
+
+    with ThreadPoolExecutor(4) as pool:
+        opened = dict(zip(paths, pool.map(open_one, paths), strict=True))
+    kept = [number for number, row in enumerate(rows.rows) if row.image in opened and not opened[row.image][1]]
+    bad = [error for _, error in opened.values() if error]
+    return rows.select(kept), sum(decoded for decoded, _ in opened.values()), bad

@@ -1,0 +1,412 @@
+"""A dry run: every part of a training run is tried in a temporary folder, and all problems are kept."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.data.pairset import PairSet
+from tellapart.data.progress import NotedProgress
+from tellapart.errors import DataError, RunError, TellapartWarning, require
+from tellapart.evaluation.run import run
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.tasks.registry import find_task
+from tellapart.training.config import TrainConfig
+from tellapart.training.data.augmentation import warn_of_flips
+from tellapart.training.data.batch_order import BatchOrder
+from tellapart.training.data.leaks import find_leaks, refuse_leaks
+from tellapart.training.data.rows import TrainingRows
+from tellapart.training.data.sources import RECIPE, find_sources
+from tellapart.training.data.validation import better_beyond_doubt, metric_of
+from tellapart.training.dry_run.lenient import Problems, open_images, read_leniently
+from tellapart.training.dry_run.plan import DataPlan, DryRun, Forecast, Schedule, Span, Trial, WeightGroup, write_bytes
+from tellapart.training.dry_run.trial import TRIED_ITEMS, fit_seconds, try_steps, try_validation
+from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
+from tellapart.training.encoders.trainable import Trainable
+from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
+from tellapart.training.loop import Training, make_optimiser, rate
+from tellapart.training.presets import list_presets
+from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.run_files import RunFiles
+from tellapart.training.training_run import (
+    choose_validation,
+    data_locations,
+    prepare_start,
+    read_sources,
+    report_settings,
+    save_model,
+    step_of,
+)
+
+__all__ = ["rehearse"]
+
+#: Seconds that a dry run takes at most, if two steps and the model's start fit into them; and the shares of its parts.
+_SECONDS = 120.0
+_OPENING, _COMPARING, _STEPPING = 0.15, 0.2, 0.35
+
+#: Rows whose images are hashed, to time it; images that are compared however long that takes.
+_HASHED, _COMPARED = 200, 500
+
+#: Columns of the schedule's picture.
+_COLUMNS = 60
+
+#: Share by which the forecast of a part that was measured once may be wrong.
+_DOUBT = 0.25
+
+
+def rehearse(
+    path: Path,
+    out: Path | None,
+    *,
+    data: Path | None = None,
+    limit: int | None = None,
+    allow_leak: bool = False,
+    seeds: int = 1,
+    seconds: float = _SECONDS,
+    progress: NotedProgress | None = None,
+) -> DryRun:
+    """Try everything of a training run but its long part, and keep every problem; nothing is left behind.
+
+    Args:
+        path: the configuration.
+        out: the folder that the run would have; runs/train-NAME if None.
+        data: the folder of training files and benchmarks.
+        limit: steps after which the run would stop.
+        allow_leak: whether training images may be pictures of a reported set.
+        seeds: that the forecast is for.
+        seconds: to spend.
+        progress: called as the work advances.
+
+    Raises:
+        RunError: several ranks were started.
+    """
+    began, problems = time.monotonic(), Problems()
+    config = read_leniently(path, problems)
+    if config is None:
+        return DryRun(path.stem, str(out or Path("runs")), tuple(problems.found), (), time.monotonic() - began)
+    out = out or Path("runs") / f"train-{config.name}"
+    if data is not None:
+        config = config.model_copy(update={"data": config.data.model_copy(update={"folder": str(data.absolute())})})
+    with (
+        TemporaryDirectory(prefix="tellapart-dry-run-") as scratch,
+        warnings.catch_warnings(record=True) as warned,
+    ):
+        warnings.simplefilter("always", TellapartWarning)
+        files = RunFiles(Path(scratch) / "run")
+        one = _Rehearsal(config, path.parent, out, files, problems, limit, allow_leak, seeds, seconds, progress)
+        done = one.try_all(sound=not problems.found)
+    notes = [str(each.message) for each in warned if issubclass(each.category, TellapartWarning)]
+    notes = [note for note in notes if note not in problems.found]
+    return replace(
+        done,
+        problems=tuple(problems.found),
+        notes=(*done.notes, *dict.fromkeys(notes)),
+        seconds=time.monotonic() - began,
+    )
+
+
+@dataclass
+class _Rehearsal:
+    config: TrainConfig
+    home: Path
+    out: Path
+    files: RunFiles
+    problems: Problems
+    limit: int | None
+    allow_leak: bool
+    seeds: int
+    seconds: float
+    progress: NotedProgress | None
+    notes: list[str] = field(default_factory=list)
+    parts: dict[str, float] = field(default_factory=dict)
+    report_bytes: float = 0.0
+
+    def try_all(self, *, sound: bool) -> DryRun:
+        """Try each part whose needs are met; `sound` is whether the configuration can be trained by as it is."""
+        config, problems = self.config, self.problems
+        self._check_out()
+        rows, validation, data = self._read_data()
+        plan = DryRun(config.name, str(self.out), (), (), 0.0, self.seeds, data)
+        if sound and rows is not None:
+            begun, before = time.perf_counter(), len(problems.found)
+            training, name = self._open_training(rows, validation)
+            self.parts["load"] = time.perf_counter() - begun
+            if training is not None:
+                with problems.collect():
+                    plan = replace(plan, weights=_group_weights(training.trainable, config))
+                with problems.collect():
+                    plan = replace(plan, schedule=self._plan_schedule(rows))
+                with problems.collect():  # rows hold all that the loss reads
+                    training.step(config, training.trainable, rows, training.ranks.accelerator, None)
+                if len(problems.found) == before:
+                    with problems.collect("the tried steps: "):
+                        plan = self._try_training(training, name, plan)
+            self._judge_schedule(plan.schedule, validation)
+        elif not sound:
+            self.notes.append("model and steps are not tried before the configuration is mended")
+        return replace(plan, notes=tuple(self.notes))
+
+    def _check_out(self) -> None:
+        """Keep as problems a folder that is not empty, and a place that cannot be written."""
+        out, problems, report = self.out, self.problems, self.config.report
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            problems.add(f"{out} holds something already; train to a new folder with out=")
+        place = next(parent for parent in (out, *out.absolute().parents) if parent.exists())
+        if not os.access(place, os.W_OK):
+            problems.add(f"{out}: {place} cannot be written; train to another folder with out=")
+        if report.alphas and not report.benchmarks:
+            problems.add("report.alphas: no weights are interpolated without report.benchmarks; name some")
+        if self.config.log.wandb is not None:
+            with problems.collect():
+                require("wandb", extra="wandb")
+        if self.config.log.tensorboard:
+            with problems.collect():
+                require("torch.utils.tensorboard", extra="train")
+
+    def _read_data(self) -> tuple[TrainingRows | None, PairSet | None, DataPlan | None]:
+        """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
+        config, problems, refused = self.config, self.problems, list[DataError]()
+        rows, validation, metric = None, None, None
+        with problems.collect():
+            self._expect_recipes()
+        begun = time.perf_counter()
+        with problems.collect():
+            rows = read_sources(config.data, self.home, refused)
+        self.parts["reading"] = time.perf_counter() - begun
+        decoded, bad, begun = 0, [str(error) for error in refused], time.perf_counter()
+        if rows is not None:
+            rows, decoded, unreadable = open_images(rows, _OPENING * self.seconds)
+            bad += unreadable
+        pace = (time.perf_counter() - begun) / max(1, decoded)
+        if bad:
+            problems.add(f"data.train: {len(bad):,} rows or images cannot be read: {bad[0]}")
+        if not rows:
+            return None, None, DataPlan(0, 0, 0, 0, tuple(bad), None, None)
+        with problems.collect():
+            rows, validation = choose_validation(config, self.home, rows)
+            metric = None if validation is None else metric_of(config.validation.metric, validation.shape)
+        warn_of_flips(config.data.augment, rows)
+        numbers, begun, compared = range(min(len(rows), _HASHED)), time.perf_counter(), 0
+        _ = rows.select(numbers).fingerprint  # the run hashes all images
+        self.parts["reading"] += (time.perf_counter() - begun) * len(rows) / len(numbers)
+        with problems.collect():
+            compared = self._compare_images(rows, pace)
+        images, items = len(set(rows.image_ids.tolist())), None if validation is None else len(validation)
+        return rows, validation, DataPlan(len(rows), images, decoded, compared, tuple(bad), items, metric)
+
+    def _expect_recipes(self) -> None:
+        data = self.config.data
+        for source, found in zip(data.train, find_sources(data, self.home), strict=True):
+            if source.startswith(RECIPE) and not Path(found.removeprefix("folder:")).is_dir():
+                raise DataError(
+                    f"data.train: {source} is not built yet, and a dry run builds nothing; run `tellapart build "
+                    f"{self.home / source.removeprefix(RECIPE)}` first"
+                )
+
+    def _compare_images(self, rows: TrainingRows, pace: float) -> int:
+        """Look for leaks among as many training images as time allows; return how many were compared."""
+        config, place, names = self.config, data_locations(self.config.data, self.home), []
+        own = config.data.validation and resolve_name(config.data.validation, self.home)
+        for name in dict.fromkeys([*config.report.benchmarks, *([own] if own else [])]):
+            with self.problems.collect():
+                find_benchmark(name, place).records()
+                names.append(name)
+        if not names:
+            return 0
+        numbers = list({row.image: number for number, row in enumerate(rows.rows)}.values())
+        # A comparison decodes each image again, and takes about as long again for its hashes.
+        most = max(_COMPARED, int(_COMPARING * self.seconds / (2 * pace)))
+        spread = math.ceil(len(numbers) / most)
+        some = rows.select(numbers[::spread])
+        begun = time.perf_counter()
+        leaks = find_leaks(some, names, self.progress, place)
+        took = time.perf_counter() - begun
+        pictures = sum(leak.images for leak in leaks)
+        self.parts["leaks"] = took * (len(numbers) + pictures) / (len(some) + pictures)
+        for leak in leaks:
+            shared = len(leak.same) + len(leak.alike)
+            if leak.benchmark == own and shared:
+                self.problems.add(
+                    f"data.validation: {shared:,} training images are pictures of {own} or look like one: weights are "
+                    "chosen by pictures that were trained on; leave them out of data.train, or name another set"
+                )
+            elif leak.benchmark != own and not self.allow_leak:
+                with self.problems.collect():
+                    refuse_leaks([leak])
+        return len(some)
+
+    def _open_training(self, rows: TrainingRows, validation: PairSet | None) -> tuple[Training | None, str]:
+        """Open the start and change it as the run would; return it with its name, or None if that fails."""
+        config, problems = self.config, self.problems
+        name, settings = resolve_name(config.model, self.home), config.start_settings()
+        with problems.collect():
+            ranks = RankGroup(open_accelerator(config.device))
+            if ranks.of > 1:
+                raise RunError("dry_run=True tries one process; start it without torchrun")
+            trainable, _ = open_start(name, settings)
+            if trainable is None:
+                name, trainable = draw_start(name, settings, self.files.start, ranks)
+            for change in prepare_start(config, trainable):
+                with problems.collect():
+                    change()
+            return Training(config, trainable, rows, step_of(config), self.files, validation, ranks), name
+        return None, name
+
+    def _plan_schedule(self, rows: TrainingRows) -> Schedule:
+        config, settings = self.config, self.config.optimiser
+        order = BatchOrder(rows, config.batch.size, config.seed, config.data.together)
+        steps = settings.steps or (settings.epochs or 0) * order.steps_per_epoch
+        steps = min(steps, self.limit) if self.limit else steps
+        shown = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
+        return Schedule(
+            steps=steps,
+            epochs=steps / order.steps_per_epoch,
+            pairs=config.batch.size,
+            parts=config.batch.accumulate,
+            learning_rate=settings.learning_rate,
+            warm_up=settings.warm_up,
+            decay=settings.decay,
+            rates=tuple(rate(step, steps, settings.warm_up, settings.decay) for step in shown),
+            every=config.validation.every,
+            measurements=math.ceil(steps / config.validation.every),
+        )
+
+    def _judge_schedule(self, schedule: Schedule | None, validation: PairSet | None) -> None:
+        """Keep as problems a schedule that its data or its length do not carry, and a choice that cannot be made."""
+        config, problems = self.config, self.problems
+        if schedule is None:
+            return
+        steps, every, patience = schedule.steps, schedule.every, config.validation.patience
+        if config.optimiser.warm_up >= steps:
+            problems.add(
+                f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps: the rate never falls, or never "
+                "reaches optimiser.learning_rate; lower it"
+            )
+        most = max(preset.values["optimiser"].get("epochs", 0) for preset in list_presets().values())
+        if config.optimiser.steps and schedule.epochs > 1:
+            text = f"optimiser.steps: {steps:,} steps pass {schedule.epochs:,.1f} times over the rows"
+            if schedule.epochs > most:
+                problems.add(f"{text}, and the longest preset {most} times; lower it, or add data")
+            else:
+                self.notes.append(text)
+        if validation is None:
+            self.notes.append("no validation set: the last weights are kept")
+        elif every >= steps:
+            problems.add(
+                f"validation.every: {every:,} of {steps:,} steps: the validation set is measured once, after the last "
+                "step, and cannot choose weights; lower it"
+            )
+        elif patience is not None:
+            looks, items = max(1, schedule.measurements - 1), len(validation)
+            if not better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
+                problems.add(
+                    f"validation.patience: {items} validation items are so few that even from all wrong to all right "
+                    "is not beyond doubt, and training stops early; take more items, or leave patience out"
+                )
+
+    def _try_training(self, training: Training, name: str, plan: DryRun) -> DryRun:
+        """Take steps, measure a few items of each set, and forecast time, disk and memory."""
+        config, problems, schedule, validation = self.config, self.problems, plan.schedule, training.validation
+        assert schedule is not None  # noqa: S101  (for the type checker)
+        few = validation and validation.select(range(min(len(validation), TRIED_ITEMS[0])))
+        trial = try_steps(replace(training, validation=few), schedule.steps, _STEPPING * self.seconds, self.progress)
+        if not trial.same:
+            problems.add("a run that is resumed from its checkpoint does not get the same weights; report this")
+        if idle := find_idle_terms(self.files.log_path, trial.steps):
+            line = describe_idle(idle, config.loss_terms(), trial.steps)
+            problems.add(line) if trial.steps >= min(IDLE_STEPS, schedule.steps) else self.notes.append(line)
+        self.parts["steps"] = schedule.steps * fmean(trial.seconds)
+        self.parts["checkpoints"] = schedule.measurements * trial.checkpoint_seconds
+        if validation is not None:
+            metric = metric_of(config.validation.metric, validation.shape)
+            self.parts["validation"] = schedule.measurements * try_validation(training, validation, metric)
+        model, reported = save_model(training.trainable, self.files), 0.0
+        for benchmark in config.report.benchmarks:
+            with problems.collect():
+                seconds = self._try_benchmark(benchmark, (model, name))
+                self.parts[benchmark], reported = seconds, reported + seconds
+        self.parts["sweep"] = len(set(config.report.alphas)) * reported / 2
+        self._expect_memory(training, trial)
+        return replace(plan, trial=trial, forecast=self._forecast_costs(schedule, trial))
+
+    def _try_benchmark(self, name: str, models: tuple[str, str]) -> float:
+        """Measure a few items with both models, and return the seconds that all items would take."""
+        place = data_locations(self.config.data, self.home)
+        settings = replace(report_settings(self.config, models, place), benchmarks=(name,))
+        benchmark = find_benchmark(name, place)
+        items, sizes = find_task(benchmark.task, name).size(benchmark.records()), [0.0]
+
+        def measure_some(count: int) -> None:
+            folder = self.files.folder.parent / "tried"
+            run(replace(settings, limit=str(count)), folder, store=EmbeddingStore(None), command="tellapart train")
+            sizes[0] = _count_bytes(folder) * items / count
+            shutil.rmtree(folder)
+
+        seconds = fit_seconds(measure_some, items)
+        self.report_bytes += sizes[0]
+        return seconds
+
+    def _expect_memory(self, training: Training, trial: Trial) -> None:
+        """Keep as a problem images that are to be kept in memory and do not fit into it."""
+        if not self.config.data.keep_images or trial.peak_bytes is None or not hasattr(os, "sysconf"):
+            return
+        prepared = training.trainable.image(training.rows.pixels(0)).values()
+        images = len(training.rows) * sum(tensor.numel() * tensor.element_size() for tensor in prepared)
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if images + trial.peak_bytes > there:
+            self.problems.add(
+                f"data.keep_images: {len(training.rows):,} prepared images are {write_bytes(images)}, and the machine "
+                f"has {write_bytes(there)} of memory; leave it out"
+            )
+
+    def _forecast_costs(self, schedule: Schedule, trial: Trial) -> Forecast:
+        config, files, seeds = self.config, self.files, self.seeds
+        rest = sum(self.parts.values()) - self.parts["steps"]
+        fast, slow = np.quantile(trial.seconds, (0.1, 0.9)) * schedule.steps
+        if len(trial.seconds) == 1:
+            fast, slow = (self.parts["steps"] * each for each in (1 - _DOUBT, 1 + _DOUBT))
+        ends = fast + rest * (1 - _DOUBT), self.parts["steps"] + rest, slow + rest * (1 + _DOUBT)
+        best, model = _count_bytes(files.best.parent), _count_bytes(files.model)
+        alphas = len(set(config.report.alphas))
+        log = files.log_path.stat().st_size * schedule.steps / trial.steps
+        sweep = alphas * self.report_bytes / 2 + (model if alphas else 0)
+        kept = trial.checkpoint_bytes * min(config.validation.keep, schedule.measurements)
+        disk = kept + best + model + _count_bytes(files.start) + log + self.report_bytes + sweep
+        peak = seeds * disk + max(trial.checkpoint_bytes + best, alphas * model)
+        place = next(parent for parent in (self.out, *self.out.absolute().parents) if parent.exists())
+        if peak > (free := shutil.disk_usage(place).free):
+            self.problems.add(
+                f"{self.out}: the run needs {write_bytes(peak)} of disk, and {place} has {write_bytes(free)} left; "
+                "lower validation.keep, or train to another folder with out="
+            )
+        parts = {name: seeds * seconds for name, seconds in self.parts.items()}
+        return Forecast(Span(*(seeds * float(each) for each in ends)), parts, round(seeds * disk), round(peak))
+
+
+def _count_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _group_weights(trainable: Trainable, config: TrainConfig) -> tuple[WeightGroup, ...]:
+    """Add up the weights of each part of the model that the optimiser treats alike."""
+    treated = {
+        id(parameter): (float(group["factor"]), float(group["weight_decay"]))
+        for group in make_optimiser(trainable.module, config.optimiser).param_groups
+        for parameter in group["params"]
+    }
+    counts: dict[tuple[str, float | None, float | None], int] = {}
+    for name, parameter in trainable.module.named_parameters():
+        part = ".".join(name.removeprefix("model.").split(".")[:-1][:1]) or name.rpartition(".")[2]
+        key = part, *treated.get(id(parameter), (None, None))
+        counts[key] = counts.get(key, 0) + parameter.numel()
+    return tuple(WeightGroup(part, count, rate, decay) for (part, rate, decay), count in counts.items())

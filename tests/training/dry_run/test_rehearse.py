@@ -1,0 +1,192 @@
+"""A dry run finds every planted mistake, names all of them at once, forecasts, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("torch", reason="training needs the extra 'train'")
+
+from training_sets import squares, table, toml
+
+import tellapart as ta
+from facts import check_facts, find_missing, raises
+from tellapart.errors import DataError
+from tellapart.training.dry_run.plan import DryRun
+from tellapart.training.dry_run.rehearse import rehearse
+
+pytestmark = pytest.mark.usefixtures("single_thread")
+
+#: Steps that the 24 rows carry, with a set to choose by.
+RIGHT: dict[str, Any] = {
+    "data": {"train": ["folder:train"], "validation": "folder:held"},
+    "optimiser": {"steps": 4, "warm_up": 1},
+}
+
+
+class Mistake(NamedTuple):
+    """A mistake: changes of the configuration, and of the folder; the facts that its problem holds."""
+
+    facts: tuple[str, ...]
+    changes: Mapping[str, Any] = MappingProxyType({})
+    spoil: Callable[[Path], object] = lambda _folder: None
+
+
+def write_rows(folder: Path) -> None:
+    rows = [{"image": "train/images/0_0.png", "caption": "a square"}, {"image": "train/images/1_0.png", "caption": 3}]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+def spoil_picture(folder: Path) -> None:
+    picture = folder / "train" / "images" / "3_0.png"
+    picture.write_bytes(picture.read_bytes()[:60])
+
+
+MISTAKES = {
+    "a key is misspelt": Mistake(("'learning_rat'", "'learning_rate'"), {"optimiser": {"learning_rat": 1.0}}),
+    "a value is out of range": Mistake(("[batch]", "'size'", "1"), {"batch": {"size": 1}}),
+    "a needed table is missing": Mistake(("'batch'",), {"batch": None}),
+    "the loss is unknown": Mistake(("'eqsin'", "'eqsim'"), {"loss": {"name": "eqsin"}}),
+    "an option of the loss is out of range": Mistake(("alpha", "-1.0"), {"loss": {"name": "eqsim", "alpha": -1.0}}),
+    "a source is missing": Mistake(("elsewhere",), {"data": {"train": ["folder:train", "folder:elsewhere"]}}),
+    "a picture is missing": Mistake(
+        ("'images/2_1.png'", "1 rows"), spoil=lambda f: (f / "train/images/2_1.png").unlink()
+    ),
+    "a picture is damaged": Mistake(("3_0.png", "1 rows"), spoil=spoil_picture),
+    "a row is malformed": Mistake(
+        ("rows.jsonl:2", "'caption'", "3"), {"data": {"train": ["folder:train", "rows.jsonl"]}}, write_rows
+    ),
+    "a recipe is not built": Mistake(
+        ("recipe:few.toml", "tellapart build"),
+        {"data": {"train": ["folder:train", "recipe:few.toml"]}},
+        lambda f: (f / "few.toml").write_text('name = "few"\nbuilder = "scenes"\n[options]\nitems = {counting = 3}\n'),
+    ),
+    "a reported set is unknown": Mistake(("'sugarcrape'",), {"report": {"benchmarks": ["sugarcrape"]}}),
+    "pictures are reported on": Mistake(
+        ("24 training images", "folder:train"), {"report": {"benchmarks": ["folder:train"]}}
+    ),
+    "weights are chosen on a reported set": Mistake(
+        ("data.validation", "report.benchmarks"), {"report": {"benchmarks": ["folder:held"]}}
+    ),
+    "weights are chosen by training pictures": Mistake(
+        ("data.validation", "24 training images"), {"data": {"validation": "folder:train"}}
+    ),
+    "the start is missing": Mistake(("elsewhere",), {"model": "local-dir:elsewhere"}),
+    "a batch is larger than the data": Mistake(("24 rows", "64 pairs", "batch.size"), {"batch": {"size": 64}}),
+    "a rate is of no weight": Mistake(("optimiser.groups", "'*norm9*'"), {"optimiser": {'groups."*norm9*"': 2.0}}),
+    "a dropout is of no part": Mistake(("dropout", "'*norm9*'"), {"dropout": {'"*norm9*"': 0.5}}),
+    "a row lacks what the loss reads": Mistake(
+        ("'trohn-img'", "hard counterpart"),
+        {"loss": {"name": "trohn-img"}, "data": {"train": ["rows.jsonl"]}, "batch": {"size": 2}},
+        lambda f: (f / "rows.jsonl").write_text(
+            "\n".join(json.dumps({"image": f"train/images/{k}_0.png", "caption": f"{k}"}) for k in range(8))
+        ),
+    ),
+    "the folder is taken": Mistake(
+        ("run", "holds something"), spoil=lambda f: (f / "run").mkdir() or (f / "run" / "a.txt").write_text("a")
+    ),
+    "alphas are of no set": Mistake(("report.alphas", "report.benchmarks"), {"report": {"alphas": [0.5]}}),
+    "training diverges": Mistake(
+        ("tried steps", "not finite"), {"optimiser": {"learning_rate": 1e30, "max_scale": 1e30}}
+    ),
+    "the warm-up is longer than the run": Mistake(("optimiser.warm_up", "9", "4 steps"), {"optimiser": {"warm_up": 9}}),
+    "the schedule is longer than the data": Mistake(
+        ("optimiser.steps", "200 steps", "66.7 times", "30"), {"optimiser": {"steps": 200}}
+    ),
+    "the validation set is measured once": Mistake(("validation.every", "4 steps"), {"validation": {"every": 500}}),
+    "patience is lost on few items": Mistake(
+        ("validation.patience", "3 validation items"), {"validation": {"patience": 1}}
+    ),
+    "a term of the loss is idle": Mistake(("v1", "4 steps", "loss.alpha"), {"loss": {"name": "eqsim", "alpha": 0.99}}),
+}
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """A function that writes a configuration that is right, but for its changes."""
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path)
+    squares(tmp_path / "held", 3, seed=5)
+
+    def write_config(**changes: Any) -> Path:
+        values = table(tmp_path, **RIGHT)
+        for key, value in changes.items():
+            values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) and key != "loss" else value
+        path = tmp_path / "train.toml"
+        path.write_text(toml({key: value for key, value in values.items() if value is not None}))
+        return path
+
+    return write_config
+
+
+def try_run(path: Path) -> DryRun:
+    """A dry run; it must leave the folder as it was."""
+    before = sorted(path.parent.rglob("*"))
+    done = rehearse(path, path.parent / "run", seconds=60.0)
+    assert sorted(path.parent.rglob("*")) == before
+    return done
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.few(12)
+def test_a_mistake_is_found_and_named(name: str, write: Callable[..., Path], tmp_path: Path) -> None:
+    mistake = MISTAKES[name]
+    path = write(**mistake.changes)
+    mistake.spoil(tmp_path)
+    done = try_run(path)
+    assert not done.passed
+    assert any(not find_missing(problem, *mistake.facts) for problem in done.problems), done.problems
+
+
+def test_mistakes_are_shown_at_once(write: Callable[..., Path], tmp_path: Path, command: Callable[..., Any]) -> None:
+    shutil.copytree(tmp_path / "train", tmp_path / "same")
+    wrong = {"learning_rat": 1.0, "learning_rate": -1.0}
+    path = write(optimiser=wrong, batch={"size": 1}, report={"benchmarks": ["folder:same"]})
+    for name in ("2_1", "3_0"):
+        (tmp_path / "train" / "images" / f"{name}.png").unlink()
+    ran = command("train", path, "--out", tmp_path / "run", "--dry-run")
+    assert (ran.code, (tmp_path / "run").exists()) == (1, False)
+    check_facts(ran.out, "'learning_rat'", "-1.0", "[batch]", "2_1.png", "3_0.png", "22 training images", "5 to mend")
+
+
+def test_the_plan_of_a_right_run(write: Callable[..., Path], tmp_path: Path, command: Callable[..., Any]) -> None:
+    squares(tmp_path / "reported", 9, seed=6)
+    path = write(report={"benchmarks": ["folder:reported"], "alphas": [0.5]}, optimiser={'groups."*visual*"': 0.0})
+    ran = command("train", path, "--out", tmp_path / "run", "--dry-run", "--json")
+    plan = json.loads(ran.out)
+    assert (ran.code, plan["passed"], plan["problems"]) == (0, True, []), ran.err
+    assert {key: plan["data"][key] for key in ("rows", "images", "decoded", "validation")} == {
+        "rows": 24, "images": 24, "decoded": 24, "validation": 3,
+    }  # fmt: skip
+    schedule, forecast = plan["schedule"], plan["forecast"]
+    assert [schedule[key] for key in ("steps", "pairs", "measurements")] == [4, 8, 2]
+    assert schedule["epochs"] == pytest.approx(4 / 3)
+    frozen = {group["part"]: group["rate"] for group in plan["weights"]}
+    assert frozen["visual"] == 0.0 and frozen["transformer"] == 1.0
+    assert plan["trial"]["same"] is True and plan["trial"]["steps"] == 4
+    assert 0 < forecast["seconds"]["low"] <= forecast["seconds"]["value"] <= forecast["seconds"]["high"]
+    assert {"load", "steps", "validation", "checkpoints", "folder:reported", "sweep"} <= forecast["parts"].keys()
+    assert not (tmp_path / "run").exists()
+    done = ta.train(path, tmp_path / "run")
+    used = sum(file.stat().st_size for file in (tmp_path / "run").rglob("*") if file.is_file())
+    assert done.passed and used == pytest.approx(forecast["disk_bytes"], rel=0.25)
+
+
+def test_memory_and_disk_that_do_not_suffice(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", lambda _name: 10)
+    usage = shutil.disk_usage(Path())
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=1000))
+    done = try_run(write(data={"keep_images": True}))
+    check_facts("\n".join(done.problems), "data.keep_images", "24 prepared images", "1.0 kB", "disk")
+
+
+def test_a_dry_run_goes_on_with_nothing(write: Callable[..., Path]) -> None:
+    with raises(DataError, "resume=", "against="):
+        ta.train(write(), dry_run=True, resume=True)
