@@ -29,6 +29,7 @@ from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
 from tellapart.training.encoders.load_start import open_dual
 from tellapart.training.encoders.new_model import write_new_model
+from tellapart.training.encoders.trainable import picture_side
 from tellapart.training.ranks import open_accelerator
 from tellapart.training.steps.dual_step import DualStep
 from tellapart.training.steps.fusion_step import FusionStep
@@ -103,7 +104,7 @@ def steps_of(
     """Return for each loss what takes its step of that number."""
     torch = import_torch()
     optimiser = torch.optim.AdamW(encoder.module.parameters(), lr=1e-5, foreach=False)
-    images = ImageLoader(rows, encoder.image, keep=True, threads=2)
+    images = ImageLoader(rows, encoder.image, keep=True, threads=2, side=picture_side(encoder))
 
     def make_step(config: TrainConfig) -> Callable[[int], None]:
         accelerator = open_accelerator(config.device)

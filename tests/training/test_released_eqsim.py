@@ -19,6 +19,9 @@ from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
+from tellapart.training.losses.batch import Batch
+from tellapart.training.losses.eqsim import drawn_negatives
+from tellapart.training.losses.matrix_rows import gather_pairs
 from tellapart.training.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
@@ -99,6 +102,54 @@ def test_eqsim_is_added_on_the_contrastive_matrix_of_each_part(tmp_path: Path) -
     for name, value in sums.items():
         assert line[f"eqsim.{name}"] == pytest.approx(0.5 * value / 2, rel=1e-4, abs=1e-7)
     assert line["eqsim.v2"] > 0
+
+
+def test_fibers_first_step_is_the_authors_formula_on_the_same_batch(tmp_path: Path) -> None:
+    made = settings(tmp_path, "fiber", data={"augment": "none"}, loss={"also.eqsim.alpha": 0.0})
+    run_training(made, tmp_path, tmp_path / "run")
+    line, sums = logged(tmp_path / "run")[0], {"v1": 0.0, "v2": 0.0}
+    model = find_model(made.model, ModelOptions(reading="itc"))
+    assert isinstance(model, DualEncoder)
+    rows = read_rows(made.data.train, tmp_path)
+    for part in range(2):  # of the first step
+        numbers = BatchOrder(rows, 8, 0).batch(part, parts=2)
+        images = torch.as_tensor(model.encode_images([rows.pixels(n) for n in numbers]))
+        texts = torch.as_tensor(model.encode_texts([rows.rows[n].caption for n in numbers]))
+        pairs = gather_pairs(Batch(images, texts, torch.tensor(SCALE), torch.arange(4), step=part))
+        drawn = drawn_negatives(pairs, 8, part).tolist()
+        assert all(0 <= other < 4 for row in drawn for other in row if other >= 0)
+        logits = SCALE * (images.double() @ texts.double().T).numpy()
+        found = reference.eqsim_released(logits, [[k for k in row if k >= 0] for row in drawn], 0.5, 0.0)
+        sums = {name: value + found[name] / 2 for name, value in sums.items()}
+    for name, value in sums.items():
+        assert line[f"eqsim.{name}"] == pytest.approx(value, rel=1e-3, abs=1e-7) and value > 0
+
+
+def test_meters_first_step_is_the_papers_formula_on_the_same_pairs(tmp_path: Path) -> None:
+    made = settings(tmp_path, "meter", data={"augment": "none"}, loss={"alpha": 0.0})
+    run_training(made, tmp_path, tmp_path / "run")
+    line, rows = logged(tmp_path / "run")[0], read_rows(made.data.train, tmp_path)
+    opened = open_fusion(made.model, "cpu", "rank")
+    fusion: Any = opened.module
+    images = fusion.images([opened.image(rows.pixels(n)) for n in range(8)])
+    texts = fusion.texts(opened.tokens([row.caption for row in rows.rows]))
+    first, second = (each.flatten() for each in torch.meshgrid(torch.arange(8), torch.arange(8), indexing="ij"))
+    with torch.no_grad():
+        joined = fusion.join(tuple(each[first] for each in images), tuple(each[second] for each in texts))
+    score = joined.reshape(8, 8).double().numpy()  # of image i with text j
+    sums = dict.fromkeys(("rank", "v1", "v2"), 0.0)
+    for part in range(2):
+        mine = BatchOrder(rows, 8, 0).batch(part, parts=2)
+        others = np.array([rows.rows[n].counterparts for n in mine])  # all three are drawn, in any order
+        true, every = score[mine, mine], np.ones(others.shape, bool)
+        crossed = score[np.array(mine)[:, None], others], score[others, np.array(mine)[:, None]]
+        found = reference.eqsim_matching(
+            true, *crossed, score[others, others], every, every, alpha=0.0, beta=0.5, variant="eqsim"
+        ) | reference.ranking(true, crossed[0], every)
+        sums = {name: value + found[name] / 2 for name, value in sums.items()}
+    for name, value in sums.items():
+        assert line[name] == pytest.approx(value, rel=1e-3, abs=1e-7)
+    assert sums["v2"] > 0
 
 
 @FAMILIES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import interruptible
+from tellapart.cli.once import name_options
 from tellapart.cli.options import Data, Json, Quiet, print_json
 
 __all__ = ["train_command"]
@@ -67,6 +69,8 @@ def train_command(
             data=data,
             progress=progress.callback,
         )
+    if trained.plan is not None:
+        trained.plan = replace(trained.plan, problems=tuple(map(name_options, trained.plan.problems)))
     if trained.records or dry_run:  # of several ranks the first prints
         print_json(trained.to_json()) if as_json else trained.show()
     if not trained.passed:

@@ -86,9 +86,6 @@ def rehearse(
         seeds: that the forecast is for.
         seconds: to spend.
         progress: called as the work advances.
-
-    Raises:
-        RunError: several ranks were started.
     """
     began, problems = time.monotonic(), Problems()
     config = read_leniently(path, problems)
