@@ -153,7 +153,17 @@ def test_mistakes_are_shown_at_once(write: Callable[..., Path], tmp_path: Path, 
         (tmp_path / "train" / "images" / f"{name}.png").unlink()
     ran = command("train", path, "--out", tmp_path / "run", "--dry-run")
     assert (ran.code, (tmp_path / "run").exists()) == (1, False)
-    check_facts(ran.out, "'learning_rat'", "-1.0", "[batch]", "2_1.png", "3_0.png", "22 training images", "--allow-leak", "5 to mend")
+    check_facts(
+        ran.out,
+        "'learning_rat'",
+        "-1.0",
+        "[batch]",
+        "2_1.png",
+        "3_0.png",
+        "22 training images",
+        "--allow-leak",
+        "5 to mend",
+    )
 
 
 def test_the_plan_of_a_right_run(write: Callable[..., Path], tmp_path: Path, command: Callable[..., Any]) -> None:
