@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.images import decode
+from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import find_problems
 from tellapart.errors import DataError, TellapartError, plain
 from tellapart.training.config import TrainConfig, config_tables, read_values
@@ -110,7 +111,7 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
     def open_one(path: Path) -> tuple[bool, str]:
         try:
             if time.monotonic() < until:
-                decode(path.read_bytes(), str(path))
+                decode(read_whole(path), str(path))
                 return True, ""
             with path.open("rb") as file:
                 return False, "" if file.read(16) else f"{path}: is empty"
