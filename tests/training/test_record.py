@@ -17,9 +17,9 @@ from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.data.leaks import Leak
+from tellapart.training.model_card import model_card
 from tellapart.training.record import TrainRecord, read_record, write_record
 from tellapart.training.report.curves import TrainingChart, log_charts, svg, sweep_chart, write_curves
-from tellapart.training.report.model_card import model_card
 from tellapart.training.run_files import RunFiles
 from tellapart.training.sweep import Sweep
 from tellapart.training.training_run import FinishedRun, run_training

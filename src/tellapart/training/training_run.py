@@ -37,9 +37,9 @@ from tellapart.training.encoders.trainable import Trainable, freeze_images
 from tellapart.training.idle_terms import describe_idle, find_idle_terms
 from tellapart.training.loop import Training, train
 from tellapart.training.losses.loss import FusionLoss
+from tellapart.training.model_card import model_card
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, TrainRecord, write_record
-from tellapart.training.report.model_card import model_card
 from tellapart.training.run_files import RunFiles
 from tellapart.training.steps.dual_step import DualStep
 from tellapart.training.steps.fusion_step import FusionStep

@@ -20,9 +20,9 @@ from tellapart.records.run_folder import RESULTS, write_text_file
 from tellapart.report.numbers import points
 from tellapart.report.page import page_environment
 from tellapart.report.show import write_run_report
+from tellapart.training.model_card import settings_of
 from tellapart.training.record import RECORD, TrainRecord
 from tellapart.training.report.curves import TrainingChart, log_charts, svg, sweep_chart, write_curves
-from tellapart.training.report.model_card import settings_of
 from tellapart.training.run_files import RunFiles
 
 __all__ = ["PAGE", "difference_bar", "write_training_report"]
