@@ -71,9 +71,9 @@ def test_people_are_shown_with_their_ties(command) -> None:
     ran = command("score", "winoground", "--scores", winoground("human"), "--out", "run")
     assert ran.code == 0
     every = command("show", "run", "--all").out
-    for out, numbers in ((ran.out, ["85.50"]), (every, ["89.50", "88.50", "85.50"])):
+    for out in (ran.out, every):  # no tag has few values: the columns are the metrics
         row = next(line for line in out.splitlines() if line.startswith("human "))
-        assert re.findall(r"(\d+\.\d\d) \[", row) == numbers
+        assert re.findall(r"(\d+\.\d\d) \[", row) == ["89.50", "88.50", "85.50"]
     assert "human: ties in 28 items (35 tied comparisons); a tie is never right" in every
     assert ran.out.splitlines()[-1] == "report: run/report.html"
     assert Path("run/report.html").stat().st_size > 10_000
