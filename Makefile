@@ -72,6 +72,8 @@ types: $(VENV)/.test
 # The documents quote what commands print; this writes them again, and a test holds them to it.
 docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/command_pages.py
+	$(BIN)/python docs/badges.py
 
 # The pictures of the README and the documents, docs/pictures.json with the numbers in them, and the gallery, all from one
 # run of the demo (some minutes; needs Chromium).
@@ -93,6 +95,7 @@ demo-documents: $(VENV)/.test
 site: $(VENV)/.test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	$(BIN)/python ci/offline_site.py scratch/site
+	$(BIN)/python ci/site_links.py scratch/site
 
 # Branch coverage of the rooms that turn scores into numbers and claims, by their own tests, slow ones too; a room below
 # 95 % fails (pyproject.toml).
