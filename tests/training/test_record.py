@@ -15,11 +15,12 @@ from training_sets import config, logged, squares
 from facts import raises
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.report.line_chart import LineChart, svg
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.data.leaks import Leak
 from tellapart.training.model_card import model_card
 from tellapart.training.record import TrainRecord, read_record, write_record
-from tellapart.training.report.curves import TrainingChart, log_charts, svg, sweep_chart, write_curves
+from tellapart.training.report.curves import log_charts, sweep_chart, write_curves
 from tellapart.training.run_files import RunFiles
 from tellapart.training.sweep import Sweep
 from tellapart.training.training_run import FinishedRun, run_training
@@ -215,9 +216,7 @@ def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, Finished
 
 
 def test_a_point_is_drawn_where_its_value_lies_between_the_ticks() -> None:
-    drawn = svg(
-        [TrainingChart("a <b>", "alpha", {"one & all": [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0)]}, (0.5, "best"))]
-    )
+    drawn = svg([LineChart("a <b>", "alpha", {"one & all": [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0)]}, (0.5, "best"))])
     tree = ElementTree.fromstring(drawn)  # noqa: S314  (written here)
     points = tree.find(f".//{SVG}polyline").get("points").split()  # type: ignore[union-attr]
     (x0, y0), (x1, y1), (x2, y2) = (map(float, point.split(",")) for point in points)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from tellapart.api.arguments import (
     locations,
     refuse_columns,
 )
+from tellapart.api.follow import EVERY, as_follower, follow_training
 from tellapart.api.plugins import open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.api.run import Run
@@ -52,6 +54,9 @@ __all__ = ["describe_kept", "describe_stored", "evaluate", "load_pairs", "open_s
 
 #: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.
 CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
+
+
+_log = logging.getLogger(__name__)
 
 
 class _Tensor(Protocol):
@@ -93,9 +98,14 @@ def evaluate(
     frames: int | None = None,
     seed: int = 0,
     strict: bool = False,
+    follow: PathGiven | None = None,
+    every: str | float = EVERY,
+    until: int | None = None,
     cache: CacheGiven = None,
     progress: ProgressGiven = None,
     command: str = "",
+    ready: Callable[[str], None] | None = None,
+    left_out: Callable[[str], None] = _log.warning,
 ) -> Run:
     """Measure models on benchmarks.
 
@@ -137,6 +147,12 @@ def evaluate(
         frames: of each video.
         seed: of the bootstrap, and of models that draw.
         strict: refuse files that hold another number of records than the benchmark as published.
+        follow: a folder, or a pattern with `*`, of checkpoints that land there while a model trains; each is measured
+            once. `models` may be a name with `{}` for their paths: `open_clip:ViT-B-32@{}`.
+        every: seconds between two looks, or a text such as 30s, 10m, 2h.
+        until: how many checkpoints end it; no number for none.
+        ready, left_out: called with the name of each checkpoint that was measured, and with a sentence on each that
+            cannot be read.
 
     Raises:
         TellapartError: a name is unknown, a file is malformed, or a model cannot do a benchmark. Nothing is
@@ -180,7 +196,8 @@ def evaluate(
         strict=strict,
         place=locations(data, images, outside_images, columns),
     )
-    if models is not None:
+    follower = as_follower(follow, every, until, models, settings.names)
+    if models is not None and follower is None:
         found = tuple(_find_model(each, batched) for each in as_tuple(models, "models"))
         for each in found:
             if isinstance(each, HeldModel):
@@ -190,7 +207,18 @@ def evaluate(
         folder = held.enter_context(_run_folder(out))
         store = held.enter_context(use_store(cache))
         report = held.enter_context(reporting(progress))
-        leads = run_in_ranks(settings, folder, store=store, command=command, progress=report)
+        if follower is not None:
+            follow_training(
+                follower,
+                settings,
+                folder,
+                store=store,
+                command=command,
+                progress=report,
+                ready=ready,
+                left_out=left_out,
+            )
+        leads = follower is not None or run_in_ranks(settings, folder, store=store, command=command, progress=report)
     return Run(folder, scratch=out is None, leads=bool(leads))
 
 

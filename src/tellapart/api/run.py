@@ -24,6 +24,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
 from tellapart.records.run_folder import find_runs, read_samples, write_text_file
 from tellapart.records.zipped import is_zipped, unpack_run
+from tellapart.report.followed import followed_rows
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.pictures import data_uri
@@ -212,9 +213,10 @@ class Run:
             {"benchmark": each.name, "metric": each.metric, "sentences": each.sentences} for each in report.conclusions
         ]
         path = None if report.path is None else str(report.path)
+        followed = followed_rows(self.folder)
         return {
             "out": str(self.archive or self.folder), "report": path, "warnings": report.warnings, "answer": answer,
-            "runs": runs,
+            "runs": runs, **({"checkpoints": followed} if followed else {}),
         }  # fmt: skip
 
     def save(self, folder: PathGiven) -> Run:

@@ -30,6 +30,7 @@ from tellapart.cli.options import (
     columns_of,
 )
 from tellapart.cli.show import show_run
+from tellapart.report.terminal import print_text
 
 __all__ = ["run_command"]
 
@@ -105,6 +106,18 @@ def run_command(
     ] = None,
     seed: Seed = 0,
     strict: Strict = False,
+    follow: Annotated[
+        str | None,
+        typer.Option(
+            "--follow",
+            help="A folder, or a pattern in quotes, of checkpoints that land there: each is measured once. "
+            "{} in -m is their path.",
+        ),
+    ] = None,
+    every: Annotated[str, typer.Option("--every", help="Time between two looks for them: 30s, 10m, 2h.")] = "10m",
+    until: Annotated[
+        int | None, typer.Option("--until", min=1, help="Stop after so many checkpoints; else Ctrl-C stops.")
+    ] = None,
     cache: Cache = None,
     no_cache: NoCache = False,
     out: Out = None,
@@ -124,6 +137,8 @@ def run_command(
     command = command_line()
     again = command if out else f"{command} --out {shlex.quote(str(folder))}"
     store = cache_of(cache, no_cache=no_cache)
+    if follow is not None and not quiet:
+        print_text(f"following {follow}, every {every}, into {folder} (stop it with Ctrl-C)", error=True)
     with interruptible(partial(describe_kept, folder, store), again=again, quiet=quiet) as progress:
         measured = run(
             models,
@@ -154,6 +169,11 @@ def run_command(
             frames=frames,
             seed=seed,
             strict=strict,
+            follow=follow,
+            every=every,
+            until=until,
+            ready=None if quiet else lambda name: print_text(f"measured: {name}; {folder / 'report.html'}", error=True),
+            left_out=lambda problem: print_text(f"left out: {problem}", error=True),
         )
     if measured.leads:  # of several ranks the first shows the run
         show_run(measured, bundle=bundle, outside_images=outside_images, as_json=as_json)

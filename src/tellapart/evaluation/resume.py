@@ -18,7 +18,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Located, ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import RESULTS, locate, write_result, write_samples
 
-__all__ = ["keep", "take_up"]
+__all__ = ["expect_same_run", "keep", "take_up"]
 
 
 #: The lock of a run folder, there while a process writes into the folder.
@@ -72,13 +72,22 @@ def _read_or_begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
     if not (folder / RESULTS).exists():
         return Result(run=run, model=model, benchmarks={})
     old = read_result(folder)
+    expect_same_run(folder, old, model, run)
+    return old
+
+
+def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecord) -> None:
+    """Refuse a folder whose record is of another model, or of other settings.
+
+    Raises:
+        RunError: it is.
+    """
     now, then = _describe_identity(model, run), _describe_identity(old.model, old.run)
     if differing := [f"{key} was {then[key]}, now {now[key]}" for key in now if now[key] != then[key]]:
         hint = "name another out=, or delete it"
         if not model.fingerprint and not old.model.fingerprint and len(differing) == 1:
             hint = f"if this is the same model, add name={old.model.name!r}; else name another out="
         raise RunError(f"{folder} holds another run ({'; '.join(differing)}); {hint}")
-    return old
 
 
 def keep(

@@ -23,6 +23,7 @@ from tellapart.records.result import SCHEMA, BenchmarkResult, Located, Record, R
 
 __all__ = [
     "BESIDE",
+    "FOLLOWED",
     "RESULTS",
     "Stored",
     "beside",
@@ -30,6 +31,7 @@ __all__ = [
     "find_located",
     "find_runs",
     "locate",
+    "natural_key",
     "places_of",
     "read_record",
     "read_samples",
@@ -44,6 +46,9 @@ RESULTS = "results.json"
 
 #: The folder, inside a run folder, of the further models measured in the same run; it holds a run folder for each.
 BESIDE = "beside"
+
+#: The file that marks a run folder whose models are checkpoints of one training; it names their folder or pattern.
+FOLLOWED = "followed.json"
 
 R = TypeVar("R", bound=Record)
 
@@ -229,9 +234,18 @@ def find_runs(folder: Path) -> list[Path]:
     return inside
 
 
-def _sort_rank(folder: Path) -> tuple[int, str]:
+def _sort_rank(folder: Path) -> tuple[object, ...]:
     """Sort models of other names first, then the reference models in their order."""
-    return REFERENCES.index(folder.name) if folder.name in REFERENCES else -1, folder.name
+    return REFERENCES.index(folder.name) if folder.name in REFERENCES else -1, natural_key(folder.name)
+
+
+def natural_key(name: str) -> tuple[object, ...]:
+    """Return a key that sorts names by the numbers in them, as people count.
+
+    >>> sorted(["epoch_10", "epoch_9", "a"], key=natural_key)
+    ['a', 'epoch_9', 'epoch_10']
+    """
+    return *(int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)), name
 
 
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> SamplesFile:

@@ -22,6 +22,7 @@ from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conc
 from tellapart.report.deviations import RADIUS
 from tellapart.report.heatmap import first_breakdown, heat_map, heat_table
 from tellapart.report.items import MOST_ITEMS, ends, item_table, model_table
+from tellapart.report.line_chart import LineChart
 from tellapart.report.pictures import Album, album
 from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ModelEntry, ReportRun, Section, sections
@@ -172,8 +173,10 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
     return make_page(runs, image_budget_bytes=image_budget_bytes).html
 
 
-def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> ReportPage:
-    """Return the report's HTML, and the sentences with which it begins.
+def make_page(
+    runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET, figures: Sequence[LineChart] = ()
+) -> ReportPage:
+    """Return the report's HTML, and the sentences with which it begins; charts follow them.
 
     Raises:
         RunError: no run, or samples that do not match their record.
@@ -200,6 +203,7 @@ def make_page(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDG
             runs=[(name, run.result) for name, run in zip(names, runs, strict=True)],
             views=views,
             data=data,
+            figures=figures,
             overall=conclude_all(conclusions) if len(conclusions) > MOST_SINGLE else (),
         )
     )

@@ -20,6 +20,7 @@ from tellapart.records.result import Result
 from tellapart.records.run_folder import find_runs, read_samples, write_text_file
 from tellapart.report.conclusions import Conclusion, answer_lines
 from tellapart.report.first_look import first_tables, tag_table
+from tellapart.report.followed import followed_charts, followed_tables
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import is_imported, percent, points, thousands
 from tellapart.report.page import make_page
@@ -83,7 +84,7 @@ def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = Fals
     if images is None:
         return WrittenReport(None)
     path = folder / "report.html"
-    page = make_page(runs)
+    page = make_page(runs, figures=followed_charts(folder))
     warnings = tuple(images.lost.values())
     if warnings and page.html.count(_EMBEDDED) < _count_embedded(path):
         warnings += (f"{path} shows images that a new one would not: it is kept as it was",)
@@ -151,8 +152,8 @@ def print_runs(
     if by is not None:
         having = [(name, own) for name, own in groups if any(by in each.benchmarks[name].by for each in own)]
         tables = [tag_table(own, name, by) for name, own in having or groups]  # without one, an error names the tags
-    elif not every:
-        tables = first_tables(groups)
+    else:
+        tables = followed_tables(folder) or ([] if every else first_tables(groups))
     for each in tables:
         console().print(each)
         print_lines("")

@@ -6,9 +6,7 @@ the template escapes them.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +20,7 @@ from tellapart.report.page import page_environment
 from tellapart.report.show import write_run_report
 from tellapart.training.model_card import settings_of
 from tellapart.training.record import RECORD, TrainRecord
-from tellapart.training.report.curves import TrainingChart, log_charts, svg, sweep_chart, write_curves
+from tellapart.training.report.curves import log_charts, sweep_chart, write_curves
 from tellapart.training.run_files import RunFiles
 
 __all__ = ["PAGE", "difference_bar", "write_training_report"]
@@ -48,9 +46,9 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
     if (run_files.report / RESULTS).is_file():
         write_run_report(run_files.report, outside=outside)
     write_curves(run_files, record.sweep)
-    charts = [_Figure(chart) for chart in log_charts(run_files.log_path)]
+    charts = log_charts(run_files.log_path)
     if record.sweep is not None:
-        charts.append(_Figure(sweep_chart(record.sweep)))
+        charts.append(sweep_chart(record.sweep))
     rows = record.comparison.rows if record.comparison else ()
     ends = [abs(end) for row in rows for end in (row.low, row.high, row.difference) if end is not None]
     text = (
@@ -70,23 +68,6 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
     path = folder / PAGE
     write_text_file(path, text)
     return path
-
-
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    """A chart as the template shows it: a separate picture, so that its style meets no other."""
-
-    chart: TrainingChart
-
-    @property
-    def uri(self) -> str:
-        return "data:image/svg+xml;base64," + base64.b64encode(svg([self.chart]).encode()).decode()
-
-    @property
-    def summary(self) -> str:
-        """Describe the picture to a reader who does not see it: the first and last value of each line."""
-        ends = (f"{name} from {line[0][1]:.4g} to {line[-1][1]:.4g}" for name, line in self.chart.lines.items())
-        return f"{self.chart.title}, over {self.chart.x}: {', '.join(ends)}"
 
 
 class _Link(NamedTuple):

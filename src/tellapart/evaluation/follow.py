@@ -1,0 +1,232 @@
+"""Checkpoints that land in a folder while a model trains: each is measured once, all into one run folder.
+
+A checkpoint is taken when its files are at rest, and one that cannot be read is named and left out until it changes.
+The records in the run folder are all that is known of the past, so a process that is killed loses its current
+checkpoint's work alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from glob import has_magic
+from itertools import takewhile
+from pathlib import Path
+
+from tellapart.data.progress import Progress
+from tellapart.data.rows import read_object
+from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.errors import DataError, ModelError, RunError, ScoreError, UnknownNameError, first_line, quote
+from tellapart.evaluation.resume import expect_same_run
+from tellapart.evaluation.run import Settings, resolve, run, run_record
+from tellapart.evaluation.verified import read_result
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.records.run_folder import FOLLOWED, RESULTS, beside, find_runs, natural_key, write_text_file
+
+__all__ = ["Follower", "follow_checkpoints", "parse_seconds"]
+
+#: The checkpoints in a folder: open_clip's, and those of transformers' Trainer.
+_FORMS = ("epoch_[0-9]*.pt", "checkpoint-[0-9]*")
+
+#: Seconds in which the files of a checkpoint must not change, to count as written.
+_REST = 2.0
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+#: Files, each with its size and its time of change.
+_Files = tuple[tuple[str, int, int], ...]
+
+
+def parse_seconds(text: str | float, parameter: str = "every") -> float:
+    """Return a time in seconds: a number of them, or a text with a unit, `30s`, `10m` or `2h`.
+
+    Raises:
+        RunError: it is no time, or none above 0.
+
+    >>> parse_seconds("10m"), parse_seconds("1.5h"), parse_seconds(3)
+    (600.0, 5400.0, 3.0)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(text).strip())
+    seconds = float(match[1]) * _UNITS.get(match[2], 1) if match else 0.0
+    if not 0 < seconds < float("inf"):
+        raise RunError(f"{parameter}={quote(text)}: give a time such as 30s, 10m or 2h")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """The checkpoints to follow, and when.
+
+    Attributes:
+        place: a folder, or a pattern of paths with `*`; a folder holds `epoch_*.pt` and `checkpoint-*`.
+        form: a model's name with `{}` for the path of a checkpoint; None for transformers' folders, and for open_clip's
+            files with its `params.txt` in the folder or above it.
+        every: seconds between two looks.
+        until: how many checkpoints end it; None for no end.
+        prefix: of the checkpoints' names in results.
+
+    Raises:
+        RunError: the form has no place for a path, or the numbers are too small.
+    """
+
+    place: str
+    form: str | None = None
+    every: float = 600.0
+    until: int | None = None
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if self.form is not None and "{}" not in self.form:
+            raise RunError(
+                f"models={quote(self.form)} with follow={quote(self.place)}: write {{}} for a checkpoint's path, as in "
+                "'open_clip:ViT-B-32@{}'"
+            )
+        if Path(self.absolute).is_file():
+            raise RunError(f"follow={quote(self.place)} is a file; give its folder, or a pattern with * in quotes")
+        if self.until is not None and self.until < 1:
+            raise RunError(f"until={self.until}: give a number of checkpoints from 1 on")
+
+    @property
+    def absolute(self) -> str:
+        """The place, absolute."""
+        return str(Path(self.place).expanduser().absolute())
+
+    def find_checkpoints(self) -> dict[str, Path]:
+        """Return the checkpoints that are there, by their names in results, in the order of the numbers in them."""
+        parts = Path(self.absolute).parts
+        fixed = len(tuple(takewhile(lambda part: not has_magic(part), parts)))
+        root = Path(*parts[:fixed])
+        patterns = ["/".join(parts[fixed:])] if fixed < len(parts) else _FORMS
+        paths = [path for pattern in patterns for path in root.glob(pattern) if not path.name.startswith(".")]
+        named = {}
+        for path in sorted(paths, key=lambda path: natural_key(path.as_posix())):
+            inside = path.relative_to(root)
+            named[self.prefix + (inside.with_suffix("") if path.is_file() else inside).as_posix()] = path
+        return named
+
+    def name_model(self, path: Path) -> str:
+        """Return the name by which `-m` opens a checkpoint.
+
+        Raises:
+            RunError: it is a file, and nothing says its architecture.
+        """
+        if self.form is not None:
+            return self.form.replace("{}", str(path))
+        if path.is_dir():
+            return f"{'local-dir' if (path / 'open_clip_config.json').is_file() else 'hf'}:{path}"
+        for folder in (path.parent, path.parent.parent):
+            if (architecture := _read_architecture(folder / "params.txt")) is not None:
+                return f"open_clip:{architecture}@{path}"
+        raise RunError(
+            f"follow={quote(self.place)}: {path.name} does not say its architecture, and no params.txt of open_clip's "
+            "training lies above it; add models='open_clip:ARCHITECTURE@{}'"
+        )
+
+
+def follow_checkpoints(
+    follower: Follower,
+    settings: Settings,
+    out: Path,
+    *,
+    store: EmbeddingStore,
+    command: str = "",
+    progress: Callable[[str], Progress] | None = None,
+    measured: Callable[[str], None] = lambda _: None,
+    left_out: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Measure checkpoints as they land, each once, until there are `until`, or for ever; Ctrl-C may end it at any time.
+
+    The first one's record lies in the run folder, those of the others in folders beside it, as of a run of several
+    models. A checkpoint that is measured is not looked at again, not even if it is gone.
+
+    Args:
+        follower: the checkpoints.
+        settings: as of `run`; its models are not used.
+        out: the run folder.
+        store, command, progress: as of `run`.
+        measured: called with the name of each checkpoint that was measured.
+        left_out: called with a sentence on each checkpoint that cannot be read, once for each state of its files.
+
+    Raises:
+        TellapartError: as of `run`, but for errors of a checkpoint; the folder holds another run.
+    """
+    benchmarks, _ = resolve(replace(settings, models=(), names=()), store)
+    done = _take_up_folder(follower, settings, [benchmark.name for benchmark in benchmarks], out, command)
+    rest = min(_REST, follower.every)
+    seen: dict[str, tuple[_Files, float]] = {}
+    refused: dict[str, _Files] = {}
+    while follower.until is None or len(done) < follower.until:
+        there = {name: path for name, path in follower.find_checkpoints().items() if name not in done}
+        files_of = {name: files for name, path in there.items() if (files := _list_files(path))}
+        open_ = [name for name, files in files_of.items() if files != refused.get(name)]
+        now = time.monotonic()
+        seen = {
+            name: seen[name] if name in seen and seen[name][0] == files_of[name] else (files_of[name], now)
+            for name in open_
+        }
+        ready = next((name for name in open_ if now - seen[name][1] >= rest), None)
+        if ready is None:
+            time.sleep(rest if open_ else follower.every)
+            continue
+        one = replace(settings, models=(follower.name_model(there[ready]),), names=(ready,))
+        try:
+            run(one, _folder_of(out, ready), store=store, command=command, progress=progress)
+        except (DataError, ModelError, ScoreError, UnknownNameError) as error:
+            refused[ready] = files_of[ready]
+            left_out(f"{there[ready]}: {first_line(error)}")
+            continue
+        done.add(ready)
+        measured(ready)
+
+
+def _take_up_folder(follower: Follower, settings: Settings, names: Sequence[str], out: Path, command: str) -> set[str]:
+    """Mark the run folder as that of these checkpoints; return those that it holds already.
+
+    Raises:
+        RunError: it holds another run.
+    """
+    marker, runs = out / FOLLOWED, find_runs(out) if (out / RESULTS).is_file() else []
+    of = read_object(marker).get("checkpoints") if marker.is_file() else None
+    if (runs or of) and of != follower.absolute:
+        raise RunError(
+            f"{out} holds {f'the checkpoints of {of}' if of else 'another run'}, not those of {follower.absolute}; "
+            "name another out="
+        )
+    write_text_file(marker, json.dumps({"checkpoints": follower.absolute}) + "\n")
+    now = run_record(out, seed=settings.seed, command=command, settings=settings, place=settings.place)
+    done = set()
+    for folder in runs:
+        result = read_result(folder)
+        expect_same_run(folder, result, result.model, now)
+        if result.benchmarks.keys() >= set(names):
+            done.add(result.model.name)
+    return done
+
+
+def _folder_of(out: Path, name: str) -> Path:
+    """Return the run folder of a checkpoint: that of the first holds the others."""
+    first = read_result(out).model.name if (out / RESULTS).is_file() else name
+    return out if name == first else beside(out, name)
+
+
+def _list_files(path: Path) -> _Files:
+    """List the files of a checkpoint; empty if it is gone, or changes meanwhile."""
+    try:
+        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        states = [(file.as_posix(), file.stat()) for file in files]
+    except OSError:
+        return ()
+    return tuple((name, state.st_size, state.st_mtime_ns) for name, state in states)
+
+
+def _read_architecture(params: Path) -> str | None:
+    """Return the architecture that open_clip's `params.txt` names; None without one."""
+    if not params.is_file():
+        return None
+    lines = decode_text(read_whole(params), params).splitlines()
+    values = dict(line.split(": ", 1) for line in lines if ": " in line)
+    quick = "-quickgelu" if values.get("force_quick_gelu") == "True" else ""
+    return f"{values['model'].removesuffix(quick)}{quick}" if "model" in values else None

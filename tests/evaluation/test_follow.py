@@ -1,0 +1,228 @@
+"""Checkpoints are followed: each is measured once, when it is whole, in order, whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tellapart as ta
+from facts import raises
+from tellapart.errors import RunError
+from tellapart.evaluation import follow
+from tellapart.evaluation.compare import compare
+from tellapart.evaluation.follow import Follower, parse_seconds
+
+STRENGTHS = {2: 0.2, 9: 0.9, 10: 0.5}
+
+
+@pytest.fixture
+def pairs(made_set: Callable[..., Path]) -> ta.PairSet:
+    return ta.load_pairs(made_set(n=24))
+
+
+def write_checkpoint(folder: Path, pairs: ta.PairSet, step: int, right: float) -> Path:
+    """Write vectors by which that share of the items is right, to a folder that gets its name when it is whole."""
+    draw = np.random.default_rng(step)
+    draft, to = folder / f".draft-{step}", folder / f"checkpoint-{step}"
+    draft.mkdir(parents=True)
+    axes = np.eye(2 * len(pairs), dtype=np.float32)
+    images = {name: axes[2 * k + i] for k, item in enumerate(pairs.items) for i, name in enumerate(item.images)}
+    texts = {}
+    for k, item in enumerate(pairs.items):
+        known = draw.random() < right
+        texts |= {text: axes[2 * k + (i if known else 1 - i)] for i, text in enumerate(item.texts)}
+    for side, vectors in (("images", images), ("texts", texts)):
+        np.savez(draft / f"{side}.npz", ids=list(vectors), vectors=list(vectors.values()))
+    return draft.rename(to)
+
+
+@pytest.fixture
+def landed(tmp_path: Path, pairs: ta.PairSet) -> Path:
+    for step, right in STRENGTHS.items():
+        write_checkpoint(tmp_path / "training", pairs, step, right)
+    return tmp_path / "training"
+
+
+def measure(landed: Path, pairs: ta.PairSet, out: Path, **options: Any) -> ta.Run:
+    given = {"models": "vectors:{}", "until": 3, "every": 0.01} | options
+    return ta.evaluate(benchmarks=pairs, follow=landed, out=out, cache=False, **given)
+
+
+def records(out: Path) -> dict[str, bytes]:
+    files = [out / "results.json", *out.glob("beside/*/results.json")]
+    return {json.loads(file.read_bytes())["model"]["name"]: file.read_bytes() for file in files if file.is_file()}
+
+
+def test_checkpoints_are_measured_in_order_each_once(landed: Path, pairs: ta.PairSet, tmp_path: Path) -> None:
+    out, told = tmp_path / "run", []
+    run = measure(landed, pairs, out, ready=told.append)
+    assert run.models == told == ["checkpoint-2", "checkpoint-9", "checkpoint-10"]
+    before = records(out)
+    for folder in landed.iterdir():  # as a Trainer deletes old ones
+        folder.rename(tmp_path / f"gone-{folder.name}")
+    write_checkpoint(landed, pairs, 11, 0.4)
+    run = measure(landed, pairs, out, until=4)
+    assert run.models[-1] == "checkpoint-11"
+    assert records(out).items() > before.items()
+
+
+def test_forgetting_is_the_best_so_far_less_now_with_the_interval_of_a_comparison(
+    landed: Path, pairs: ta.PairSet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = measure(landed, pairs, tmp_path / "run")
+    rows = run.to_json()["checkpoints"]
+    assert [(row["step"], row["best"], row["forgotten"] is None) for row in rows] == [
+        (2, "checkpoint-2", True),
+        (9, "checkpoint-9", True),
+        (10, "checkpoint-9", False),
+    ]
+    now, best = (tmp_path / "run" / "beside" / f"checkpoint-{step}" for step in (10, 9))
+    compared = next(row for row in compare(best, now).rows if row.metric == rows[-1]["metric"])
+    lost = rows[-1]["forgotten"]
+    assert (lost["value"], lost["low"], lost["high"]) == (compared.difference, compared.low, compared.high)
+    assert compared.difference > 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count("data:image/svg+xml") == 1
+    assert "best so far from" in page
+    run.show()
+    assert f"{100 * compared.difference:+.2f}" in capsys.readouterr().out
+
+
+def test_a_damaged_checkpoint_is_named_once_and_measured_when_it_is_whole(
+    landed: Path, pairs: ta.PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = (landed / "checkpoint-9" / "texts.npz").read_bytes()
+    (landed / "checkpoint-9" / "texts.npz").write_bytes(whole[:-100])
+    (landed / "checkpoint-5").mkdir()
+    (landed / "checkpoint-5" / "notes.txt").write_text("a foreign folder")
+    clock, left_out, told = [0.0], [], []
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        if clock[0] > 100:
+            (landed / "checkpoint-9" / "texts.npz").write_bytes(whole)
+
+    monkeypatch.setattr(follow.time, "sleep", sleep)
+    monkeypatch.setattr(follow.time, "monotonic", lambda: clock[0])
+    measure(landed, pairs, tmp_path / "run", every="10s", ready=told.append, left_out=left_out.append)
+    assert told == ["checkpoint-2", "checkpoint-10", "checkpoint-9"]
+    assert sorted(line.partition(":")[0] for line in left_out) == [
+        str(landed / "checkpoint-5"),
+        str(landed / "checkpoint-9"),
+    ]
+
+
+def test_a_checkpoint_that_is_being_written_is_left_alone(
+    landed: Path, pairs: ta.PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = landed / "checkpoint-2" / "texts.npz"
+    parts, clock, left_out = [texts.read_bytes()[k::4] for k in range(4)], [0.0], []
+    whole = texts.read_bytes()
+    texts.write_bytes(b"")
+    monkeypatch.setattr(follow.time, "monotonic", lambda: clock[0])
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds / 2
+        written = texts.stat().st_size
+        if written < len(whole):
+            texts.write_bytes(whole[: written + len(parts[0])])
+
+    monkeypatch.setattr(follow.time, "sleep", sleep)
+    run = measure(landed, pairs, tmp_path / "run", every="10s", left_out=left_out.append)
+    assert not left_out
+    assert set(run.models) == {f"checkpoint-{step}" for step in STRENGTHS}
+
+
+def test_a_folder_of_another_run_or_of_other_settings_is_refused(
+    landed: Path, pairs: ta.PairSet, tmp_path: Path
+) -> None:
+    measure(landed, pairs, tmp_path / "run", until=1)
+    with raises(RunError, "limit", "12", path=tmp_path / "run"):
+        measure(landed, pairs, tmp_path / "run", limit=12)
+    with raises(RunError, str(landed), str(tmp_path / "other"), path=tmp_path / "run"):
+        measure(tmp_path / "other", pairs, tmp_path / "run")
+    ta.evaluate("oracle", pairs, out=tmp_path / "oracle", cache=False)
+    with raises(RunError, "another run", path=tmp_path / "oracle"):
+        measure(landed, pairs, tmp_path / "oracle")
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        ({"models": "open_clip:ViT-B-32"}, "{}"),
+        ({"models": ["a{}", "b{}"]}, "models="),
+        ({"until": 0}, "until="),
+        ({"every": "10 minutes"}, ("every=", "10m")),
+        ({"every": 0}, "every="),
+        ({"names": ["a", "b"]}, "names="),
+        ({"follow": __file__}, "pattern"),
+        ({"follow": None}, "follow="),
+    ],
+)
+def test_parameters_that_do_not_fit_are_named(options: dict[str, Any], facts: Any, tmp_path: Path) -> None:
+    given = {"models": "vectors:{}", "follow": tmp_path, "until": 1} | options
+    with raises(RunError, facts):
+        ta.evaluate(benchmarks="demo", out=tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_names_are_the_paths_below_the_folder_or_the_fixed_part_of_a_pattern(tmp_path: Path) -> None:
+    for name in ("epoch_10.pt", "epoch_9.pt", "epoch_latest.pt", "checkpoint-1/a.pt", "step-7/model.pt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"weights")
+    assert list(Follower(place=str(tmp_path)).find_checkpoints()) == ["checkpoint-1", "epoch_9", "epoch_10"]
+    pattern = Follower(place=f"{tmp_path}/*/*.pt", prefix="mine/")
+    assert list(pattern.find_checkpoints()) == ["mine/checkpoint-1/a", "mine/step-7/model"]
+
+
+def test_the_model_of_a_checkpoint_is_told_by_open_clips_parameters_or_the_form(tmp_path: Path) -> None:
+    file, folder = tmp_path / "run" / "checkpoints" / "epoch_1.pt", tmp_path / "checkpoint-5"
+    file.parent.mkdir(parents=True)
+    folder.mkdir()
+    follower = Follower(place=str(file.parent))
+    with raises(RunError, "epoch_1.pt", "params.txt", "@{}"):
+        follower.name_model(file)
+    (tmp_path / "run" / "params.txt").write_text("lr: 0.1\nmodel: ViT-B-32\nforce_quick_gelu: True\n")
+    assert follower.name_model(file) == f"open_clip:ViT-B-32-quickgelu@{file}"
+    assert follower.name_model(folder) == f"hf:{folder}"
+    assert Follower(place="x", form="onnx:{}").name_model(folder) == f"onnx:{folder}"
+    assert (parse_seconds("2h"), parse_seconds(0.5)) == (7200, 0.5)
+
+
+@pytest.mark.slow
+def test_twenty_kills_lose_no_checkpoint_and_measure_none_twice(pairs: ta.PairSet, tmp_path: Path) -> None:
+    landed, out, draw = tmp_path / "training", tmp_path / "run", random.Random(0)
+    command = [
+        sys.executable, "-m", "tellapart", "run", "--follow", str(landed), "-m", "vectors:{}", "--every", "0.05s",
+        "-b", f"folder:{pairs.root}", "--out", str(out), "--no-cache", "--quiet",
+    ]  # fmt: skip
+    steps = iter(range(1, 41))
+    known: dict[str, bytes] = {}
+    for kill in range(20):
+        for _ in range(2):
+            write_checkpoint(landed, pairs, next(steps), draw.random())
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wanted = len(known) + draw.randrange(2)  # at once, or when one more was measured: anywhere in the next one
+        while len(records(out)) < wanted and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(draw.random() * (1.5 if wanted == len(known) else 0.2))
+        assert process.poll() is None, kill
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        now = records(out)
+        assert known.items() <= now.items()  # bytes and all: what was measured is not measured again
+        known = now
+    assert len(known) < 40
+    last = subprocess.run([*command, "--until", "40", "--json"], capture_output=True, text=True, check=True)
+    assert known.items() <= records(out).items()
+    assert [row["step"] for row in json.loads(last.stdout)["checkpoints"]] == list(range(1, 41))
