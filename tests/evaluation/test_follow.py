@@ -109,11 +109,11 @@ def test_a_damaged_checkpoint_is_named_once_and_measured_when_it_is_whole(
 
     def sleep(seconds: float) -> None:
         clock[0] += seconds
-        if clock[0] > 100:
+        if 100 <= clock[0] < 110:
             (landed / "checkpoint-9" / "texts.npz").write_bytes(whole)
 
-    monkeypatch.setattr(follow.time, "sleep", sleep)
-    monkeypatch.setattr(follow.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(follow, "sleep", sleep)
+    monkeypatch.setattr(follow, "monotonic", lambda: clock[0])
     measure(landed, pairs, tmp_path / "run", every="10s", ready=told.append, left_out=left_out.append)
     assert told == ["checkpoint-2", "checkpoint-10", "checkpoint-9"]
     assert sorted(line.partition(":")[0] for line in left_out) == [
@@ -129,7 +129,7 @@ def test_a_checkpoint_that_is_being_written_is_left_alone(
     parts, clock, left_out = [texts.read_bytes()[k::4] for k in range(4)], [0.0], []
     whole = texts.read_bytes()
     texts.write_bytes(b"")
-    monkeypatch.setattr(follow.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(follow, "monotonic", lambda: clock[0])
 
     def sleep(seconds: float) -> None:
         clock[0] += seconds / 2
@@ -137,7 +137,7 @@ def test_a_checkpoint_that_is_being_written_is_left_alone(
         if written < len(whole):
             texts.write_bytes(whole[: written + len(parts[0])])
 
-    monkeypatch.setattr(follow.time, "sleep", sleep)
+    monkeypatch.setattr(follow, "sleep", sleep)
     run = measure(landed, pairs, tmp_path / "run", every="10s", left_out=left_out.append)
     assert not left_out
     assert set(run.models) == {f"checkpoint-{step}" for step in STRENGTHS}

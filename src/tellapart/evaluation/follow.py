@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
+from time import monotonic, sleep
 
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
@@ -162,14 +162,14 @@ def follow_checkpoints(
         there = {name: path for name, path in follower.find_checkpoints().items() if name not in done}
         files_of = {name: files for name, path in there.items() if (files := _list_files(path))}
         open_ = [name for name, files in files_of.items() if files != refused.get(name)]
-        now = time.monotonic()
+        now = monotonic()
         seen = {
             name: seen[name] if name in seen and seen[name][0] == files_of[name] else (files_of[name], now)
             for name in open_
         }
         ready = next((name for name in open_ if now - seen[name][1] >= rest), None)
         if ready is None:
-            time.sleep(rest if open_ else follower.every)
+            sleep(rest if open_ else follower.every)
             continue
         one = replace(settings, models=(follower.name_model(there[ready]),), names=(ready,))
         try:
