@@ -3,8 +3,9 @@
     python bench/screened.py --data DIR --encoder scratch/real-encoder
 
 Trained weights that torch computes in bfloat16 are not in this repository, so two trained ONNX encoders are rounded:
-after each operation, and of each weight, to bfloat16, as torch rounds them. The bundled encoder reads the demo; the real one (`make real-encoder`) reads captions of DIR, each with
-one of its photographs, which is seldom the captions' own: a harder case, since margins are narrower.
+after each operation, and of each weight, to bfloat16, as torch rounds them. The bundled encoder reads the demo; the
+real one (`make real-encoder`) reads captions of DIR, each with one of its photographs, which is seldom the captions'
+own: a harder case, since margins are narrower.
 
 The spread is the largest error of a margin on 200 items drawn by a seed; items with a margin within twice that spread
 are scored again. The price is that of a run of ViT-B/32: both towers in bfloat16, and in float32 for the sample and for
