@@ -60,6 +60,7 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
             or the tokenizer or the list of answers that its head needs is missing.
         MissingDependencyError: torch, timm or transformers is not installed.
     """
+    _expect_options(family, name, options)
     where = runtime(options)
     opened = open_model(family, name, where, image_size=options.image_size)
     reading = choose_reading(opened, options.reading)
@@ -69,6 +70,17 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
     if reading.read == "likelihood":
         check_ends(name, preparation.texts)
     return make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
+
+
+def _expect_options(family: NativeFamily, name: str, options: ModelOptions) -> None:
+    """Refuse, before the file is read, a reading that no file of the family has, and options that it does not take."""
+    if options.reading not in {None, *family.readings}:
+        raise ModelError(
+            f"{name}: {family.title} has no reading {options.reading!r}; it has {', '.join(family.readings)}"
+        )
+    limits = {"regions": family.images is None, "image_size": family.resize is not None}
+    taken = {"device", "dtype", "reading", "texts", "tokenizer", *(name for name, takes in limits.items() if takes)}
+    options.expect_effect(name, taken)
 
 
 def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: int | None = None) -> OpenedModel:
@@ -86,7 +98,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
             f'"model_type": "{family.name}" and the arguments beside it'
         )
     if image_size is not None:
-        if family.resize is None:
+        if family.resize is None:  # in training, too
             raise ModelError(f"{name}: {family.title} reads images of one size; leave out image_size={image_size}")
         tensors, settings = family.resize(tensors, image_size), {**settings, "image_size": image_size}
     layout = Layout(

@@ -38,7 +38,7 @@ def declare_prefix(folder: str, meaning: str, model_type: str = "") -> FusionPre
         {f"{folder}:FILE": meaning},
         load=partial(_load_model, folder),
         files=_list_files,
-        native=True,
+        takes=frozenset({"device", "dtype", "reading", "regions", "texts", "image_size", "tokenizer"}),
         model_type=model_type or folder,
         convert=_convert_files,
         open_trainable=partial(_open_trainable, folder),

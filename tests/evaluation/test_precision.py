@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from facts import raises
+from tellapart import catalog
 from tellapart.errors import RunError
 from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.precision import compare_precisions
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.verified import read_result
+from tellapart.models.options import ModelOptions
+from tellapart.models.reference import Oracle
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Sample
 
@@ -73,13 +76,18 @@ def test_a_check_needs_items_and_another_dtype(check: int, dtype: str, tmp_path:
         run(settings, tmp_path / "run", store=EmbeddingStore(None))
 
 
-def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path: Path) -> None:
-    settings = Settings(models=("oracle",), limit="3", dtype="bfloat16", check=2)
+def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def same_in_all(options: ModelOptions) -> Oracle:
+        assert options.dtype in {"float32", "bfloat16"}
+        return Oracle()
+
+    monkeypatch.setitem(catalog._ADDED["model"], "same", same_in_all)
+    settings = Settings(models=("same",), limit="3", dtype="bfloat16", check=2)
     folder, *_ = run(settings, tmp_path / "run", store=EmbeddingStore(None))
     result = read_result(folder)
     assert result.benchmarks["demo"].precision is None and result.run.check == 2
     with raises(RunError, "check", "2", "None"):
-        run(Settings(models=("oracle",), limit="3", dtype="bfloat16"), folder, store=EmbeddingStore(None))
+        run(Settings(models=("same",), limit="3", dtype="bfloat16"), folder, store=EmbeddingStore(None))
     assert np.isfinite(result.benchmarks["demo"].seconds)
 
 

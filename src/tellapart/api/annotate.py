@@ -15,7 +15,7 @@ from tellapart.annotate.replies import decode_replies, read_allowed
 from tellapart.annotate.reply_files import read_replies
 from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import SURVEYS, find_survey
-from tellapart.api.arguments import PairsGiven, PathGiven, as_path, as_paths
+from tellapart.api.arguments import PairsGiven, PathGiven, as_path, as_paths, expect_used
 from tellapart.api.evaluate import load_pairs
 from tellapart.errors import DataError
 from tellapart.models.memory.external import write_scores
@@ -108,6 +108,10 @@ def annotate_export(
     ['ann.html', 'bob.html']
     """
     chosen = find_survey(survey)
+    if not chosen.after:
+        expect_used("annotate export", f"on a {survey} survey, which follows no other", after=(after, None))
+    if embed:
+        expect_used("annotate export", "with embed=True: no picture is served", prefix=(prefix, ""))
     options = Deal(_annotator_names(annotators), each, seed, sample)
     source = load_pairs(pairs, data=data, images=images, outside_images=outside_images)
     study = deal(chosen, source, options, None if after is None else read_earlier(as_path(after, "after")))
@@ -149,6 +153,8 @@ def annotate_import(
         raise DataError(
             f"records={records}: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
         )
+    if key.survey != "question":
+        expect_used("annotate import", f"on a {key.survey} survey", answer_list=(answer_list, None))
     allowed = read_allowed(as_path(answer_list, "answer_list")) if answer_list else frozenset()
     replies = [reply for path in as_paths(files, "files") for reply in read_replies(path, survey, key)]
     answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial)

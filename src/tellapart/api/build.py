@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import overload
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, as_path
+from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, expect_used
 from tellapart.api.progress import reporting
 from tellapart.auditing.show import audit_folder
 from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
@@ -139,10 +139,13 @@ def build(
     """
     if pairs is not None:
         given = {"out": out, "imagefolder": imagefolder, "parquet": parquet, "ray": ray, "card": card or None}
+        given |= {"ray_gpus": ray_gpus or None, "insecure": insecure or None}
         for name, value in given.items():
             if value is not None:
                 raise RunError(f"build: pairs= writes captions alone, and no set; leave {name}= out, or pairs=")
         return _write_captions(as_path(recipe, "recipe"), as_path(pairs, "pairs"), workers or 1, limit, progress)
+    if ray is None:
+        expect_used("build", "without ray=ADDRESS", ray_gpus=(ray_gpus, 0.0))
     path, folder = as_path(recipe, "recipe"), default_folder(recipe, out)
     executor = RayExecutor(ray, workers, ray_gpus) if ray is not None else None
     with reporting(progress) as report:

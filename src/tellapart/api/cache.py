@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tellapart.api.arguments import PathGiven, as_names, as_path
+from tellapart.api.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.errors import StoreError, quote
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.models.store.prepared import kept_preparations, prepared_path
@@ -76,6 +76,8 @@ def cache_prune(
     chosen = as_names(models)
     if not (chosen or prepared or everything):
         raise StoreError("prune: nothing to delete is named: give models, prepared pictures, or everything")
+    if everything:
+        expect_used("prune", "with everything, which deletes them too", models=(chosen, ()), prepared=(prepared, False))
     store = _store_path(cache)
     before = _count_bytes(store) + _count_bytes(prepared_path(store))
     with ExitStack() as held:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, as_tuple, locations
+from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, as_tuple, expect_used, locations
 from tellapart.api.evaluate import ModelNamed, load_pairs
 from tellapart.api.plugins import load_again, loaded, open_benchmark, open_model
 from tellapart.api.progress import reporting
@@ -45,6 +45,8 @@ def check(
     True
     """
     subject = None
+    if not isinstance(model, str):
+        expect_used("check", "without the name of a model", device=(device, "cpu"), seed=(seed, 0))
     if isinstance(model, str):
         subject = find_model(open_model(model), ModelOptions(device=device, seed=seed))
     elif model is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TypeAlias
 
-from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations
+from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, expect_used, locations
 from tellapart.api.frame import Frame
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
@@ -102,6 +102,8 @@ def items(
             raise RunError(f"{option}={quote(value)}: give a name")
     if to is not None and short is None:
         raise RunError("to= is the file of a short form's ids: add short=, its number of items")
+    if scores is None:
+        expect_used("items", "without scores=FILES", kind=(kind, None))
     place = locations(data, images, outside_images)
     with unpacked([as_path(each, "runs") for each in runs]) as folders:
         chosen = gather_models(folders)[0] if folders else ()

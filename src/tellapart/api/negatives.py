@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path
+from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path, expect_used
 from tellapart.api.evaluate import CacheGiven, load_pairs, use_store
 from tellapart.api.plugins import open_model
 from tellapart.api.progress import reporting
@@ -73,6 +73,9 @@ def mine(
     >>> ta.mine("examples/eqsim_ablation/smoke_scenes", "demo-encoder", out, limit=4, nearest=1, cache=False).rows
     8
     """
+    if scorer is None:
+        parts = {"reading": (reading, None), "negatives": (negatives, 15), "hard": (hard, 8)}
+        expect_used("mine", "without scorer=MODEL, which judges captions", **parts)
     folder, to = None if images is None else as_path(images, "images"), as_path(out, "out")
     root = images_root(rows, folder)
     source = read_rows([rows], Path(), None if folder is None else str(folder), limit=limit, outside=outside_images)
@@ -124,6 +127,8 @@ def detect(
     >>> found.items, 0.3 < found.scores["image_accuracy"].value < 0.7
     (20, True)
     """
+    if trained_on is not None:
+        expect_used("detect", "with trained_on=PAIRS: there are no folds then", folds=(folds, 5))
     load = partial(load_pairs, data=data, images=images, outside_images=outside_images)
     with use_store(cache) as store, reporting(progress) as report:
         detection = fit_and_measure(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.api.arguments import run_folders
+from tellapart.api.arguments import expect_used, run_folders
 from tellapart.api.plugins import open_benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.evaluation.verified import read_result
@@ -58,6 +58,8 @@ def push(
     >>> proposed.page, list(proposed.files.files), proposed.request
     ('https://huggingface.co/datasets/me/winoground', ['eval.yaml'], None)
     """
+    if not benchmark:
+        expect_used("push", "without benchmark=True", config=(config, "default"), split=(split, "test"))
     repository = HubRepository(repo, "dataset" if benchmark else "model")
     alone = dry_run and repository.offline and not benchmark
     if benchmark:

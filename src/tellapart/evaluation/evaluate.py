@@ -164,6 +164,8 @@ def prepare(
         records = task.select(records, chosen(task.size(records), limit))
     unlike = _compare_with_published(benchmark, task, everything, strict)
     pictures = benchmark.read_image(everything) or _no_image
+    if frames is not None and not task.shows_videos(records):
+        raise RunError(f"frames={frames} has no effect on {benchmark.name}, which shows no videos; leave it out")
     shown = frames or getattr(everything, "frames", None) or DEFAULT_FRAMES
     session = Session(pictures=pictures, store=store, frames=shown)
     return Prepared(benchmark, task, records, available, session, unlike)

@@ -26,6 +26,7 @@ from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
 from tellapart.evaluation.precision import CHECKED, MOST_FLIPS, ChosenDtype, check_precision, choose_dtype, expect_pairs
 from tellapart.evaluation.resume import keep, take_up
+from tellapart.models.find import expect_taken, options_beside
 from tellapart.models.memory.function import is_stored
 from tellapart.models.memory.given import as_model
 from tellapart.models.memory.held import HeldModel
@@ -139,7 +140,9 @@ def run(
     asked, settings = settings, _settle_dtype(settings)
     benchmarks, models = resolve(settings, store)
     exact = _find_exact(models, settings, store)
-    choices = [ChosenDtype(model, settings.dtype) for model in models]
+    given = ModelOptions(dtype=settings.dtype)
+    taken = [options_beside(each, settings.models, given).dtype for each in settings.models]
+    choices = [ChosenDtype(model, dtype) for model, dtype in zip(models, taken, strict=True)]
     if asked.dtype == AUTO:
         choices = _choose_dtypes(models, exact, benchmarks, settings, store, progress)
         models, exact = [choice.model for choice in choices], [None] * len(models)
@@ -243,10 +246,14 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
             )
         for benchmark in benchmarks:
             expect_pairs(benchmark.name, benchmark.task, settings.check)
-    options = _model_options(settings, store)
+    expect_distinct(settings.models, "models=")
+    options = [options_beside(each, settings.models, _model_options(settings, store)) for each in settings.models]
+    for given, own in zip(settings.models, options, strict=True):
+        if isinstance(given, str):
+            expect_taken(given, own)
     models = [
-        find_deferred(each, options, store) if isinstance(each, str) else as_model(each)
-        for each in expect_distinct(settings.models, "models=")
+        find_deferred(given, own, store) if isinstance(given, str) else _hold_object(given, own)
+        for given, own in zip(settings.models, options, strict=True)
     ]
     chosen(1, settings.limit)
     if settings.items is not None and len(benchmarks) > 1:
@@ -257,6 +264,18 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         for benchmark in benchmarks:
             plan(model, benchmark)
     return benchmarks, models
+
+
+def _hold_object(given: Model | Callable[..., Any], options: ModelOptions) -> Model:
+    """Return a model in memory; the options of models that are named do nothing for it.
+
+    Raises:
+        ModelError: one of them is given.
+    """
+    model = as_model(given)
+    # A held model has compared its device, dtype and reading with them.
+    options.expect_effect(model.name, {"device", "dtype", "reading"} if isinstance(model, HeldModel) else ())
+    return model
 
 
 def _model_options(settings: Settings, store: EmbeddingStore) -> ModelOptions:
@@ -272,6 +291,7 @@ def _model_options(settings: Settings, store: EmbeddingStore) -> ModelOptions:
         answers=None if store.path is None else store.path.with_name("answers.sqlite"),
         calls=settings.calls,
         insecure=settings.insecure,
+        auto=settings.flips is not None,
     )
 
 
@@ -282,7 +302,10 @@ def _find_exact(
     if settings.check is None:
         return [None] * len(models)
     options = replace(_model_options(settings, store), dtype="float32")
-    exact = [find_deferred(each, options, store) if isinstance(each, str) else None for each in settings.models]
+    exact = [
+        find_deferred(each, options_beside(each, settings.models, options), store) if isinstance(each, str) else None
+        for each in settings.models
+    ]
     pairs = zip(exact, models, strict=True)
     return [one if one is not None and one.fingerprint != model.fingerprint else None for one, model in pairs]
 
@@ -300,18 +323,19 @@ def _open_records(models: Sequence[Model], dtypes: Sequence[str], settings: Sett
     if alike := {name for name in names if names.count(name) > 1}:
         raise RunError(f"{names.count(min(alike))} models call themselves {min(alike)!r}; name each: names=(...)")
     folders = _name_folders(out, names)
+    asked = ModelOptions(reading=settings.reading)
     return [
         ModelRecord(
             name=name,
             fingerprint=model.fingerprint,
             kind=model.kind,
             dtype=None if (dtype := _held(model, "dtype", chosen)) == "float32" else dtype,
-            reading=settings.reading,
+            reading=options_beside(given, settings.models, asked).reading,
             prompt=getattr(getattr(model, "prompt", None), "label", None),
             texts=getattr(model, "texts", None) or None,
             file=None if (file := getattr(model, "file", None)) is None else locate(file, folder, hashed=True),
         )
-        for name, model, chosen, folder in zip(names, models, dtypes, folders, strict=True)
+        for given, name, model, chosen, folder in zip(settings.models, names, models, dtypes, folders, strict=True)
     ]
 
 

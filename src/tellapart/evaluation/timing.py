@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,7 +29,7 @@ from tellapart.data.progress import Progress
 from tellapart.errors import DataError, ModelError, RunError
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.run import distinct_names, expect_distinct
-from tellapart.models.find import find_model
+from tellapart.models.find import find_model, options_beside
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import (
@@ -198,7 +198,10 @@ def time_models(
     for done, name in enumerate(names):
         if progress is not None:
             progress("models", done, len(names))
-        timings.append(_time_apart(name, settings, prepare))
+        asked = ModelOptions(device=settings.device, dtype=settings.dtype, reading=settings.reading)
+        own = options_beside(name, names, asked)
+        taken = replace(settings, device=own.device, dtype=own.dtype, reading=own.reading)
+        timings.append(_time_apart(name, taken, prepare))
     if progress is not None:
         progress("models", len(names), len(names))
     models = tuple(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tellapart.errors import ModelError
+
 __all__ = ["AS_AUTHORS", "AS_LIBRARY", "caption_rule", "lower_case", "read_lower_case"]
 
 #: The names of the two rules, for records.
@@ -47,11 +49,19 @@ def caption_rule(siglip: bool, tokenizer: Any, texts: str = "raw") -> tuple[str,
     Args:
         siglip: whether the model is a SigLIP; of others the library's tokenizer is the authors'.
         tokenizer: of transformers, or open_clip's wrapper of one.
-        texts: `library` for the library's rule, else the authors'.
+        texts: `library` for the library's rule, `raw` for the authors'.
+
+    Raises:
+        ModelError: `texts` would change nothing.
 
     >>> caption_rule(False, None), caption_rule(True, None, "library")
     (('', None), ("as the library's tokenizer has them", None))
     """
+    if texts != "raw" and not (siglip and texts == "library"):
+        raise ModelError(
+            f"texts={texts} has no effect on this model: its library reads captions as its authors do; 'library' is "
+            "for SigLIP, 'cleaned' for models in their authors' files"
+        )
     if not siglip:
         return "", None
     if texts == "library":

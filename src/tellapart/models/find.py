@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tellapart.catalog import has, names
+from tellapart.catalog import REFERENCES, has, names
 from tellapart.catalog import load as load_from_catalog
 from tellapart.errors import ModelError, UnknownNameError, quote
-from tellapart.models.options import ModelOptions
+from tellapart.models.options import ModelOptions, WatchedOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model
 from tellapart.models.unprefixed import explain_path
 
-__all__ = ["declared_prefix", "find_model", "find_prefix", "name_forms", "prefix_of_type"]
+__all__ = [
+    "declared_prefix",
+    "expect_taken",
+    "find_model",
+    "find_prefix",
+    "name_forms",
+    "options_beside",
+    "prefix_of_type",
+]
 
 
 def name_forms(*, can_convert: bool = False) -> dict[str, str]:
@@ -65,13 +73,45 @@ def find_model(name: str, options: ModelOptions | None = None) -> Model:
         if ":" in name and not name.partition(":")[2].strip():
             form, meaning = next(iter(prefix.forms.items()))
             raise ModelError(f"{name} names no model; write {form}: {meaning}")
-        if not prefix.native:
-            options.refuse_native(name)
-        return prefix.load(name, options)
-    options.refuse_native(name)
-    model = load_from_catalog("model", name)(options)
+        expect_taken(name, options)
+        return prefix.load(name, options) if prefix.takes is not None else _load_watched(prefix.load, name, options)
+    maker = load_from_catalog("model", name)
+    model = _load_watched(lambda _name, watched: maker(watched), name, options)
     if not isinstance(model, Model):
         raise ModelError(f"model {name!r} is a {type(model).__name__} without a name, a fingerprint or a kind of score")
+    return model
+
+
+def expect_taken(name: str, options: ModelOptions) -> None:
+    """Refuse an option that no model of a name's prefix takes, before one is loaded.
+
+    A prefix that does not declare what it takes, and a name of the catalogue, are known once the model is made.
+
+    Raises:
+        UnknownNameError: as `find_prefix`.
+        ModelError: the option has no effect.
+    """
+    prefix = find_prefix(name)
+    if prefix is not None and prefix.takes is not None:
+        options.expect_effect(name, prefix.takes)
+
+
+def options_beside(name: object, models: Sequence[object], options: ModelOptions) -> ModelOptions:
+    """Return the options for one model of a run: a reference model that runs with measured ones takes the seed alone.
+
+    >>> options = ModelOptions(dtype="bfloat16")
+    >>> [options_beside("random", models, options).dtype for models in (["random", "hf:clip"], ["random"])]
+    ['float32', 'bfloat16']
+    """
+    alone = all(isinstance(each, str) and each in REFERENCES for each in models)
+    return options if alone or not isinstance(name, str) or name not in REFERENCES else ModelOptions(seed=options.seed)
+
+
+def _load_watched(load: Callable[[str, ModelOptions], Model], name: str, options: ModelOptions) -> Model:
+    """Make a model by a loader that does not declare the options it takes; those that it does not read do nothing."""
+    watched = WatchedOptions.watch(options)
+    model = load(name, watched)
+    options.expect_effect(name, watched.were_read)
     return model
 
 

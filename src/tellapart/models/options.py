@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from tellapart.errors import ModelError
 
-__all__ = ["AUTO", "DEVICES", "DTYPES", "TEXTS", "ModelOptions"]
+__all__ = ["AUTO", "DEVICES", "DTYPES", "MEANT_FOR", "TEXTS", "ModelOptions", "WatchedOptions"]
 
 DEVICES = ("cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16", "float16")
@@ -15,6 +18,23 @@ TEXTS = ("raw", "cleaned", "library")
 
 #: In place of a dtype: the fastest of those, if it flips few outcomes of a sample.
 AUTO = "auto"
+
+_AUTHORS = "models in their authors' files"
+
+#: Options that some models take and others do not, and the models that take each.
+MEANT_FOR: Mapping[str, str] = MappingProxyType(
+    {
+        "device": "models that are loaded here: not references, servers (api:), vectors or objects in memory",
+        "dtype": f"torch models: open_clip:, hf-hub:, local-dir:, hf:, st: and {_AUTHORS}",
+        "reading": "models with readings: of torch, in ONNX folders (onnx:) and on servers (api:)",
+        "regions": "models that read a detector's regions: LXMERT, VisualBERT, UNITER, ViLBERT, VL-T5",
+        "texts": f"SigLIP of open_clip and hf: (library), and {_AUTHORS} (cleaned)",
+        "image_size": _AUTHORS,
+        "tokenizer": _AUTHORS,
+        "calls": "models on a server (api:)",
+        "insecure": "models on a server (api:)",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +55,7 @@ class ModelOptions:
         answers: the file of a server's answers; in memory if None.
         calls: requests in flight at once, to a server.
         insecure: ask a server of another machine over plain http, too.
+        auto: the dtype was chosen by a run, and a model need not take it.
 
     Raises:
         ModelError: the device, the dtype or the texts are unknown, or a number is below 1.
@@ -51,6 +72,7 @@ class ModelOptions:
     answers: Path | None = None
     calls: int = 8
     insecure: bool = False
+    auto: bool = False
 
     def __post_init__(self) -> None:
         chosen = (("device", self.device, DEVICES), ("dtype", self.dtype, DTYPES), ("texts", self.texts, TEXTS))
@@ -62,16 +84,48 @@ class ModelOptions:
         if self.calls < 1:
             raise ModelError(f"calls must be at least 1; got {self.calls}")
 
-    def refuse_native(self, name: str) -> None:
-        """Refuse the options of models in their authors' files for another model.
+    def list_given(self) -> dict[str, object]:
+        """Return the options of `MEANT_FOR` that are not at their defaults, each with its value.
+
+        >>> ModelOptions(reading="itm", seed=3).list_given()
+        {'reading': 'itm'}
+        """
+        defaults = {field.name: field.default for field in fields(ModelOptions)}
+        given = {name: value for name in MEANT_FOR if (value := getattr(self, name)) != defaults[name]}
+        return {name: value for name, value in given.items() if not (self.auto and name == "dtype")}
+
+    def expect_effect(self, name: str, taken: Collection[str]) -> None:
+        """Refuse an option that does nothing for a model.
+
+        Args:
+            name: of the model.
+            taken: the options that it takes.
 
         Raises:
-            ModelError: one is set.
+            ModelError: another one is given.
         """
-        given = {"texts": self.texts == "cleaned", "image_size": self.image_size, "tokenizer": self.tokenizer}
-        for parameter, value in given.items():
-            if value:
+        for parameter, value in self.list_given().items():
+            if parameter not in taken:
                 raise ModelError(
-                    f"{name}: {parameter}= is for models in their authors' files (`tellapart ls models`); this one's "
-                    "preprocessing is its own"
+                    f"{name}: {parameter}={value} has no effect on this model; it is for {MEANT_FOR[parameter]}. Leave "
+                    "it out; where other models of the run take it, measure this one in a run without it"
                 )
+
+
+class WatchedOptions(ModelOptions):
+    """Options that remember those that were read, for loaders that do not declare the ones that they take."""
+
+    __slots__ = ("were_read",)
+    were_read: set[str]
+
+    @classmethod
+    def watch(cls, options: ModelOptions) -> WatchedOptions:
+        """Return the same options, none of them read yet."""
+        watched = cls(**{field.name: getattr(options, field.name) for field in fields(ModelOptions)})
+        object.__setattr__(watched, "were_read", set())
+        return watched
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in MEANT_FOR and (read := getattr(self, "were_read", None)) is not None:
+            read.add(name)
+        return super(ModelOptions, self).__getattribute__(name)

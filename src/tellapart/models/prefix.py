@@ -26,10 +26,12 @@ class ModelPrefix:
         files: returns the files that the numbers of a model of that name depend on; None if some may not lie here. A
             run whose scores are all stored recognises a model by these files and does not load it. Code of this package
             counts by itself; another package lists its code, too.
-        native: the family reads its authors' files, and takes the options of those: texts, image size, tokenizer.
+        native: without effect; `takes` has replaced it.
         model_type: in `config.json` of a folder that the prefix opens, too; `hf:FOLDER` opens it then. Empty for none.
         convert: writes the model of a name to a new folder that other commands open, with the tokenizer in the
             given folder (None: the one in the model's folder, or the hub's); returns the number of parameters.
+        takes: the options of `tellapart.models.options.MEANT_FOR` that some of its models take; another one ends a run
+            before a model is loaded. Those that the loader reads, if None: then a run learns it by loading the model.
     """
 
     forms: Mapping[str, str]
@@ -38,6 +40,7 @@ class ModelPrefix:
     native: bool = False
     model_type: str = ""
     convert: Callable[[str, Path, Path | None], int] | None = None
+    takes: frozenset[str] | None = None
 
 
 def files_below(folder: str) -> list[Path] | None:

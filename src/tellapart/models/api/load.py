@@ -40,4 +40,5 @@ def _load_served(name: str, options: ModelOptions) -> Served | ServedEncoder | S
 API = ModelPrefix(
     {"api:URL#MODEL": "a model on a server with OpenAI's chat completions (vLLM, SGLang, llama.cpp, a provider)"},
     _load_served,
+    takes=frozenset({"reading", "calls", "insecure"}),
 )

@@ -87,11 +87,8 @@ def scale_pixels(pixels: Tensor, config: CompactConfig) -> Tensor:
 
 
 def _load_encoder(name: str, options: ModelOptions) -> CompactEncoder:
-    if options.dtype != "float32" or options.reading not in {None, "itc"}:
-        raise ModelError(
-            f"{name}: a compact dual encoder computes in float32 and has one reading, 'itc'; leave out dtype= and "
-            "reading="
-        )
+    if options.reading not in {None, "itc"}:
+        raise ModelError(f"{name} has no reading {options.reading!r}; a compact dual encoder has one, 'itc'")
     where = runtime(options)
     return CompactEncoder(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), where)
 
@@ -107,6 +104,7 @@ COMPACT = ModelPrefix(
     _load_encoder,
     lambda name: files_below(name.removeprefix(PREFIX)),
     convert=_convert_to_onnx,
+    takes=frozenset({"device", "reading"}),
 )
 
 

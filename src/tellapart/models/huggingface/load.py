@@ -12,7 +12,7 @@ from tellapart.catalog import import_target
 from tellapart.errors import ModelError
 from tellapart.models.find import prefix_of_type
 from tellapart.models.huggingface.files import base_of, import_transformers, is_clip_flan_t5, read_config
-from tellapart.models.huggingface.towers import TOWERS, find_towers
+from tellapart.models.huggingface.towers import TOWERS, find_towers, is_siglip
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
@@ -47,6 +47,9 @@ GENERATIVE: Mapping[str, str] = MappingProxyType(
 
 #: Readings of CLIP-FlanT5; the first is VQAScore's number, as its authors' code computes it.
 _ANSWERS = ("vqa_end", "vqa", "yes_no", "likelihood", "mean_likelihood")
+
+#: Types of models whose captions their authors read in another way than the library's tokenizer.
+_SIGLIP = frozenset(towers.model_type for towers in TOWERS.values() if is_siglip(towers))
 
 _DUAL_TYPES = dict.fromkeys(towers.model_type for towers in TOWERS.values())
 
@@ -92,7 +95,6 @@ def load(name: str, options: ModelOptions) -> Model:
         if base_of(source) != source:
             raise ModelError(f"{source}: an adapter of {base_of(source)}, a model in its authors' file; merge it there")
         return declaration.load(f"{prefix}{source}", options)
-    options.refuse_native(name)
     readings = readings_of(config, source)
     reading = options.reading or default_reading(config, readings)
     if reading not in readings:
@@ -100,7 +102,15 @@ def load(name: str, options: ModelOptions) -> Model:
             f"{source}: a model of type {config['model_type']!r} has no reading {reading!r}; it has "
             f"{', '.join(readings)}"
         )
+    options.expect_effect(name, {"device", "dtype", "reading"} | _list_special(config["model_type"], reading))
     return cast("Model", import_target(readings[reading])(source, replace(options, reading=reading)))
+
+
+def _list_special(model_type: str, reading: str) -> set[str]:
+    """Return the options that a type of models takes, of those that most types do not take."""
+    if reading in _ITM and import_target(FUSION[model_type]).reads_regions:
+        return {"regions"}
+    return {"texts"} if reading in DUAL and model_type in _SIGLIP else set()
 
 
 def _model_files(name: str) -> list[Path] | None:
@@ -127,7 +137,8 @@ HF = ModelPrefix(
     {"hf:PATH or ORG/REPO": "a model of transformers, for example openai/clip-vit-base-patch32; hf: may be left out"},
     load,
     files=_model_files,
-    native=True,  # a folder may hold a model that was converted from its authors' file
+    # A folder may hold a model that was converted from its authors' file.
+    takes=frozenset({"device", "dtype", "reading", "regions", "texts", "image_size", "tokenizer"}),
 )
 
 

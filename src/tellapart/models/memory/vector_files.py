@@ -228,6 +228,7 @@ VECTORS = ModelPrefix(
     {"vectors:DIR": "vectors of another system: images and texts, each a .npz, .parquet, .safetensors or .npy file"},
     _load_folder,
     files=_files_of,
+    takes=frozenset(),
 )
 
 #: Vectors as callers give them: numbers, a tensor, or a file.

@@ -31,15 +31,16 @@ _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
 def _load_encoder(name: str, options: ModelOptions) -> OnnxDualEncoder:
-    if options.dtype != "float32" or options.reading not in {None, "itc"}:
-        raise ModelError(
-            f"{name}: an ONNX model computes in the types of its graphs and has one reading, 'itc'; leave out dtype= "
-            "and reading="
-        )
+    if options.reading not in {None, "itc"}:
+        raise ModelError(f"{name} has no reading {options.reading!r}; an ONNX model has one, 'itc'")
     return OnnxDualEncoder.load(Path(name.removeprefix("onnx:")).expanduser(), device=options.device)
 
 
-ONNX = ModelPrefix({"onnx:PATH": "a folder with config.json, image.onnx, text.onnx and tokenizer.json"}, _load_encoder)
+ONNX = ModelPrefix(
+    {"onnx:PATH": "a folder with config.json, image.onnx, text.onnx and tokenizer.json"},
+    _load_encoder,
+    takes=frozenset({"device", "reading"}),
+)
 
 
 class OnnxDualEncoder:

@@ -109,6 +109,8 @@ def _checkpoint_files(name: str) -> list[Path] | None:
     return [file, *sorted(beside)]
 
 
+_TAKES = frozenset({"device", "dtype", "reading", "texts"})
+
 OPEN_CLIP = ModelPrefix(
     {
         "open_clip:ARCH/TAG": "weights that open_clip lists, for example open_clip:ViT-B-32/laion2b_s34b_b79k",
@@ -118,12 +120,14 @@ OPEN_CLIP = ModelPrefix(
     },
     load,
     _checkpoint_files,
+    takes=_TAKES,
 )
-HF_HUB = ModelPrefix({"hf-hub:ORG/REPO": "a model of open_clip on the hub"}, load)
+HF_HUB = ModelPrefix({"hf-hub:ORG/REPO": "a model of open_clip on the hub"}, load, takes=_TAKES)
 LOCAL_DIR = ModelPrefix(
     {"local-dir:PATH": "a folder with open_clip_config.json and open_clip_model.safetensors"},
     load,
     lambda name: files_below(name.removeprefix(FOLDER)),
+    takes=_TAKES,
 )
 
 

@@ -209,4 +209,5 @@ ST = ModelPrefix(
     {"st:PATH or ORG/REPO": "a model of sentence-transformers: a dual, cross or multi-vector encoder of images"},
     load,
     files=lambda name: files_below(name.removeprefix("st:")),
+    takes=frozenset({"device", "dtype", "reading"}),
 )

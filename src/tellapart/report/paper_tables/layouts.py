@@ -98,6 +98,9 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
         return _own_table(runs, settings)
     if settings.sort is not None:
         raise RunError(f"sort= orders the models of benchmarks; {layout} has its paper's order")
+    paper = {"benchmarks": settings.benchmarks, "average": settings.average, "with_tiers": not settings.with_tiers}
+    for name in (name for name, given in paper.items() if given):
+        raise RunError(f"{name}={getattr(settings, name)} has no effect on {layout}, a paper's table: leave it out")
     if layout == "vlue":
         return tasks_table(runs)
     if layout == "vlue-captions":

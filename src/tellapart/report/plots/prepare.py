@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,19 @@ KINDS = {
     "pareto": "performance against latency, parameters, FLOPs, or a cost of your own",
     "cost": "cost against batch size",
     "agree": "how alike benchmarks rank models: Spearman's correlations, neighbours alike",
+}
+
+
+#: Setting -> the kinds that use it, of those that not all do.
+_USES = {
+    "benchmarks": tuple(kind for kind in KINDS if kind != "cost"),
+    "metrics": ("bars", "tiers", "curves", "heatmap", "pareto"),
+    "item": ("matrix",),
+    "tag": ("heatmap",),
+    "costs": ("pareto",),
+    "cost": ("pareto",),
+    "labels": tuple(kind for kind in KINDS if kind != "cost"),
+    "sort": ("bars", "tiers", "curves", "heatmap", "matrix"),
 }
 
 
@@ -118,8 +131,11 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
     from tellapart.report.plots.prepare import draw_batches
 
     check_kind(kind)
-    if settings.costs is not None and kind != "pareto":
-        raise RunError(f"costs= is of pareto; {kind} shows no costs of models: leave it out")
+    for setting in fields(settings):
+        users = _USES.get(setting.name, tuple(KINDS))
+        value = getattr(settings, setting.name)
+        if kind not in users and value and value != setting.default:
+            raise RunError(f"{setting.name}= is of {', '.join(users)}; it does nothing for {kind}: leave it out")
     if kind == "cost":
         costs = read_batch_costs(paths)
         return lambda: draw_batches(costs)

@@ -1,0 +1,151 @@
+"""Every option of every command acts, or its command ends with status 2 and a line that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import tellapart
+from facts import check_facts
+from tellapart.cli.main import app
+from tellapart.models.options import MEANT_FOR
+
+#: Options that only some models take; tests/models/test_options.py goes through them by family.
+OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b"}
+
+#: Options that act wherever they stand: outputs, what is measured, names. None of them can be without effect.
+ACT = {
+    "--against", "--all", "--allow-leak", "--annotators", "--answer-list", "--average-as", "--batch-size",
+    "--benchmark", "--board", "--bundle", "--by", "--card", "--comparisons", "--csv", "--database", "--days",
+    "--detector-model", "--dry-run", "--each", "--embed", "--family", "--gate", "--grammar-model", "--groups",
+    "--host", "--imagefolder", "--intervals", "--items", "--json", "--label", "--latex", "--layout", "--limit",
+    "--metric", "--model", "--most", "--name", "--nearest", "--no-images", "--out", "--page", "--pairs",
+    "--parquet", "--partial", "--port", "--proxy", "--quiet", "--ray", "--records", "--repeats", "--resume",
+    "--role", "--runs", "--sample", "--scorer", "--scores", "--seeds", "--short", "--small", "--text-model",
+    "--title", "--to", "--trained-on", "--warm-up", "--without", "--workers",
+}  # fmt: skip
+
+#: Options that draw, say where things lie and what may be read, or check: they act where there is something to.
+OFFERS = {"--seed", "--data", "--images", "--outside-images", "--cache", "--strict"}
+
+#: Command and option -> a call in which it would do nothing.
+IDLE: Mapping[tuple[str, str], list[str]] = {
+    ("run", "--check"): ["run", "--check", "3"],
+    ("run", "--columns"): ["run", "--columns", "image_0=a"],
+    ("run", "--frames"): ["run", "-m", "random", "--frames", "3"],
+    ("run", "--no-cache"): ["run", "--cache", "c", "--no-cache"],
+    ("score", "--columns"): ["score", "demo", "--scores", "a.csv", "--columns", "image_0=a"],
+    ("export", "--columns"): ["export", "demo", "--to", "a.csv", "--columns", "image_0=a"],
+    ("audit", "--columns"): ["audit", "demo", "--columns", "image_0=a"],
+    ("audit", "--open"): ["audit", "demo", "--open"],
+    ("check", "--device"): ["check", "--device", "cuda"],
+    ("check", "--seed"): ["check", "--seed", "3"],
+    ("compare", "--max-drop"): ["compare", "a", "b", "--max-drop", "1"],
+    ("compare", "--markdown"): ["compare", "a", "b", "--markdown"],
+    ("compare", "--by"): ["compare", "a", "b", "--gate", "--by", "type"],
+    ("compare", "--baseline"): ["compare", "a", "b", "--gate", "--baseline", "a"],
+    ("items", "--kind"): ["items", "a", "--kind", "logit"],
+    ("items", "--to"): ["items", "a", "--to", "ids.txt"],
+    ("mine", "--reading"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--reading", "itm"],
+    ("mine", "--negatives"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--negatives", "3"],
+    ("mine", "--hard"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--hard", "3"],
+    ("detect", "--folds"): ["detect", "demo", "-m", "demo-encoder", "--trained-on", "demo", "--folds", "3"],
+    ("push", "--config"): ["push", "a", "me/a", "--config", "all"],
+    ("push", "--split"): ["push", "a", "me/a", "--split", "train"],
+    ("build", "--ray-gpus"): ["build", "RECIPE", "--ray-gpus", "1"],
+    ("build", "--insecure"): ["build", "r.toml", "--pairs", "p.jsonl", "--insecure"],
+    ("train", "--against"): ["train", "TOML", "--against", "a"],
+    ("table", "--costs"): ["table", "RUN", "--costs", "c.csv"],
+    ("table", "--average"): ["table", "RUN", "--average"],
+    ("table", "--benchmark"): ["table", "RUN", "--layout", "vlue", "-b", "demo"],
+    ("table", "--no-tiers"): ["table", "RUN", "--layout", "vlue", "--no-tiers"],
+    ("table", "--sort"): ["table", "RUN", "--layout", "vlue", "--sort", "tr"],
+    ("plot", "--costs"): ["plot", "tiers", "a", "--out", "a.svg", "--costs", "c.csv"],
+    ("plot", "--cost"): ["plot", "bars", "a", "--out", "a.svg", "--cost", "memory"],
+    ("plot", "--item"): ["plot", "bars", "a", "--out", "a.svg", "--item", "3"],
+    ("plot", "--tag"): ["plot", "bars", "a", "--out", "a.svg", "--tag", "type"],
+    ("plot", "--sort"): ["plot", "agree", "a", "--out", "a.svg", "--sort", "text_score"],
+    ("plot", "--metric"): ["plot", "matrix", "a", "--out", "a.svg", "--item", "3", "--metric", "text_score"],
+    ("plot", "--benchmark"): ["plot", "cost", "a", "--out", "a.svg", "-b", "demo"],
+    ("plot", "--label"): ["plot", "cost", "a", "--out", "a.svg", "--label", "a=b"],
+    ("convert", "--card"): ["convert", "compact:a", "b", "--card", "c.md"],
+    ("convert", "--out"): ["convert", "compact:a", "b", "--out", "c.md"],
+    ("convert", "--tokenizer"): ["convert", "a", "--to", "lm-eval", "--tokenizer", "t"],
+    ("annotate export", "--after"): ["annotate", "export", "match", "demo", "--to", "s", "--after", "e"],
+    ("annotate export", "--prefix"): ["annotate", "export", "match", "demo", "--to", "s", "--embed", "--prefix", "p"],
+    ("board check", "--board"): ["board", "check", "backup", "--board", "b.toml"],
+    ("cache prune", "--model"): ["cache", "prune", "--cache", "c", "--all", "--model", "a"],
+    ("cache prune", "--prepared"): ["cache", "prune", "--cache", "c", "--all", "--prepared"],
+}  # fmt: skip
+
+#: The files that these calls read before they look at the option.
+FILES = {
+    "TOML": """
+name = "t"
+model = "new:."
+loss.name = "itc"
+data.train = ["a.jsonl"]
+optimiser = {learning_rate = 1e-3, steps = 1}
+batch.size = 2
+""",
+    "RECIPE": 'name = "r"\nbuilder = "negatives"\n[options]\ncaptions = "c.csv"\nimages = "."\n',
+}
+
+
+def _list_options() -> set[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+
+    def visit(command: Any, words: str) -> None:
+        for name, inner in getattr(command, "commands", {}).items():
+            visit(inner, f"{words} {name}".strip())
+        if not hasattr(command, "commands"):
+            longest = (max(one.opts, key=len) for one in command.params)
+            found.update((words, option) for option in longest if option.startswith("--"))
+
+    visit(typer.main.get_command(app), "")
+    return found
+
+
+def test_every_option_of_every_command_is_classified() -> None:
+    conditional = {option for _, option in IDLE}
+    unknown = {
+        (command, option)
+        for command, option in _list_options()
+        if (command, option) not in IDLE and option not in OF_MODELS | ACT | OFFERS | conditional
+    }
+    assert not unknown, (
+        f"{sorted(unknown)}: can the option be given where it does nothing? If so, make that an error and add the call "
+        "to IDLE; if not, add it to ACT; if only some models take it, to MEANT_FOR of models/options.py"
+    )
+
+
+def test_no_entry_is_of_an_option_that_is_gone() -> None:
+    there = _list_options()
+    assert not set(IDLE) - there
+    assert not ACT - {option for _, option in there}
+
+
+@pytest.mark.parametrize("entry", IDLE, ids=" ".join)
+def test_an_option_that_would_do_nothing_is_refused_by_name(
+    entry: tuple[str, str], command: Any, idle_run: Path
+) -> None:
+    words = [str(idle_run) if word == "RUN" else word for word in IDLE[entry]]
+    for number, word in enumerate(words):
+        if word in FILES:
+            Path("given.toml").write_text(FILES[word])
+            words[number] = "given.toml"
+    ran = command(*words)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran
+    check_facts(ran.err, "error", entry[1])
+
+
+@pytest.fixture(scope="module")
+def idle_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+
+    return tellapart.evaluate(
+        "oracle", "demo", limit=6, out=tmp_path_factory.mktemp("idle") / "run", cache=False
+    ).folder
