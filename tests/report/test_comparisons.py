@@ -152,3 +152,12 @@ def test_a_missing_detectable_difference_has_its_reason(tmp_path: Path, capsys: 
     ta.compare(tmp_path / "c", tmp_path / "d").show()
     said = " ".join(capsys.readouterr().out.split())
     assert "detectable -:" in said and "so few items" in said
+
+
+def test_items_before_a_limit_stand_beside_the_numbers(command) -> None:
+    for name in ("blind", "random"):
+        assert command("run", "-m", name, "-b", "demo", "--limit", "12", "--out", name, "--no-cache").code == 0
+    shown = command("compare", "blind", "random")
+    assert "12 of 300 items" in shown.out
+    assert {row["limited_from"] for row in command("compare", "blind", "random", "--json").json["rows"]} == {300}
+    assert "12 of 300" in command("compare", "blind", "random", "--gate").out

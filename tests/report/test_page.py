@@ -69,6 +69,8 @@ def test_tables_say_every_headline_number_with_interval_chance_and_a_bar(make_ru
     chance = {attributes["x1"] for tag, attributes in page.elements if attributes.get("class") == "chance"}
     assert chance == {"25", "16.67", "50"}
     assert "macro: mean of the 2 values" in page.text and "micro: all items" in page.text
+    even = ({"type": "colour"}, {"type": "place"})
+    assert "micro: all items (= macro of type)" in Page(render([make_run(model="a", tags=even)])).text
 
 
 def test_the_header_says_what_was_measured_when_and_with_what(make_run) -> None:

@@ -108,6 +108,18 @@ def test_breakdown_labels_macro_and_micro(make_run) -> None:
     assert score(record.metrics["group_score"]) in row(text, "micro: all items")
 
 
+def test_macro_and_micro_of_values_of_one_size_are_one_number_and_one_row(make_run) -> None:
+    tags = (
+        {"type": "colour", "side": "left"},
+        {"type": "place", "side": "left"},
+        {"type": "colour"},
+        {"type": "place"},
+    )
+    text = printed(breakdown_table(make_run(n=40, tags=tags).result, "shapes"))
+    assert "macro: mean of type's" not in text and "macro: mean of side's" in text  # half of the items have a side
+    assert "micro: all items (= macro of type)" in text
+
+
 def test_a_tag_of_many_values_is_left_to_the_report(make_run) -> None:
     run = make_run(n=30)
     record = run.result.benchmarks["shapes"]

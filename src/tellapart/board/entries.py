@@ -17,10 +17,13 @@ from tellapart.errors import RunError
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
 from tellapart.records.run_folder import file_name
 
-__all__ = ["HIDDEN", "add_benchmark", "add_entry", "add_model", "remove"]
+__all__ = ["HIDDEN", "HIDDEN_NUMBERS", "add_benchmark", "add_entry", "add_model", "remove"]
 
 #: The prefix of a hidden benchmark's fingerprint. Its labels stay on the server, and its record has no samples.
 HIDDEN = "hidden-"
+
+#: What precedes, in the note of such a record, the items and the rounding of its numbers.
+HIDDEN_NUMBERS = "numbers are of "
 
 
 def add_model(session: Session, model: Model) -> Model:

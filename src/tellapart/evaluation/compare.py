@@ -44,6 +44,7 @@ class MetricComparison(BaseModel, frozen=True):
     Attributes:
         subset: the tag's value that all these items carry; None for all items.
         n: number of items.
+        limited_from: the benchmark's number of items, if the runs measured a part of them.
         a, b: the metric's values in the two runs; a tie counts as wrong.
         difference, low, high, method: a minus b, and its paired interval.
         reason: why there is no interval; None if there is one.
@@ -61,6 +62,7 @@ class MetricComparison(BaseModel, frozen=True):
     metric: str
     subset: str | None = None
     n: int
+    limited_from: int | None = None
     a: float
     b: float
     difference: float
@@ -284,6 +286,7 @@ def _test_row(test: _Test, flips: int, seed: int) -> MetricComparison:
         metric=test.metric,
         subset=test.subset,
         n=len(a),
+        limited_from=test.benchmark.limited_from,
         a=float(a.mean()),
         b=float(b.mean()),
         difference=difference.value,

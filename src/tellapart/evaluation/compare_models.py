@@ -23,6 +23,7 @@ class MetricTiers(BaseModel, frozen=True):
     benchmark: str
     metric: str
     n: int
+    limited_from: int | None = None
     tiers: tuple[Tier, ...]
 
 
@@ -93,5 +94,6 @@ def _rank_models(runs: Sequence[System], shared: Sequence[SharedBenchmark], seed
             if len(values):
                 of = {runs[run].label: column for run, column in zip(benchmark.records, values.T, strict=True)}
                 ranking = tuple(tiers(of, clusters, seed=seed))
-                rankings.append(MetricTiers(benchmark=benchmark.name, metric=metric, n=len(values), tiers=ranking))
+                sizes = {"n": len(values), "limited_from": benchmark.limited_from}
+                rankings.append(MetricTiers(benchmark=benchmark.name, metric=metric, **sizes, tiers=ranking))
     return rankings

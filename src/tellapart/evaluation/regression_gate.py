@@ -48,6 +48,7 @@ class GateRow(BaseModel, frozen=True):
         fails: whether the gate stops for this row.
         reason: why it stops, or why it cannot judge; empty if the numbers are enough.
         n: the number of items.
+        limited_from: the benchmark's number of items, if the runs measured a part of them.
         base, new: the values of the metric; a tie counts as wrong.
         change, low, high: new minus base, and its paired interval.
         p: the paired test's p-value.
@@ -65,6 +66,7 @@ class GateRow(BaseModel, frozen=True):
     fails: bool = False
     reason: str = ""
     n: int = 0
+    limited_from: int | None = None
     base: float | None = None
     new: float | None = None
     change: float | None = None
@@ -232,6 +234,7 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
         fails=verdict == "regression",
         reason=reason,
         n=row.n,
+        limited_from=row.limited_from,
         base=row.a,
         new=row.b,
         change=0.0 - row.difference,  # not -0.0 if there is none
@@ -275,6 +278,7 @@ def _by_limit(
         fails=beyond,
         reason=reason,
         n=before.n,
+        limited_from=base.limited_from,
         base=before.value,
         new=after.value,
         change=after.value - before.value,

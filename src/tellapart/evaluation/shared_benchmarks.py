@@ -38,6 +38,11 @@ class SharedBenchmark:
     tags: Sequence[Mapping[str, str]]
     outcomes: Mapping[str, NDArray[np.float64]]
 
+    @property
+    def limited_from(self) -> int | None:
+        """The benchmark's number of items, if the runs measured a part of them."""
+        return next((record.limited_from for record in self.records.values() if record.limited_from is not None), None)
+
     def values(
         self, metric: str, runs: Sequence[int], items: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:

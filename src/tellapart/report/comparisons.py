@@ -13,7 +13,7 @@ from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.compare_models import MetricTiers, ModelsComparison
 from tellapart.evaluation.systems import System
 from tellapart.report.measured import gather
-from tellapart.report.numbers import percent, points, thousands
+from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import main_metric
 
@@ -108,14 +108,16 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
     for benchmark in _list_benchmarks([comparison]):
         rows = [row for row in comparison.rows if row.benchmark == benchmark]
         if comparison.by is None:
-            title = f"{plain(benchmark)} ({thousands(rows[0].n)} items)"
+            title = f"{plain(benchmark)} ({count_text(rows[0].n, rows[0].limited_from)} items)"
             fits = len(title) <= _LONGEST_HEAD  # else it would take the numbers' room
             own = [([row.metric], row) for row in rows]
             _print_rows([title if fits else "metric"], own, title=None if fits else title)
             continue
         for metric in dict.fromkeys(row.metric for row in rows):
             own = [
-                (["all items" if row.subset is None else row.subset, thousands(row.n)], row)
+                (["all items", count_text(row.n, row.limited_from)], row)
+                if row.subset is None
+                else ([row.subset, thousands(row.n)], row)
                 for row in rows
                 if row.metric == metric
             ]
@@ -141,7 +143,8 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
         for metric, subset in dict.fromkeys((row.metric, row.subset) for _, row in rows):
             own = [(pair, row) for pair, row in rows if (row.metric, row.subset) == (metric, subset)]
             part = "" if subset is None else f", {plain(f'{pairs[0].by} = {subset}')}"
-            title = f"{plain(benchmark)}: {metric}{part} ({thousands(own[0][1].n)} items)"
+            size = count_text(own[0][1].n, own[0][1].limited_from if subset is None else None)
+            title = f"{plain(benchmark)}: {metric}{part} ({size} items)"
             if baseline is None:
                 named = [([f"{number_of[pair.a]} - {number_of[pair.b]}"], row) for pair, row in own]
             else:
@@ -168,7 +171,8 @@ def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dic
     lines = table("", "model", *(heading for metric in cells for heading in (metric, "tier")), numbers_from=2)
     for name in cells[main_metric(list(cells))]:
         _add_row(lines, [number_of[name], name, *(cell for own in cells.values() for cell in own[name])])
-    print_lines("", f"{plain(benchmark)}: tiers of {thousands(max(ranking.n for ranking in rankings))} items")
+    size = count_text(max(ranking.n for ranking in rankings), rankings[0].limited_from)
+    print_lines("", f"{plain(benchmark)}: tiers of {size} items")
     console().print(lines)
 
 

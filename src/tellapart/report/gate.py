@@ -6,7 +6,7 @@ from collections import Counter
 
 from tellapart.errors import plain
 from tellapart.evaluation.regression_gate import GateResult, GateRow
-from tellapart.report.numbers import percent, points, thousands
+from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.terminal import console, print_lines, table
 
 __all__ = ["gate_markdown", "headline_of", "print_gate"]
@@ -55,7 +55,7 @@ def print_gate(result: GateResult) -> None:
         cells = [
             row.benchmark,
             row.metric or "-",
-            thousands(row.n) if row.n else "-",
+            count_text(row.n, row.limited_from) if row.n else "-",
             *_write_numbers(row),
             _short_verdict(row),
         ]
@@ -85,7 +85,7 @@ def gate_markdown(result: GateResult) -> str:
         [
             _write_code(row.benchmark),
             _write_code(row.metric) if row.metric else "–",
-            thousands(row.n) if row.n else "–",
+            count_text(row.n, row.limited_from) if row.n else "–",
             *_write_numbers(row),
             f"**{_short_verdict(row)}**" if row.fails else _short_verdict(row),
         ]

@@ -8,9 +8,11 @@ from tellapart.metrics.ties import TieRule
 from tellapart.records.result import IMPORTED, BenchmarkResult, Value
 
 __all__ = [
+    "count_text",
     "deviation",
     "interval",
     "is_deviation",
+    "is_even",
     "is_imported",
     "items_text",
     "official_number",
@@ -23,6 +25,9 @@ __all__ = [
 
 #: Share of its items below which the worth of items in clusters is written.
 _MATTERS = 0.9
+
+#: Shares that differ by less are one: sums of the same terms in another order.
+_SAME = 1e-9
 
 
 def percent(fraction: float, decimals: int = 2) -> str:
@@ -68,6 +73,15 @@ def score(value: Value) -> str:
     return f"{percent(value.value)} {interval(value)}".rstrip()
 
 
+def count_text(n: int, limited_from: int | None = None) -> str:
+    """Write a number of items, and their number before a limit cut them.
+
+    >>> count_text(1200), count_text(20, 300)
+    ('1,200', '20 of 300')
+    """
+    return thousands(n) if limited_from is None else f"{thousands(n)} of {thousands(limited_from)}"
+
+
 def items_text(record: BenchmarkResult) -> str:
     """Write the number of a record's items, and their number before a limit cut them; nothing if unknown.
 
@@ -79,8 +93,8 @@ def items_text(record: BenchmarkResult) -> str:
     items = max((value.n for value in record.metrics.values()), default=0)
     if not items:
         return ""
-    cut = "" if record.limited_from is None else f" of {thousands(record.limited_from)}"
-    return f"{thousands(items)}{cut} item{'' if items == 1 and not cut else 's'}"
+    one = items == 1 and record.limited_from is None
+    return f"{count_text(items, record.limited_from)} item{'' if one else 's'}"
 
 
 def worth_text(values: Iterable[Value]) -> str:
@@ -124,6 +138,26 @@ def is_deviation(value: Value) -> bool:
     False
     """
     return value.mean_absolute is not None
+
+
+def is_even(record: BenchmarkResult, tag: str) -> bool:
+    """Return whether the macro mean of a tag is the mean over all items: its values have the same number of items.
+
+    >>> from tellapart.records.result import Metrics
+    >>> value = Value(value=0.5, method="wilson", n=20, clusters=20, average="micro: items")
+    >>> half = Metrics(metrics={"text_score": value.model_copy(update={"n": 10})})
+    >>> record = BenchmarkResult(title="", fingerprint="", origin="", metrics=half.metrics | {"text_score": value})
+    >>> halves = {"by": {"kind": {"a": half, "b": half}}, "macro": {"kind": Metrics(metrics=record.metrics)}}
+    >>> is_even(record.model_copy(update=halves), "kind"), is_even(record, "kind")
+    (True, False)
+    """
+    if tag not in record.macro:
+        return False
+    sizes = [max((value.n for value in one.metrics.values()), default=0) for one in record.by[tag].values()]
+    macro = record.macro[tag].metrics
+    same = all(abs(value.value - record.metrics[name].value) < _SAME for name, value in macro.items())
+    everything = max((value.n for value in record.metrics.values()), default=0)
+    return same and len(set(sizes)) == 1 and sum(sizes) == everything
 
 
 def is_imported(record: BenchmarkResult) -> bool:

@@ -308,7 +308,7 @@ def _collect_pictures(section: Section, positions: Sequence[int], budget: int) -
 
 
 #: Functions of `numbers` that the template calls.
-_FORMATS = ("deviation", "interval", "is_deviation", "percent", "points", "thousands")
+_FORMATS = ("deviation", "interval", "is_deviation", "is_even", "percent", "points", "thousands")
 
 
 def page_environment() -> Environment:

@@ -11,6 +11,7 @@ from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.numbers import (
     deviation,
     is_deviation,
+    is_even,
     is_imported,
     items_text,
     official_number,
@@ -116,7 +117,8 @@ def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | Non
 def breakdown_table(result: Result, benchmark: str) -> Table | None:
     """Return one model's headline metrics by each tag's values, each tag's macro mean labelled; None without tags.
 
-    A tag with more than a dozen values is too long for a first look: its macro mean alone is shown.
+    A tag with more than a dozen values is too long for a first look: its macro mean alone is shown. If each value has
+    as many items, macro and micro are one number, and so one row.
 
     Raises:
         RunError: the result does not have this benchmark.
@@ -125,16 +127,18 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
     if not record.by:
         return None
     names = headline(record.metrics)
+    even = [tag for tag in record.by if is_even(record, tag)]
     rows = make_table(f"{write_title(benchmark, [(model, record)])}: {plain(model)} by tag", ["tag", "n", *names])
     for tag, groups in record.by.items():
         for value, group in groups.items() if len(groups) <= _MOST_ROWS else ():
             _add_group(rows, f"{tag} = {value}", group.metrics, names)
-        if macro := record.macro.get(tag):
+        if (macro := record.macro.get(tag)) and (tag not in even or len(groups) > _MOST_ROWS):
             _add_group(rows, f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, names, style="dim")
         rows.add_section()
     # The record of another tool describes its average over all parts.
     whole = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
-    _add_group(rows, whole, record.metrics, names, style="dim")
+    same = f" (= macro of {', '.join(even)})" if even else ""
+    _add_group(rows, f"{whole}{same}", record.metrics, names, style="dim")
     return rows
 
 

@@ -71,6 +71,19 @@ def test_a_reference_model_of_two_runs_is_one_system(save: Callable[..., Path]) 
     assert [system.label for system in gather(paths)] == ["random", "mine (run 1)", "mine (run 2)"]
 
 
+def test_a_reference_model_beside_others_is_never_the_best_nor_near_it(save: Callable[..., Path]) -> None:
+    runs = [save("oracle", skill=9.0, n=40), save("good", skill=4.0, seed=1, n=40), save("bad", skill=-4.0, n=40)]
+    for names in ((), ("one", "two")):
+        paths = runs if not names else [
+            save(model, skill=skill, n=40, benchmark=name)
+            for name in names for model, skill in (("oracle", 9.0), ("good", 4.0), ("bad", -4.0))
+        ]  # fmt: skip
+        table = lay_out(paths)
+        marked = {row.label for row in table.rows for cell in row.cells if cell.best or cell.near}
+        assert marked == {"good"} and any("reference models" in note for note in table.notes)
+    assert any(cell.best for row in lay_out([runs[0], save("random", n=40)]).rows for cell in row.cells)
+
+
 def test_names_that_the_font_lacks_take_another_one_or_are_one_sentence(
     save: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

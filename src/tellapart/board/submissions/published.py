@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from tellapart.board.entries import HIDDEN
+from tellapart.board.entries import HIDDEN, HIDDEN_NUMBERS
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared
 from tellapart.errors import StoreError, first_line
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
+from tellapart.report.numbers import count_text
 from tellapart.stats.bounds import independent_bounds
 from tellapart.tasks.registry import METRICS, TASKS
 
@@ -189,6 +190,7 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
     """Return a model's row as a record without samples, which a board shows like any other."""
     best, settings = standing.best, prepared.benchmark
     numbers = {name: values_of(split, prepared.shape) for name, split in best.splits.items()}
+    shown = count_text((best.private or best.public).items, prepared.items)
     benchmark = BenchmarkResult(
         title=settings.title or settings.name,
         fingerprint=f"{HIDDEN}{prepared.fingerprint}",
@@ -199,7 +201,7 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
         by={"split": {name: Metrics(metrics=values) for name, values in numbers.items()}},
         tied_items=(best.private or best.public).ties,
         origin=f"submission {best.id} by {best.user}",
-        notes=(f"labels are hidden; numbers are rounded to {settings.step}",),
+        notes=(f"labels are hidden; {HIDDEN_NUMBERS}{shown} items, rounded to {settings.step}",),
     )
     return Result(
         run=RunRecord(started=datetime.fromtimestamp(best.at, UTC).isoformat(), seed=0, command="", versions={}),

@@ -9,6 +9,7 @@ from sqlmodel import Session, func, select
 
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark, Score
+from tellapart.board.views.limited import describe_hidden
 from tellapart.board.views.rows import Block, Column, Leaderboard, arrange_rows, make_row, read_heads, read_scores
 from tellapart.board.views.view import Cell, Link, benchmark_head, main_metric, one_by_slug
 from tellapart.errors import UnknownNameError
@@ -136,6 +137,8 @@ def _of_benchmark(session: Session, benchmark: Benchmark, table: _Cells) -> Lead
         Block(title="", first=0, last=len(table.columns), sorted_by=table.sorted_by),
         benchmark_head(benchmark),
     )
+    if note := describe_hidden(session, [benchmark]).get(benchmark.id or 0):
+        head = head.model_copy(update={"part": note})
     board = arrange_rows(rows, table.columns, [whole], title=head.title, about="")
     return board.model_copy(
         update={

@@ -1,15 +1,19 @@
-"""Records of a part of a benchmark's items (`--limit`): shown in its place, without competing with the complete one."""
+"""Records of a part of a benchmark's items (`--limit`): shown in its place, without competing with the complete one.
+
+Numbers of hidden labels are of one split, and rounded; both stand beside them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlmodel import Session, col, select
 
-from tellapart.board.tables import Benchmark
+from tellapart.board.entries import HIDDEN, HIDDEN_NUMBERS
+from tellapart.board.tables import Benchmark, Entry
 
-__all__ = ["Part", "find_parts"]
+__all__ = ["Part", "describe_hidden", "find_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +44,13 @@ def find_parts(session: Session) -> Mapping[int, Part]:
         largest = max((each for each in parts if each.name == part.name), key=lambda each: (each.n, -(each.id or 0)))
         found[part.id or 0] = Part((rivals[0] if rivals else largest).id or 0, part.n, part.part)
     return found
+
+
+def describe_hidden(session: Session, benchmarks: Sequence[Benchmark]) -> Mapping[int, str]:
+    """Return `150 of 300 items, rounded to 0.01` for each of these benchmarks whose labels are hidden, by its id."""
+    hidden = [one.id for one in benchmarks if one.fingerprint.startswith(HIDDEN)]
+    if not hidden:
+        return {}
+    entries = session.exec(select(Entry.benchmark_id, Entry.record).where(col(Entry.benchmark_id).in_(hidden))).all()
+    notes = {number: note for number, record in entries for note in record.get("notes", ())}
+    return {number: note.partition(HIDDEN_NUMBERS)[2] for number, note in notes.items() if HIDDEN_NUMBERS in note}

@@ -12,7 +12,7 @@ from sqlmodel import Session, col, select
 
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark, Source
-from tellapart.board.views.limited import Part, find_parts
+from tellapart.board.views.limited import Part, describe_hidden, find_parts
 from tellapart.board.views.rows import (
     PAGE,
     Block,
@@ -85,6 +85,8 @@ def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> 
         with_mean = _with_mean(own, meant, -number, table, contestants) if any(b in own for b in meant) else None
         start = len(columns)
         columns |= with_mean or _benchmark_columns(own)
+        notes = describe_hidden(session, own)
+        columns |= {key: columns[key].model_copy(update={"note": note}) for key, note in notes.items()}
         blocks.append(Block(title=own[0].name, first=start, last=len(columns), sorted_by=start))
     rows = [make_row(heads[model], [own.get(key) for key in columns]) for model, own in table.items()]
     board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)

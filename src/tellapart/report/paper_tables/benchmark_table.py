@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import System, leave_references
 from tellapart.report.measured import name_on, pick_benchmark, title_of_set
 from tellapart.report.numbers import is_imported, items_text, thousands
 from tellapart.report.paper_tables.paper_table import PaperTable, TableRow, mark_best, stack_groups
@@ -18,12 +18,13 @@ from tellapart.report.paper_tables.row_layout import (
     with_authors_rule,
 )
 
-__all__ = ["BOLD", "DAGGER", "IMPORTED_BESIDE", "benchmark_table", "can_be_tested", "unlike_published"]
+__all__ = ["BESIDE", "BOLD", "DAGGER", "IMPORTED_BESIDE", "benchmark_table", "can_be_tested", "unlike_published"]
 
 #: Meaning of the marks in a table with models down.
 BOLD = "bold: the best of its column, if it is above chance"
 DAGGER = "dagger: not told apart from the best by these items (Holm over all pairs of models, 5%)"
 IMPORTED_BESIDE = "imported: measured by another tool, whose ties count otherwise; not tested against the others"
+BESIDE = "reference models, which bound the numbers, are not marked"
 AUTHORS_TIES = "authors: ties as the benchmark's own code counts them"
 
 
@@ -33,7 +34,7 @@ def benchmark_table(
     """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
 
     The best of each column is marked, if it is above chance, and with it the models that these items do not distinguish
-    from it (its tier). Chance is the last row.
+    from it (its tier); reference models beside others never are. Chance is the last row.
 
     Args:
         runs: the models, in the order of the rows.
@@ -48,11 +49,15 @@ def benchmark_table(
     records = [with_authors_rule(benchmark, run.record(benchmark)) for run in own]
     layout = paper_layout(benchmark, records) or plain_layout(records)
     cells = [layout.cells(record) for record in records]
-    testable = with_tiers and can_be_tested(own, benchmark)
+    ranked = leave_references(own)
+    testable = with_tiers and can_be_tested(ranked, benchmark)
     if testable:
         cells = mark_tiers(layout, own, benchmark, cells, seed)
-    rows = [TableRow(name_on(run, benchmark), row) for run, row in zip(own, cells, strict=True)]
+    rows = [
+        TableRow(name_on(run, benchmark), row, reference=run not in ranked) for run, row in zip(own, cells, strict=True)
+    ]
     notes = [BOLD, *([DAGGER] if testable else []), *([IMPORTED_BESIDE] if any(map(is_imported, records)) else [])]
+    notes += [BESIDE] if len(ranked) < len(own) else []
     notes += [AUTHORS_TIES] if any(column.name.endswith(AUTHORS_RULE) for column in layout.columns) else []
     counts = [max(value.ties for value in record.metrics.values()) for record in records]
     tied = [f"{run.label} {thousands(count)}" for run, count in zip(own, counts, strict=True) if count]

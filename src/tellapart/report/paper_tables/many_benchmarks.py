@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tellapart.errors import RunError
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult
 from tellapart.report.measured import first_metrics, pick_benchmark, title_of_set
 from tellapart.report.numbers import is_imported, items_text, thousands
-from tellapart.report.paper_tables.benchmark_table import BOLD, DAGGER, IMPORTED_BESIDE, can_be_tested, unlike_published
+from tellapart.report.paper_tables.benchmark_table import (
+    BESIDE,
+    BOLD,
+    DAGGER,
+    IMPORTED_BESIDE,
+    can_be_tested,
+    unlike_published,
+)
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.paper_tables.row_layout import RowLayout, mark_tiers, paper_layout, plain_layout
 from tellapart.tasks.registry import main_metric
@@ -49,18 +56,21 @@ def many_benchmarks_table(
     """
     columns = [_make_column(runs, benchmark, with_tiers=with_tiers, seed=seed) for benchmark in benchmarks]
     models = [run.label for run in runs if any(run.label in column.of for column in columns)]
-    rows = [TableRow(model, tuple(column.of.get(model, TableCell(None)) for column in columns)) for model in models]
+    ranked = {run.label for run in leave_references(runs)}
+    cells = {model: tuple(column.of.get(model, TableCell(None)) for column in columns) for model in models}
+    rows = [TableRow(model, own, reference=model not in ranked) for model, own in cells.items()]
     chance = TableRow("chance", tuple(column.chance for column in columns), plain=True)
     headings = [column.heading for column in columns]
     if average:
         headings.append(TableColumn("", _AVERAGE))
-        rows = [TableRow(row.label, (*row.cells, _mean_cell(row.cells)), plain=row.plain) for row in rows]
+        rows = [replace(row, cells=(*row.cells, _mean_cell(row.cells))) for row in rows]
         chance = TableRow(chance.label, (*chance.cells, _mean_cell(chance.cells)), plain=True)
     if sort is not None:
         rows = _sort_rows(rows, [*benchmarks, *([_AVERAGE] if average else [])], sort)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
     title = f"{', '.join(column.benchmark for column in columns)}, percent"
-    notes = (*_write_notes(columns, average=average), *unlike_published(runs, benchmarks))
+    beside = [BESIDE] if any(row.reference for row in rows) else []
+    notes = (*_write_notes(columns, average=average), *beside, *unlike_published(runs, benchmarks))
     return mark_best(PaperTable(title, ("model",), tuple(headings), tuple(rows), notes=notes))
 
 
@@ -96,7 +106,7 @@ def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, se
     records = [run.record(benchmark) for run in own]
     layout = _headline_layout(benchmark, records)
     cells = [layout.cells(record) for record in records]
-    is_tested = with_tiers and can_be_tested(own, benchmark)
+    is_tested = with_tiers and can_be_tested(leave_references(own), benchmark)
     if is_tested:
         cells = mark_tiers(layout, own, benchmark, cells, seed)
     (column,) = layout.columns

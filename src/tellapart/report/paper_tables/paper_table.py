@@ -88,12 +88,14 @@ class TableRow:
     Attributes:
         block: the heading that it shares with its neighbours; empty if it shares none.
         plain: no competitor (chance): never best, set apart by a rule.
+        reference: a reference model beside measured ones, which bounds their numbers: never best.
     """
 
     label: str
     cells: tuple[TableCell, ...]
     block: str = ""
     plain: bool = False
+    reference: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     if table.best_of == "row":
         rows = tuple(row if row.plain else replace(row, cells=_mark_best(row.cells, sign=1)) for row in table.rows)
         return replace(table, rows=rows)
-    compared = [number for number, row in enumerate(table.rows) if not row.plain]
+    compared = [number for number, row in enumerate(table.rows) if not row.plain and not row.reference]
     cells = [list(row.cells) for row in table.rows]
     for column in range(len(table.columns)):
         for block in dict.fromkeys(table.rows[number].block for number in compared):
@@ -153,7 +155,7 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
 
 def _drop_empty_marks(table: PaperTable) -> PaperTable:
     """Leave out daggers of columns in which every model of three or more would have one; a note names these columns."""
-    models = [row for row in table.rows if not row.plain]
+    models = [row for row in table.rows if not row.plain and not row.reference]
     level = [
         number
         for number in range(len(table.columns))

@@ -10,7 +10,7 @@ import numpy as np
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.measured import first_metrics, outcomes_of, samples_of
 from tellapart.report.numbers import is_imported, official_number
@@ -171,7 +171,7 @@ def mark_tiers(
     rows: Sequence[tuple[TableCell, ...]],
     seed: int,
 ) -> list[tuple[TableCell, ...]]:
-    """Mark, in every column that is one number of items, the models in the first tier.
+    """Mark, in every column that is one number of items, the models in the first tier, without reference models.
 
     Args:
         layout: of the rows.
@@ -183,9 +183,10 @@ def mark_tiers(
     Raises:
         RunError: the items differ.
     """
-    with_outcomes = {name for sample in samples_of(runs[0], benchmark) for name in sample.outcomes}
+    ranked = leave_references(runs)
+    with_outcomes = {name for sample in samples_of(ranked[0], benchmark) for name in sample.outcomes}
     metrics = {source[1] for source in layout.sources if source is not None} & with_outcomes
-    read = {metric: outcomes_of(runs, benchmark, metric) for metric in sorted(metrics)}
+    read = {metric: outcomes_of(ranked, benchmark, metric) for metric in sorted(metrics)}
     cells = [list(row) for row in rows]
     for number, source in enumerate(layout.sources):
         if source is None or source[1] not in read:
