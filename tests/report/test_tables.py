@@ -111,7 +111,7 @@ def test_breakdown_labels_macro_and_micro(make_run) -> None:
 def test_macro_and_micro_of_values_of_one_size_are_one_number_and_one_row(make_run) -> None:
     tags = (
         {"type": "colour", "side": "left"},
-        {"type": "place", "side": "left"},
+        {"type": "place", "side": "right"},
         {"type": "colour"},
         {"type": "place"},
     )
