@@ -142,7 +142,11 @@ def expect_used(call: str, missing: str, **given: tuple[object, object]) -> None
     Raises:
         RunError: one is not at its default.
 
-    >>> expect_used("mine", "without scorer=", hard=(8, 8), reading=(None, None))
+    >>> try:
+    ...     expect_used("mine", "without scorer=MODEL", hard=(3, 8), reading=(None, None))
+    ... except RunError as error:
+    ...     print(error)
+    mine: hard=3 has no effect without scorer=MODEL; leave it out
     """
     for name, (value, default) in given.items():
         if value != default:

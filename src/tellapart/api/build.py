@@ -138,8 +138,8 @@ def build(
     ('a dog on a red bed', 'a bed on a red dog')
     """
     if pairs is not None:
-        given = {"out": out, "imagefolder": imagefolder, "parquet": parquet, "ray": ray, "card": card or None}
-        given |= {"ray_gpus": ray_gpus or None, "insecure": insecure or None}
+        given: dict[str, object] = {"out": out, "imagefolder": imagefolder, "parquet": parquet, "ray": ray}
+        given |= {"card": card or None, "ray_gpus": ray_gpus or None, "insecure": insecure or None}
         for name, value in given.items():
             if value is not None:
                 raise RunError(f"build: pairs= writes captions alone, and no set; leave {name}= out, or pairs=")

@@ -94,6 +94,13 @@ def _rank_models(runs: Sequence[System], shared: Sequence[SharedBenchmark], seed
             if len(values):
                 of = {runs[run].label: column for run, column in zip(benchmark.records, values.T, strict=True)}
                 ranking = tuple(tiers(of, clusters, seed=seed))
-                sizes = {"n": len(values), "limited_from": benchmark.limited_from}
-                rankings.append(MetricTiers(benchmark=benchmark.name, metric=metric, **sizes, tiers=ranking))
+                rankings.append(
+                    MetricTiers(
+                        benchmark=benchmark.name,
+                        metric=metric,
+                        n=len(values),
+                        limited_from=benchmark.limited_from,
+                        tiers=ranking,
+                    )
+                )
     return rankings

@@ -102,7 +102,8 @@ def load(name: str, options: ModelOptions) -> Model:
             f"{source}: a model of type {config['model_type']!r} has no reading {reading!r}; it has "
             f"{', '.join(readings)}"
         )
-    options.expect_effect(name, {"device", "dtype", "reading"} | _list_special(config["model_type"], reading))
+    if options.list_given():
+        options.expect_effect(name, {"device", "dtype", "reading"} | _list_special(config["model_type"], reading))
     return cast("Model", import_target(readings[reading])(source, replace(options, reading=reading)))
 
 
