@@ -21,7 +21,8 @@ OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b"
 ACT = {
     "--against", "--all", "--allow-leak", "--annotators", "--answer-list", "--average-as", "--batch-size",
     "--benchmark", "--board", "--bundle", "--by", "--card", "--comparisons", "--csv", "--database", "--days",
-    "--detector-model", "--dry-run", "--each", "--embed", "--every", "--family", "--follow", "--gate", "--grammar-model", "--groups",
+    "--detector-model", "--dry-run", "--each", "--embed", "--every", "--family", "--follow", "--gate",
+    "--grammar-model", "--groups",
     "--host", "--imagefolder", "--intervals", "--items", "--json", "--label", "--latex", "--layout", "--limit",
     "--metric", "--model", "--most", "--name", "--nearest", "--no-images", "--out", "--page", "--pairs",
     "--parquet", "--partial", "--port", "--proxy", "--quiet", "--ray", "--records", "--repeats", "--resume",
