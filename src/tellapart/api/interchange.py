@@ -67,7 +67,7 @@ def export(
     >>> import tellapart as ta
     >>> template = getfixture("tmp_path") / "pairs.csv"
     >>> ta.export("demo", template).rows
-    1200
+    1600
     >>> template.read_text().splitlines()[0]
     'id,image,text,score,image_file,caption'
     """

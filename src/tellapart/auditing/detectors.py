@@ -151,7 +151,7 @@ def detect(
     >>> few = load_pairs("demo").select(range(0, 400, 10))
     >>> detection = detect(few, find_model("demo-encoder"), store=EmbeddingStore(None))
     >>> detection.items, [*detection.scores][:4]
-    (30, ['image_accuracy', 'text_accuracy', 'ipos_2t', 'ineg_2t'])
+    (40, ['image_accuracy', 'text_accuracy', 'ipos_2t', 'ineg_2t'])
     """
     settings = settings or DetectorSettings()
     probabilities = origins(pairs, model, store=store, trained_on=trained_on, settings=settings, progress=progress)
