@@ -63,7 +63,13 @@ def main() -> None:
     """Measure, print and record."""
     options = _options()
     record: dict[str, Any] = {
-        "command": " ".join(["python", "bench/speed.py", *sys.argv[1:]]),
+        "command": " ".join(
+            [
+                "python",
+                "bench/speed.py",
+                *("DIR" if each == str(options.annotations) else each for each in sys.argv[1:]),
+            ]
+        ),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": _machine(options.device),
         "items": options.items,
