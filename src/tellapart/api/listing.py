@@ -19,15 +19,26 @@ from tellapart.training.losses.loss import find_loss
 __all__ = ["ls"]
 
 
-def ls(what: str, *, data: PathGiven | None = None) -> list[dict[str, Any]]:
+def ls(
+    what: str,
+    *,
+    data: PathGiven | None = None,
+    task: str | None = None,
+    media: str | None = None,
+    year: str | None = None,
+    language: str | None = None,
+) -> list[dict[str, Any]]:
     """Return one row a benchmark, model, loss or builder, those of plugins that are loaded too.
 
     Args:
         what: `benchmarks`, `models`, `losses` or `builders`.
         data: the folder of benchmarks' files.
+        task, media, year, language: benchmarks of this task, of `images` or `videos`, cited with this year, in this
+            language; `unknown` for those whose record has none.
 
     Raises:
-        UnknownNameError: `what` is none of these.
+        UnknownNameError: `what` is none of these, no benchmark has that value (the known ones are named), or such a
+            value is named and benchmarks are not what is listed.
 
     >>> ls("benchmarks")[0]["name"]
     'demo'
@@ -41,12 +52,31 @@ def ls(what: str, *, data: PathGiven | None = None) -> list[dict[str, Any]]:
     if what not in rows:
         hint = nearest(what, rows) or ";"
         raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks, models, losses or builders")
-    return rows[what]()
+    given = {"task": task, "media": media, "year": year, "language": language}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    if wanted and what != "benchmarks":
+        named = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
+        raise UnknownNameError(f"{named}: only benchmarks have these; list benchmarks, or leave {named} out")
+    found = rows[what]()
+    for name, value in wanted.items():
+        known = {number: _values_of(row, name) for number, row in enumerate(found)}
+        there = sorted({one for values in known.values() for one in values})
+        if value not in there:
+            hint = nearest(value, there) or ";"
+            raise UnknownNameError(f"{name}={value!r}: no such benchmark{hint} there are {', '.join(there)}")
+        found = [row for number, row in enumerate(found) if value in known[number]]
+    return found
+
+
+def _values_of(row: dict[str, Any], name: str) -> list[str]:
+    """Return a benchmark's values of a filter as they are typed; `unknown` if its record has none."""
+    values = (row["languages"] or ()) if name == "language" else [row[name]] if row[name] else []
+    return [str(value) for value in values or ["unknown"]]
 
 
 _ABOUT = (
     *("name", "title", "items", "task", "shape", "true", "official"),
-    *("source", "licence", "citation", "images", "cluster", "ties"),
+    *("media", "languages", "year", "source", "licence", "citation", "images", "cluster", "ties", "tie_rule"),
 )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Generic, Protocol, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, runtime_checkable
 
 from typing_extensions import TypeVar
 
@@ -18,7 +19,10 @@ from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 from tellapart.metrics.ties import TieRule
 
-__all__ = ["ALL", "Benchmark", "PaperTable", "Records"]
+__all__ = ["ALL", "Benchmark", "Media", "PaperTable", "Records"]
+
+Media = Literal["images", "videos"]
+"""What a benchmark's texts are about."""
 
 #: The type of a benchmark's records: a pair set, a gallery, statements, questions, ...
 Records = TypeVar("Records", default=Any)
@@ -49,6 +53,8 @@ class Benchmark(Generic[Records]):
         official: the metrics that its authors report, the most important first, if these are not the usual ones.
         load: reads the records from a place that has the files. No image is opened.
         files: names of the files that it needs: `a*b` patterns, `a|b` alternatives.
+        media: what its texts are about.
+        languages: of its texts, by their codes; empty if its record names none.
         images, cluster: the images that it needs, and the unit of resampling, in words.
         hub: the source of its files if no folder of the user's has them.
         place: the folders of this user's files.
@@ -82,6 +88,8 @@ class Benchmark(Generic[Records]):
     official: tuple[str, ...] = ()
     load: Callable[[Locations], Records]
     files: tuple[str, ...] = ()
+    media: Media = "images"
+    languages: tuple[str, ...] = ()
     images: str = ""
     cluster: str = "the item"
     hub: Hub | None = None
@@ -107,6 +115,17 @@ class Benchmark(Generic[Records]):
         [True, False]
         """
         return any(fnmatchcase(model, pattern) for pattern in self.mined_by)
+
+    @property
+    def year(self) -> int | None:
+        """The year of the publication that is cited, the last that the citation names; None if it names none.
+
+        >>> from tellapart.benchmarks.find import find_benchmark
+        >>> find_benchmark("tifa").year
+        2023
+        """
+        named = re.findall(r"\b(?:19|20)\d\d\b", self.citation)
+        return int(named[-1]) if named else None
 
     def missing(self) -> tuple[str, ...]:
         """Return those of the files it needs that are not in the user's folders; images are not looked for."""

@@ -79,6 +79,7 @@ def _declare_benchmark(name: str, split: str, items: int, rows: str, file: str) 
         items=items,
         rows=rows,
         task="moments",
+        media="videos",
         source="https://github.com/showlab/GEB-Plus",
         licence="not stated; videos of Kinetics-400",
         citation="Wang et al., GEB+: A Benchmark for Generic Event Boundary Captioning, Grounding and Retrieval, "

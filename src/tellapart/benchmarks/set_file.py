@@ -70,6 +70,8 @@ def set_benchmark(declared: SetFile) -> Benchmark:
         licence=declared.licence,
         citation=declared.citation,
         files=tuple(declared.files),
+        media=declared.media,
+        languages=declared.languages,
         images=declared.images,
         cluster=declared.clusters,
         ties=declared.ties,
@@ -85,7 +87,7 @@ def set_benchmark(declared: SetFile) -> Benchmark:
 
 def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
     named = [[one.image] for one in declared.rating] + ([[declared.gallery.image]] if declared.gallery else [])
-    named += [_as_list(one.images) for one in (*declared.item, *declared.question)]
+    named += [_as_list(one.images) for one in declared.item] + [_as_list(one.images) for one in declared.question]
     named += [one.images for one in declared.statement]
     columns = [each.removeprefix(IMAGE_COLUMN) for own in named for each in own if each.startswith(IMAGE_COLUMN)]
     if columns:

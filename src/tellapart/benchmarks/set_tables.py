@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from tellapart.benchmarks.benchmark import Media
 from tellapart.data.fields import check_several, check_template
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
@@ -120,6 +121,7 @@ class SetFile(_Table):
         lists: fields whose text is a list as Python writes it, and is read as one.
         counts: file (without its suffix) or `all` -> how many rows it must hold.
         ordered: the texts of an item stand from the most to the least true of its image.
+        media, languages: as in `Benchmark`.
         images: the images that are needed, in words.
         folders: names of the folders in which images usually lie, next to the annotations.
         archive: the zip archive that holds them instead.
@@ -149,6 +151,8 @@ class SetFile(_Table):
     true: int = 1
     ordered: bool = False
     official: tuple[str, ...] = ()
+    media: Media = "images"
+    languages: tuple[str, ...] = ()
     images: str = "its own"
     folders: list[str] = ["images"]
     archive: str | None = None

@@ -26,17 +26,21 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     lines = table(*columns)
     for row in rows:
         cells = {**row, "shape": _shape_of(row), "metrics": _join_few(_first_metrics(row))}
+        if what == "benchmarks" and row["media"]:
+            languages = ", ".join(row["languages"] or ()) or "unknown"
+            year = row["year"] or "year unknown"
+            cells["about"] = f"{row['media']}, {year}; language {languages}; a tie: {row['tie_rule']}"
         cells["items"] = thousands(row["items"]) if row.get("items") else ""
         if what == "benchmarks" and row["files"] is None:
             cells["licence"] = row["title"]
-        lines.add_row(*(plain(str(cells[column] or "")) for column in columns))
+        lines.add_row(*(plain(str(cells.get(column) or "")) for column in columns))
     console().print(lines)
     if notes := _write_notes(what, rows):
         print_lines("", *notes)
 
 
 _COLUMNS = {
-    "benchmarks": ("name", "shape", "items", "metrics", "licence", "files"),
+    "benchmarks": ("name", "shape", "items", "metrics", "about", "licence", "files"),
     "models": ("name", "role", "kind", "about"),
     "losses": ("name", "about"),
     "builders": ("name", "about"),
