@@ -33,7 +33,7 @@ def metrics(command) -> dict[str, float]:
 
 
 def test_every_item_is_asked_in_both_orders(rows: list[dict]) -> None:
-    assert len(rows) == 600
+    assert len(rows) == 800
     first, second = rows[:2]
     assert (first["caption 1"], first["caption 2"]) == (second["caption 2"], second["caption 1"])
     assert (first["left"], first["right"]) == (second["left"], second["right"])
