@@ -109,8 +109,12 @@ def _api() -> dict[str, str]:
     lines = ["# `import tellapart`", "", (package.__doc__ or "").split(">>>")[0].strip(), ""]
     lines += ["| name | what it is |", "|---|---|"]
     for name, where in sorted(package._WHERE.items()):
-        about = inspect.getdoc(getattr(package, name)) if callable(getattr(package, name)) else ""
-        lines.append(f"| [`{name}`][tellapart.{where}.{name}] | {(about or '').partition(chr(10))[0]} |")
+        found = getattr(package, name)
+        about = inspect.getdoc(found) if callable(found) else ""
+        deep = where.count(".") > 1  # in a module without a page
+        target = "" if deep else f"[tellapart.{where}.{getattr(found, '__name__', name)}]"
+        shown = f"[`{name}`]{target}" if target else f"`{name}`"
+        lines.append(f"| {shown} | {(about or '').partition(chr(10))[0]} |")
     pages = {"api/index.md": "\n".join(lines) + "\n"}
     for room in ROOMS:
         about = (importlib.import_module(f"tellapart.{room}").__doc__ or "").strip()
