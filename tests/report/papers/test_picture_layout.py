@@ -179,7 +179,8 @@ def test_every_kind_of_picture_has_the_same_bytes_twice(save, tmp_path: Path, ki
     costs = tmp_path / "costs.csv"
     costs.write_text("model,ms\n" + "".join(f"{name},{number + 1}\n" for number, name in enumerate(names(2))))
     own = costs if kind == "pareto" else None
-    settings = PlotSettings(item="shapes-0000" if kind == "matrix" else None, tag="type", costs=own)
+    tag = "type" if kind == "heatmap" else None
+    settings = PlotSettings(item="shapes-0000" if kind == "matrix" else None, tag=tag, costs=own)
     files = [tmp_path / f"{number}.pdf" for number in range(2)]
     for file in files:
         write_picture(file, prepare_plot(kind, folders, settings))
