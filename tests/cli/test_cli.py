@@ -136,7 +136,7 @@ def test_run_shows_every_model_and_ends_with_the_report(command, made_set, insta
     assert rows == ["colours", "random", "constant"]
     assert "chance" in ran.out and "ties broken at random" in ran.out
     every = command("show", "r", "--all")
-    for said in ("type = swap", "macro: mean of type's 3 values", "micro: all items"):
+    for said in ("type = swap", "micro: all items (= macro of type)"):
         assert said in every.out
     assert ran.out.endswith("\nreport: r/report.html\n")
     assert "\n\n\n" not in re.sub(r" +\n", "\n", ran.out).replace("\n\nchance", "\nchance")
