@@ -11,16 +11,16 @@ from tellapart.errors import RunError, quote
 from tellapart.evaluation.evaluate import prepare
 from tellapart.evaluation.parity import Parity, compare_doors
 from tellapart.models.find import find_model
+from tellapart.models.memory.given import ModelGiven, as_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 __all__ = ["parity"]
 
 
 def parity(
-    a: str | Model,
-    b: str | Model,
+    a: str | ModelGiven,
+    b: str | ModelGiven,
     benchmark: str = "demo",
     *,
     limit: int | str | None = None,
@@ -36,7 +36,8 @@ def parity(
     """Compare the same weights through two doors: tokens, pixels, vectors, scores and outcomes, in this order.
 
     Args:
-        a, b: names of two models, or objects of `tellapart.models.protocols`, that should give the same numbers.
+        a, b: names of two models, or objects as `tellapart.model` and `evaluate` take them, that should give the same
+            numbers.
         benchmark: a set of pairs.
         limit: a number or a share of its items; None for all.
         device: of models that are named.
@@ -52,6 +53,11 @@ def parity(
     >>> same = ta.parity("demo-encoder", "demo-encoder", limit=8)
     >>> same.first is None, same.flipped
     (True, 0.0)
+    >>> def count(image, text):  # or any other object that `evaluate` takes
+    ...     return float(len(text))
+    >>> count.fingerprint = "count-1"
+    >>> ta.parity(count, count, limit=8).flipped
+    0.0
     """
     named = open_benchmark(benchmark)
     found = find_benchmark(named, locations(data, images, outside_images))
@@ -62,7 +68,7 @@ def parity(
     models = [
         find_model(open_model(model), ModelOptions(device=device, dtype=precision, texts=texts))
         if isinstance(model, str)
-        else model
+        else as_model(model)
         for model, precision in ((a, dtype), (b, dtype_b or dtype))
     ]
     with reporting(progress) as report:
