@@ -186,3 +186,7 @@ def test_numbers_that_fit_nothing_are_refused(call: Callable, scores: list, rati
 def test_labels_are_0_and_1_and_both(labels: list[float]) -> None:
     with raises(MetricError, "roc_auc", "0 and 1"):
         roc_auc([0.1, 0.2, 0.3], labels)
+
+
+def test_an_image_that_wins_more_has_the_higher_value() -> None:
+    assert roc_auc([0.9, 0.1, 0.5], [1, 1, 0]).strict.tolist() == [1.25, -0.25, 0.5]
