@@ -71,3 +71,38 @@ def test_a_macro_mean_of_components_lays_out_each_values_items() -> None:
     assert table.by["kind"]["x"].metrics["ratio"].value == pytest.approx(1.0)
     assert table.macro["kind"].metrics["ratio"].value == pytest.approx((1.0 + 4 / 6) / 2)
     assert table.macro["kind"].metrics["ratio"].ties == 4
+
+
+def test_a_mean_of_items_in_clusters_says_how_many_independent_items_it_is_worth() -> None:
+    right = np.array([1.0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0])
+    one = PerItem(name="accuracy", strict=right, binary=True)
+    pairs = PerItem(name="least", strict=np.stack([right, right], axis=1), reduce=lambda means: means.min(axis=-1))
+    tags = [{"kind": kind} for kind in "xxxxyyyyxxyy"]
+    table = tabulate([one, pairs], list("aaaabbbbcccc"), tags)
+    assert table.metrics["accuracy"].effective == pytest.approx(3.2727, abs=1e-3)
+    assert table.metrics["least"].effective is None
+    assert table.macro["kind"].metrics["accuracy"].effective is None
+    alone = tabulate([one], list("abcdefghijkl"), tags).metrics["accuracy"]
+    assert (alone.effective, alone.reason) == (None, None)
+    few = tabulate([PerItem(name="depth", strict=right)], list("aaaabbbbcccc"), tags).metrics["depth"]
+    assert few.low is None and few.reason is not None and "3 clusters" in few.reason
+
+
+@pytest.mark.parametrize("groups", ["aaaaaa", "aabbbb"])
+def test_a_mean_over_its_groups_stands_beside_means_over_items(groups: str) -> None:
+    right = np.array([1.0, 1, 1, 0, 0, 0])
+    grouped = PerItem(name="by_group", strict=right, binary=True, groups=groups)
+    table = tabulate([grouped, PerItem(name="accuracy", strict=right, binary=True)], list("uvwxyz"), [{}] * 6)
+    assert table.metrics["by_group"].value == pytest.approx(
+        np.mean([right[[g == own for g in groups]].mean() for own in {*groups}])
+    )
+    assert table.metrics["accuracy"].value == 0.5
+    assert tabulate([grouped], list("uvwxyz"), [{}] * 6).metrics == {"by_group": table.metrics["by_group"]}
+
+
+def test_a_tag_of_more_than_64_values_is_no_breakdown_and_draws_start_from_0() -> None:
+    one = PerItem(name="depth", strict=np.random.default_rng(0).normal(size=130))
+    tags = [{"name": str(k % 65), "part": str(k % 64)} for k in range(130)]
+    table = tabulate([one], list(map(str, range(130))), tags)
+    assert set(table.by) == {"part"}
+    assert table.metrics == tabulate([one], list(map(str, range(130))), [{}] * 130, seed=0).metrics
