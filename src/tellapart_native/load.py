@@ -78,9 +78,8 @@ def _expect_options(family: NativeFamily, name: str, options: ModelOptions) -> N
         raise ModelError(
             f"{name}: {family.title} has no reading {options.reading!r}; it has {', '.join(family.readings)}"
         )
-    limits = {"regions": family.images is None, "image_size": family.resize is not None}
-    taken = {"device", "dtype", "reading", "texts", "tokenizer", *(name for name, takes in limits.items() if takes)}
-    options.expect_effect(name, taken)
+    taken = {"device", "dtype", "reading", "texts", "tokenizer", "image_size"}  # each file says what it takes of these
+    options.expect_effect(name, taken | {"regions"} if family.images is None else taken)
 
 
 def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: int | None = None) -> OpenedModel:
@@ -98,7 +97,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
             f'"model_type": "{family.name}" and the arguments beside it'
         )
     if image_size is not None:
-        if family.resize is None:  # in training, too
+        if family.resize is None:
             raise ModelError(f"{name}: {family.title} reads images of one size; leave out image_size={image_size}")
         tensors, settings = family.resize(tensors, image_size), {**settings, "image_size": image_size}
     layout = Layout(

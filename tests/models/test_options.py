@@ -84,7 +84,6 @@ def test_a_model_of_transformers_refuses_what_its_type_does_not_take(
     [
         ("albef:gone.pth", {"regions": Path("none.npz")}, ("regions=none.npz", "UNITER")),
         ("albef:gone.pth", {"reading": "itn"}, ("'itn'", "itm")),
-        ("vilbert:gone.bin", {"image_size": 384}, ("image_size=384", "no effect")),
     ],
 )
 def test_a_family_in_its_authors_files_refuses_before_it_reads_one(
