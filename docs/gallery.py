@@ -35,7 +35,7 @@ SIDE, QUALITY = 800, 78
 #: An item that the demo shows.
 ITEM = "location-001"
 
-DESKTOP, PHONE = (1180, 1000), (390, 844)
+DESKTOP, PHONE = (1180, 1130), (390, 844)
 
 TRAINING = """name = "small"
 model = "new:small"
@@ -292,8 +292,9 @@ def main() -> None:
     run, names = sys.argv[1:2], sys.argv[2:]
     folder = ROOT / "scratch" / "gallery"
     entries = [entry for entry in ENTRIES if run and (not names or entry.name in names)]
-    if run and not names:
+    if run and (not names or not folder.exists()):
         prepare_folder(folder, Path(run[0]))
+    if run and not names:
         shutil.rmtree(PICTURES, ignore_errors=True)
     for entry in entries if names else ():  # a training and a site refuse a folder that is there
         if (top := Path(entry.output).parts[0]) != "runs":

@@ -22,7 +22,7 @@ def photograph(report: Path, site: Path) -> None:
     """Photograph the head of the report, its first items, and a leaderboard of the board."""
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        page = browser.new_page(viewport={"width": 1180, "height": 1000}, color_scheme="light")
+        page = browser.new_page(viewport={"width": 1180, "height": 1130}, color_scheme="light")
         page.set_default_timeout(300_000)
         page.goto(report.resolve().as_uri())
         page.screenshot(path=DOCS / "report.png")
