@@ -111,7 +111,7 @@ def test_what_the_first_model_fails_at_is_said_with_the_number_and_n(make_run) -
     right = [k % 2 == 0 or k < 20 for k in range(120)]
     found = concluded(make_run(scores=scores_with(right), n=120, tags=tags, model="m"))
     assert found.sentences[1:] == (
-        f"m fails most at kind swap: {percent(10 / 60)}% of 60 items against 100.00% of the others.",
+        f"m fails most at kind = swap: {percent(10 / 60)}% of 60 items against 100.00% of the others.",
     )
     even = make_run(scores=scores_with([k % 4 < 2 for k in range(120)]), n=120, tags=tags, model="m")
     assert len(concluded(even).sentences) == 1

@@ -293,7 +293,7 @@ def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
         return []
     worst, *more = subsets[:_MOST_SUBSETS]
     said = (
-        f"{entry.label} fails most at {worst.tag} {worst.value}: {_write_percent(worst.mean)} of "
+        f"{entry.label} fails most at {worst.tag} = {worst.value}: {_write_percent(worst.mean)} of "
         f"{_write_count(worst.n, 'item')} against {_write_percent(worst.others)} of the others"
     )
     then = _join_names([f"{one.value} ({_write_percent(one.mean)} of {thousands(one.n)})" for one in more])
