@@ -1,0 +1,93 @@
+"""Look through pages of a built site in Chromium: axe-core finds nothing serious, and no page is wider than its window.
+
+    python ci/site_in_browser.py FOLDER
+
+Pages of every kind are opened from a server, in one colour scheme on a desk and in the other on a phone. Without
+Chromium or axe-core (`python ci/axe.py scratch/axe`) nothing is checked, and the reason is printed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+AXE = Path(__file__).parents[1] / "scratch" / "axe" / "axe.min.js"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+PAGES = (
+    "index.html",
+    "404.html",
+    "start.html",
+    "commands.html",
+    "which_command.html",
+    "gallery.html",
+    "benchmarks.html",
+    "python.html",
+    "findings/checkpoints.html",
+    "api/index.html",
+)
+WINDOWS = (("light", 1280), ("dark", 390))
+RUN = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.filter(
+    v => ['serious', 'critical'].includes(v.impact)).map(
+    v => `${v.impact} ${v.id}: ${v.nodes.map(n => n.target.join(' ')).slice(0, 5).join('; ')}`)"""
+
+
+@contextmanager
+def serve_folder(folder: Path) -> Iterator[str]:
+    """Serve a folder while the block lasts; yield its address."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def find_faults(page: Any, script: str) -> Iterator[str]:
+    """Yield what axe-core finds on an opened page, and how much wider than its window the page is."""
+    page.evaluate(script)
+    yield from page.evaluate(RUN)
+    beyond = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    if beyond > 0:
+        yield f"{beyond} pixels wider than the window"
+
+
+def main() -> int:
+    """Print each fault; return 1 if there is one."""
+    (folder,) = sys.argv[1:]
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        browser = None
+    if browser is None or not AXE.exists():
+        sys.stderr.write("no page was opened: this needs Chromium, playwright, and python ci/axe.py scratch/axe\n")
+        return 0
+    script = AXE.read_text(encoding="utf-8")
+    faults = []
+    with serve_folder(Path(folder)) as address, sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=browser, args=ARGUMENTS)
+        for scheme, width in WINDOWS:
+            page = started.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            for name in PAGES:
+                page.goto(f"{address}/{name}")
+                faults += [f"{name}, {scheme}, {width} pixels: {fault}" for fault in find_faults(page, script)]
+        started.close()
+    sys.stderr.writelines(f"{fault}\n" for fault in faults)
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
