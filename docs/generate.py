@@ -1,6 +1,6 @@
 """Write into the documents what the commands print, and the tables that the code declares.
 
-    python docs/generate.py          writes README.md and docs/*.md again
+    python docs/generate.py          writes README.md, docs/*.md and examples/notebooks/*.ipynb again
     python docs/generate.py --check  changes nothing; exits with 1 and a diff where a document is out of date
 
 A document marks what is generated:
@@ -391,17 +391,23 @@ def generated(text: str, folder: Path) -> str:
     return BLOCK.sub(fill, text)
 
 
+def notebook_text(path: Path) -> str:
+    """The notebook that the `.py` file of the same name gives."""
+    return str(import_module("notebook_pages").write_notebook(path.with_suffix(".py")))
+
+
 def main() -> int:
     """Write the documents, or check them."""
     check = "--check" in sys.argv[1:]
     stale = False
     named = [Path(name).resolve() for name in sys.argv[1:] if not name.startswith("--")]
-    for path in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        old = path.read_text(encoding="utf-8")
+    notebooks = sorted(file.with_suffix(".ipynb") for file in (ROOT / "examples" / "notebooks").glob("*.py"))
+    for path in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *notebooks]:
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
         with tempfile.TemporaryDirectory() as scratch:
             shutil.copytree(ROOT / "examples" / "plugins", scratch, dirs_exist_ok=True)  # which commands name
             import_module("examples.tutorial.draw_pairs").draw_pairs(Path(scratch) / "my_pairs")
-            new = generated(old, Path(scratch))
+            new = notebook_text(path) if path.suffix == ".ipynb" else generated(old, Path(scratch))
         if new == old:
             continue
         stale = True

@@ -26,6 +26,19 @@ with warnings.catch_warnings():
 """
 
 
+def write_notebook(path: Path) -> str:
+    """Return the text of the `.ipynb` file of a `.py` notebook: without outputs, with ids that stay."""
+    import jupytext
+    import nbformat
+
+    notebook = jupytext.read(path)
+    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for number, cell in enumerate(notebook.cells):
+        cell["id"], cell["metadata"] = f"cell-{number}", {}
+    return str(nbformat.writes(notebook)) + "\n"
+
+
 def execute(path: Path) -> Any:
     """Run a notebook in an empty folder that is deleted afterwards, with a store of its own; return it with outputs.
 
@@ -66,7 +79,8 @@ def notebook_pages() -> dict[str, str | bytes]:
                 shown, files = _show(output, f"{path.stem}-{number}-{k}")
                 parts.append(shown)
                 pages |= {f"notebooks/{name}": content for name, content in files.items()}
-        source = f"[This notebook as a file](../../examples/notebooks/{path.name}), which Jupyter opens with jupytext."
+        file = f"../../examples/notebooks/{path.stem}"
+        source = f"[This notebook as a file]({file}.ipynb), and [as Python]({file}.py)."
         pages[f"notebooks/{path.stem}.md"] = "\n\n".join([*parts, source]) + "\n"
     return pages
 

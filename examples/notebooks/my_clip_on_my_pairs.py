@@ -19,6 +19,22 @@
 #
 # It needs `pip install .` and about ten seconds; nothing is downloaded.
 
+# %%
+# Installs tellapart where it is missing, as on Colab.
+import importlib.util
+import os
+import subprocess
+import sys
+
+EXTRAS = ""
+if importlib.util.find_spec("tellapart") is None:
+    source = os.environ.get("TELLAPART_SOURCE", "git+<address of this repository>")
+    if "<" in source:
+        command = "%env TELLAPART_SOURCE=git+https://..."
+        sys.exit(f"tellapart is missing: run `{command}` with the address of its repository, then this cell again")
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", f"tellapart{EXTRAS} @ {source}"], check=True)
+    importlib.invalidate_caches()
+
 # %% [markdown]
 # ## Pairs
 #
