@@ -42,12 +42,12 @@ def true_option(field: str):
 def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> None:
     for survey in ("i2t", "t2i"):
         made = command("annotate", "export", survey, "demo", "--to", survey, "--annotators", "ann,bob", "--json")
-        counts = {"units": 600, "tasks": 1200, "annotators": ["ann", "bob"]}
+        counts = {"units": 800, "tasks": 1600, "annotators": ["ann", "bob"]}
         assert made.json == {"to": survey, "survey": survey, **counts, "pages": f"{survey}/pages"}
         field = "caption" if survey == "i2t" else "image"
         sheets = [fill(tmp_path / survey / "sheets" / f"{who}.csv", true_option(field)) for who in ("ann", "bob")]
         read = command("annotate", "import", survey, *sheets, "--json")
-        assert read.json == {"to": f"{survey}/answers.jsonl", "answers": 1200, "skipped": 0, "of": 1200, "broken": []}
+        assert read.json == {"to": f"{survey}/answers.jsonl", "answers": 1600, "skipped": 0, "of": 1600, "broken": []}
     record = command("annotate", "agree", "i2t", "t2i", "--scores", "human.npz", "--json").json
     assert {row["metric"]: row["strict"]["value"] for row in record["human"]} == {
         "text_score": 1.0,
