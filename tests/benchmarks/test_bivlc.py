@@ -89,7 +89,8 @@ def test_the_command_prints_the_papers_table_from_a_file_of_scores(
         [[row[column] == "True" for column in COLUMNS] for row in rows_of(published("bivlc"), "ViT-B-32")]
     )
     np.savez("clip.npz", ids=np.arange(2933).astype(str), scores=scores_with(outcomes))
-    printed = command("score", "bivlc", "--scores", "clip.npz", "--out", "r").out
+    command("score", "bivlc", "--scores", "clip.npz", "--out", "r")
+    printed = command("show", "r", "--all").out
     assert re.search(r"^clip +75\.83 \[.*\] +52\.40 \[.*\] +49\.06 \[", printed, re.MULTILINE)
     assert re.search(r"^type = swap +359 .* 13\.65 \[", printed, re.MULTILINE)
     assert "text_score" in printed
