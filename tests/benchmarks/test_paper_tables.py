@@ -1,4 +1,4 @@
-"""The command prints each paper's own table, from a file of scores."""
+"""`show --all` prints each paper's own table, of a run from a file of scores."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_sugarcrepe_has_its_seven_accuracies(command, shared: Path) -> None:
     np.savez("clip.npz", ids=np.array(ids), scores=scores)
     ran = command("score", "sugarcrepe", "--scores", "clip.npz", "--data", shared / "sugarcrepe", "--out", "r")
     assert ran.code == 0, ran.err
-    assert rows_of(ran.out) == {
+    assert rows_of(command("show", "r", "--all").out) == {
         "REPLACE object": "90.92",
         "REPLACE attribute": "80.08",
         "REPLACE relation": "69.20",
@@ -69,8 +69,8 @@ def test_bivlc_has_its_rows_by_type(command, shared: Path) -> None:
             [row[name] == "True" for name in ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")]
         )
     np.savez("clip.npz", ids=np.arange(len(rows)).astype(str), scores=scores)
-    ran = command("score", "bivlc", "--scores", "clip.npz", "--out", "r")
-    table = rows_of(ran.out)
+    command("score", "bivlc", "--scores", "clip.npz", "--out", "r")
+    table = rows_of(command("show", "r", "--all").out)
     assert [table[name] for name in ("I2T", "T2I", "Group")] == ["75.83", "52.40", "49.06"]
     assert [table[f"{kind} Group"] for kind in ("replace", "swap", "add")] == ["57.27", "13.65", "39.58"]
 
@@ -102,7 +102,7 @@ def test_valse_has_every_instrument_and_their_mean(command, shared: Path) -> Non
         "score", "valse", "--scores", "v.jsonl", "--kind", "probability", "--data", shared / "valse", "--out", "r"
     )
     assert ran.code == 0, ran.err
-    table = rows_of(ran.out)
+    table = rows_of(command("show", "r", "--all").out)
     wanted = {instrument: 100 * float(np.mean(found)) for instrument, found in hits.items()}
     assert len(wanted) == 11
     for metric in ("acc_r", "acc", "min(p_c, p_f)"):
