@@ -107,7 +107,7 @@ def test_models_of_open_clip_in_the_documents_are_opened(tmp_path: Path) -> None
     """But for their weights: the architecture and the tag are known, and so is the activation."""
     pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.toml"), *ROOT.glob("examples/**/*.toml")]
     text = " ".join(page.read_text(encoding="utf-8") for page in pages)
-    named = set(re.findall(r"open_clip:(?!ARCH)[\w-]+(?:/\w+)?(?:@[\w.-]+\.pth?)?", text))
+    named = set(re.findall(r"open_clip:(?!ARCH)[\w-]+(?:/\w+)?(?:@(?:[\w.-]+\.pth?|\{\}))?", text))
     assert len(named) > 5
     (tmp_path / "weights.pt").touch()
     for name in sorted(named):
