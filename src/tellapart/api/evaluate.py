@@ -148,7 +148,7 @@ def evaluate(
         seed: of the bootstrap, and of models that draw.
         strict: refuse files that hold another number of records than the benchmark as published.
         follow: a folder, or a pattern with `*`, of checkpoints that land there while a model trains; each is measured
-            once. `models` may be a name with `{}` for their paths: `open_clip:ViT-B-32@{}`.
+            once. `models` may be a name with `{}` for their paths: `open_clip:ViT-B-32-gelu@{}`.
         every: seconds between two looks, or a text such as 30s, 10m, 2h.
         until: how many checkpoints end it; no number for none.
         ready, left_out: called with the name of each checkpoint that was measured, and with a sentence on each that

@@ -28,7 +28,7 @@ def as_follower(
     Raises:
         RunError: a parameter does not fit the others.
 
-    >>> as_follower("runs/clip", "30s", None, "open_clip:ViT-B-32@{}", ()).every
+    >>> as_follower("runs/clip", "30s", None, "open_clip:ViT-B-32-gelu@{}", ()).every
     30.0
     """
     if follow is None:

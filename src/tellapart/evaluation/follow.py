@@ -82,7 +82,7 @@ class Follower:
         if self.form is not None and "{}" not in self.form:
             raise RunError(
                 f"models={quote(self.form)} with follow={quote(self.place)}: write {{}} for a checkpoint's path, as in "
-                "'open_clip:ViT-B-32@{}'"
+                "'open_clip:ViT-B-32-gelu@{}'"
             )
         if Path(self.absolute).is_file():
             raise RunError(f"follow={quote(self.place)} is a file; give its folder, or a pattern with * in quotes")
