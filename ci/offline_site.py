@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-__all__ = ["loads_from_elsewhere", "main"]
+from built_site import check_site
+
+__all__ = ["loads_from_elsewhere"]
 
 #: Tag -> the attributes by which a page loads something.
 _LOADS = {"script": ("src",), "img": ("src", "srcset"), "source": ("src", "srcset"), "iframe": ("src",)}
@@ -46,16 +48,5 @@ def loads_from_elsewhere(folder: Path) -> Iterator[str]:
         yield from (f"{path.relative_to(folder)}: {address}" for address in found)
 
 
-def main() -> int:
-    """Print what is loaded from elsewhere; return 1 if anything is, or if there is no site."""
-    folder = Path(sys.argv[1])
-    if not (folder / "index.html").is_file():
-        sys.stderr.write(f"{folder} holds no site: build it with `make site`\n")
-        return 1
-    lines = list(loads_from_elsewhere(folder))
-    sys.stderr.writelines(f"{line}\n" for line in lines)
-    return 1 if lines else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_site(loads_from_elsewhere))

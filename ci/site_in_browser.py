@@ -18,6 +18,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from built_site import check_site
+
 AXE = Path(__file__).parents[1] / "scratch" / "axe" / "axe.min.js"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -50,9 +52,11 @@ def serve_folder(folder: Path) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:  # or the thread would keep a failed check from ending
+            server.shutdown()
+            thread.join()
 
 
 def find_faults(page: Any, script: str) -> Iterator[str]:
@@ -64,9 +68,8 @@ def find_faults(page: Any, script: str) -> Iterator[str]:
         yield f"{beyond} pixels wider than the window"
 
 
-def main() -> int:
-    """Print each fault; return 1 if there is one."""
-    (folder,) = sys.argv[1:]
+def look_through(folder: Path) -> Iterator[str]:
+    """Yield a line for each fault of a page in a window."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     try:
         from playwright.sync_api import sync_playwright
@@ -74,20 +77,17 @@ def main() -> int:
         browser = None
     if browser is None or not AXE.exists():
         sys.stderr.write("no page was opened: this needs Chromium, playwright, and python ci/axe.py scratch/axe\n")
-        return 0
+        return
     script = AXE.read_text(encoding="utf-8")
-    faults = []
-    with serve_folder(Path(folder)) as address, sync_playwright() as playwright:
+    with serve_folder(folder) as address, sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=browser, args=ARGUMENTS)
         for scheme, width in WINDOWS:
             page = started.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             for name in PAGES:
                 page.goto(f"{address}/{name}")
-                faults += [f"{name}, {scheme}, {width} pixels: {fault}" for fault in find_faults(page, script)]
+                yield from (f"{name}, {scheme}, {width} pixels: {fault}" for fault in find_faults(page, script))
         started.close()
-    sys.stderr.writelines(f"{fault}\n" for fault in faults)
-    return int(bool(faults))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_site(look_through))

@@ -13,7 +13,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["dead_links", "main"]
+from built_site import check_site
+
+__all__ = ["dead_links"]
 
 
 class _Page(HTMLParser):
@@ -55,16 +57,5 @@ def dead_links(folder: Path) -> Iterator[str]:
                 yield f"{path.relative_to(root)}: {link} (no such anchor)"
 
 
-def main() -> int:
-    """Print the dead links; return 1 if there are any, or if there is no site."""
-    folder = Path(sys.argv[1])
-    if not (folder / "index.html").is_file():
-        sys.stderr.write(f"{folder} holds no site: build it with `make site`\n")
-        return 1
-    lines = list(dead_links(folder))
-    sys.stderr.writelines(f"{line}\n" for line in lines)
-    return 1 if lines else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_site(dead_links))

@@ -229,7 +229,7 @@ class _View:
 
     @property
     def parts(self) -> tuple[str, tuple[str, ...]] | None:
-        """The tag, and its values, that stand in the first table; None if no tag has few values."""
+        """The tag of the first table's columns, and its values; None if no tag has few values."""
         records = {entry.label: entry.record for entry in self.section.entries}
         tag = first_breakdown(records, self.section.name, most=MOST_PARTS)
         return (

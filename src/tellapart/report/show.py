@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -148,37 +148,45 @@ def print_runs(
     """
     groups = on_the_same_items([read_result(each) for each in find_runs(folder)])
     tags = [*dict.fromkeys(tag for name, own in groups for each in own for tag in each.benchmarks[name].by)]
-    tables: list[Table] = []
     if by is not None:
         having = [(name, own) for name, own in groups if any(by in each.benchmarks[name].by for each in own)]
-        tables = [tag_table(own, name, by) for name, own in having or groups]  # without one, an error names the tags
-    else:
-        tables = followed_tables(folder) or ([] if every else first_tables(groups))
-    for each in tables:
-        console().print(each)
-        print_lines("")
-    for benchmark, results in groups if by is None else ():
+        _print_tables(
+            tag_table(own, name, by) for name, own in having or groups
+        )  # without one, an error names the tags
+        _print_path(write())
+        return
+    _print_tables(followed_tables(folder) or ([] if every else first_tables(groups)))
+    for benchmark, results in groups:
         if every:
             _print_all(results, benchmark)
         if lines := _note_lines(results, benchmark, ties=every):
             print_lines(*lines, "")
     report = write()
-    if by is None and (answer := answer_lines(report.conclusions)):
+    if answer := answer_lines(report.conclusions):
         print_lines(*map(plain, answer), "")
-    if by is None and not every:
+    if not every:
         tagged = f" or --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
         print_lines(f"the rest: tellapart show {plain(shlex.quote(str(named or folder)))} --all{tagged}")
+    _print_path(report)
+
+
+def _print_path(report: WrittenReport) -> None:
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
+
+
+def _print_tables(tables: Iterable[Table | None]) -> None:
+    for each in tables:
+        if each is not None:
+            console().print(each)
+            print_lines("")
 
 
 def _print_all(results: Sequence[Result], benchmark: str) -> None:
     # A reference model's deviations show nothing about the others; a run of them alone still shows them.
     own = [result for result in results if result.model.name not in REFERENCES] or results
     breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
-    for each in (*result_tables(results, benchmark), breakdown, equivariance, _paper_table(results, benchmark)):
-        if each is not None:
-            console().print(each)
-            print_lines("")
+    paper = _paper_table(results, benchmark)
+    _print_tables((*result_tables(results, benchmark), breakdown, equivariance, paper))
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:

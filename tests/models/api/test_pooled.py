@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from json_handler import JsonHandler
 from PIL import Image
 
 from facts import raises
@@ -42,14 +42,13 @@ class PoolingServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(JsonHandler):
     server: PoolingServer
 
-    def do_GET(self) -> None:
+    def answer_get(self) -> None:
         self.reply(200, {"data": [{"id": "pooled"}]})
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def answer_post(self, body: dict[str, Any]) -> None:
         with self.server.lock:
             self.server.asked.append(self.path)
             number = len(self.server.asked)
@@ -73,16 +72,6 @@ class _Handler(BaseHTTPRequestHandler):
         images = [decode_part(part) for part in body["text_2"]["content"]]
         values = self.server.reranker.score_pairs(images, [body["text_1"]] * len(images))
         return {"data": [{"index": k, "score": float(value)} for k, value in enumerate(values)][::-1]}
-
-    def reply(self, status: int, answer: Any) -> None:
-        data = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *args: object) -> None:
-        """Keep quiet."""
 
 
 def decode_part(part: dict[str, Any]) -> np.ndarray:

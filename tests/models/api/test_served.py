@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import math
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from json_handler import JsonHandler
 from PIL import Image
 
 from facts import raises
@@ -188,14 +188,13 @@ def test_what_is_no_log_probability_is_refused(logprobs: Any, says: str | tuple[
         Completion.read({"choices": [{"message": {"content": "Yes"}, "logprobs": listed}]}, "http://here/v1")
 
 
-class OtherServer(BaseHTTPRequestHandler):
+class OtherServer(JsonHandler):
     """A server that gives no log-probabilities, and knows the limit of tokens by OpenAI's new name alone."""
 
-    def do_GET(self) -> None:
+    def answer_get(self) -> None:
         self.reply(200, {"data": [{"id": "new"}]})
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def answer_post(self, body: dict[str, Any]) -> None:
         if "max_tokens" in body:
             self.reply(400, {"error": "'max_tokens' is not supported; use 'max_completion_tokens' instead"})
         else:
@@ -203,16 +202,6 @@ class OtherServer(BaseHTTPRequestHandler):
             usage = {"prompt_tokens": 5, "completion_tokens": 2, "cost": 0.25}
             choices = [{"message": {"content": words}, "finish_reason": "stop"}]
             self.reply(200, {"choices": choices, "usage": usage, "system_fingerprint": body["messages"][0]["role"]})
-
-    def reply(self, status: int, answer: Any) -> None:
-        data = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *args: object) -> None:
-        """Keep quiet."""
 
 
 def test_a_server_without_probabilities_is_read_in_words(pairs: PairSet) -> None:

@@ -1,6 +1,6 @@
 """Records of a part of a benchmark's items (`--limit`): shown in its place, without competing with the complete one.
 
-Numbers of hidden labels are of one split, and rounded; both stand beside them.
+Numbers of hidden labels cover one split and are rounded; a page shows both facts next to them.
 """
 
 from __future__ import annotations
