@@ -15,7 +15,7 @@ from tellapart.cli.main import app
 from tellapart.models.options import MEANT_FOR
 
 #: Options that only some models take; tests/models/test_options.py goes through them by family.
-OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b"}
+OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b", "--reading-b"}
 
 #: Options that act wherever they stand: outputs, what is measured, names. None of them can be without effect.
 ACT = {
@@ -25,8 +25,8 @@ ACT = {
     "--grammar-model", "--groups",
     "--host", "--imagefolder", "--intervals", "--items", "--json", "--label", "--latex", "--layout", "--limit",
     "--metric", "--model", "--most", "--name", "--nearest", "--no-images", "--out", "--page", "--pairs",
-    "--parquet", "--partial", "--port", "--proxy", "--quiet", "--ray", "--records", "--repeats", "--resume",
-    "--role", "--runs", "--sample", "--scorer", "--scores", "--seeds", "--short", "--small", "--text-model",
+    "--parquet", "--partial", "--picture", "--port", "--proxy", "--quiet", "--ray", "--records", "--repeats",
+    "--resume", "--role", "--runs", "--sample", "--scorer", "--scores", "--seeds", "--short", "--small", "--text-model",
     "--title", "--to", "--trained-on", "--until", "--warm-up", "--without", "--workers",
 }  # fmt: skip
 

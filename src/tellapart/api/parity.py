@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, locations
+from dataclasses import replace
+
+from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, locations
 from tellapart.api.plugins import open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.benchmarks.find import find_benchmark
@@ -12,7 +14,9 @@ from tellapart.evaluation.evaluate import prepare
 from tellapart.evaluation.parity import Parity, compare_doors
 from tellapart.models.find import find_model
 from tellapart.models.memory.given import ModelGiven, as_model
+from tellapart.models.memory.held import HeldModel
 from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 __all__ = ["parity"]
@@ -27,7 +31,10 @@ def parity(
     device: str = "cpu",
     dtype: str = "float32",
     dtype_b: str | None = None,
+    reading: str | None = None,
+    reading_b: str | None = None,
     texts: str = "raw",
+    picture: PathGiven | None = None,
     data: PathGiven | None = None,
     images: PathGiven | None = None,
     outside_images: bool = False,
@@ -42,7 +49,10 @@ def parity(
         limit: a number or a share of its items; None for all.
         device: of models that are named.
         dtype: likewise; `dtype_b` of the second one, if it is another.
+        reading: likewise: which of their readings is scored (`itc`, `itm`, ...); `reading_b` of the second one, if it
+            is another, such as `embeddings` of a server.
         texts: likewise: `library` for captions as the libraries' tokenizers have them.
+        picture: a PNG file to write: the image whose pixels differ the most as A and B read it, and the difference.
         data, images, outside_images, progress: as of `evaluate`.
 
     Raises:
@@ -65,11 +75,22 @@ def parity(
         raise RunError(f"benchmark={quote(benchmark)} is of the task {found.task!r}; parity compares scores of pairs")
     ready = prepare(found, store=EmbeddingStore(None), limit=None if limit is None else str(limit))
     pairs: PairSet = ready.records
-    models = [
-        find_model(open_model(model), ModelOptions(device=device, dtype=precision, texts=texts))
-        if isinstance(model, str)
-        else as_model(model)
-        for model, precision in ((a, dtype), (b, dtype_b or dtype))
-    ]
+    options = ModelOptions(device=device, dtype=dtype, reading=reading, texts=texts)
+    of_b = replace(options, dtype=dtype_b or dtype, reading=reading_b or reading)
     with reporting(progress) as report:
-        return compare_doors(models[0], models[1], pairs, progress=None if report is None else report("parity"))
+        return compare_doors(
+            _open_door(a, options),
+            _open_door(b, of_b),
+            pairs,
+            picture=None if picture is None else as_path(picture, "picture"),
+            progress=None if report is None else report("parity"),
+        )
+
+
+def _open_door(model: str | ModelGiven, options: ModelOptions) -> Model:
+    if isinstance(model, str):
+        return find_model(open_model(model), options)
+    held = as_model(model)
+    if isinstance(held, HeldModel):
+        held.expect_settings(device=options.device, dtype=options.dtype, reading=options.reading)
+    return held

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tellapart.cli.invocation import interruptible
-from tellapart.cli.options import Data, Device, Dtype, Images, Json, Outside, Quiet, print_json
+from tellapart.cli.options import Data, Device, Dtype, Images, Json, Outside, Quiet, Reading, print_json
 
 __all__ = ["parity_command"]
 
@@ -22,9 +23,17 @@ def parity_command(
     dtype_b: Annotated[
         str | None, typer.Option("--dtype-b", help="Of the second model, if it is another: bfloat16 or float16.")
     ] = None,
+    reading: Reading = None,
+    reading_b: Annotated[
+        str | None, typer.Option("--reading-b", help="Of the second model, if it is another: embeddings of a server.")
+    ] = None,
     texts: Annotated[
         str, typer.Option("--texts", help="library: captions as the libraries' tokenizers have them.")
     ] = "raw",
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", help="PNG file to write: the image that differs most as A and B read it."),
+    ] = None,
     data: Data = None,
     images: Images = None,
     outside_images: Outside = False,
@@ -50,7 +59,10 @@ def parity_command(
             device=device,
             dtype=dtype,
             dtype_b=dtype_b,
+            reading=reading,
+            reading_b=reading_b,
             texts=texts,
+            picture=picture,
             data=data,
             images=images,
             outside_images=outside_images,

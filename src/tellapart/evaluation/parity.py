@@ -10,12 +10,14 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from tellapart.data.atomic import atomic_file
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError
@@ -26,7 +28,7 @@ from tellapart.stats.paired import paired_difference
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 from tellapart.tasks.registry import headline
 
-__all__ = ["Flips", "Parity", "ParityStep", "compare_doors"]
+__all__ = ["Parity", "ParityOutcome", "ParityStep", "compare_doors"]
 
 #: Differences up to these are rounding: of a pixel's float, of one minus a cosine, of a score.
 _ROUNDING = {"pixels": 1e-6, "vectors": 1e-6, "scores": 1e-5}
@@ -57,8 +59,8 @@ class ParityStep(BaseModel, frozen=True):
     unseen: str = ""
 
 
-class Flips(BaseModel, frozen=True):
-    """Items whose outcome is another through the second door.
+class ParityOutcome(BaseModel, frozen=True):
+    """One metric through both doors, and the items whose outcome differs.
 
     Attributes:
         metric: a headline of the benchmark.
@@ -96,7 +98,7 @@ class Parity(BaseModel, frozen=True):
     b: str
     benchmark: str
     steps: tuple[ParityStep, ...]
-    outcomes: tuple[Flips, ...]
+    outcomes: tuple[ParityOutcome, ...]
 
     @property
     def first(self) -> ParityStep | None:
@@ -109,16 +111,19 @@ class Parity(BaseModel, frozen=True):
         return max(one.share for one in self.outcomes)
 
 
-def compare_doors(a: Model, b: Model, pairs: PairSet, *, progress: Progress | None = None) -> Parity:
+def compare_doors(
+    a: Model, b: Model, pairs: PairSet, *, picture: Path | None = None, progress: Progress | None = None
+) -> Parity:
     """Compare two models that should be equal, on the images and texts of a pair set.
 
     Args:
         a, b: the models. Tokens and pixels are compared if both are `Transparent`, vectors if both are dual encoders.
         pairs: the items.
+        picture: a PNG file to write: the image whose pixels differ the most as A and B read it, and the difference.
         progress: called as `score` does.
 
     Raises:
-        RunError: the models put out scores of different kinds.
+        RunError: the models put out scores of different kinds, or their pixels cannot be drawn.
         TellapartError: an image cannot be read, or a model fails.
 
     >>> from tellapart.benchmarks.find import find_benchmark
@@ -136,7 +141,9 @@ def compare_doors(a: Model, b: Model, pairs: PairSet, *, progress: Progress | No
     steps = []
     hidden = [model.name for model in (a, b) if not isinstance(model, Transparent)]
     if isinstance(a, Transparent) and isinstance(b, Transparent):
-        steps += [_compare_tokens(a, b, texts), _compare_pixels(a, b, images)]
+        steps += [_compare_tokens(a, b, texts), _compare_pixels(a, b, images, picture)]
+    elif picture is not None:
+        raise RunError(f"picture={picture}: {hidden[0]} does not show its pixels; leave picture= out")
     else:
         steps += [ParityStep(step=step, unseen=f"{hidden[0]} does not show it") for step in ("tokens", "pixels")]
     if isinstance(a, DualEncoder) and isinstance(b, DualEncoder):
@@ -146,7 +153,8 @@ def compare_doors(a: Model, b: Model, pairs: PairSet, *, progress: Progress | No
     scored = [score(model, pairs, store=EmbeddingStore(None), progress=progress) for model in (a, b)]
     first, second = (one.scores.values for one in scored)
     apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
-    steps.append(_count_differences("scores", apart.ravel()))
+    cause = _find_trait_cause(a, b) if steps[-1].unseen else ""
+    steps.append(_count_differences("scores", apart.ravel(), cause))
     return Parity(a=a.name, b=b.name, benchmark=pairs.name, steps=tuple(steps), outcomes=_count_flips(pairs, scored))
 
 
@@ -197,7 +205,7 @@ def _find_token_cause(a: Transparent, b: Transparent, text: str, of_a: list[int]
     return "another tokenizer"
 
 
-def _compare_pixels(a: Transparent, b: Transparent, images: Sequence[Pixels]) -> ParityStep:
+def _compare_pixels(a: Transparent, b: Transparent, images: Sequence[Pixels], picture: Path | None) -> ParityStep:
     apart, cause = [], ""
     for image in images:
         first, second = a.input_pixels(image), b.input_pixels(image)
@@ -208,7 +216,24 @@ def _compare_pixels(a: Transparent, b: Transparent, images: Sequence[Pixels]) ->
         apart.append(float(np.abs(first.astype(np.float64) - second).max()))
         if apart[-1] > _ROUNDING["pixels"] and not cause:
             cause = _find_pixel_cause(image, first, second)
+    if picture is not None:
+        worst = images[int(np.argmax(apart))]
+        _draw_pixels(picture, a.input_pixels(worst), b.input_pixels(worst))
     return _count_differences("pixels", np.array(apart), cause)
+
+
+def _draw_pixels(picture: Path, first: NDArray[np.float32], second: NDArray[np.float32]) -> None:
+    """Write two preparations of one image, and their difference from none to the largest, from left to right."""
+    from PIL import Image
+
+    if first.shape != second.shape or first.ndim != 3:
+        raise RunError(f"picture={picture}: A reads {first.shape} and B {second.shape}, which is not one image's size")
+    apart = np.abs(first - second)
+    low, high = min(first.min(), second.min()), max(first.max(), second.max())
+    shown = [(each - low) / max(high - low, 1e-12) for each in (first, second)] + [apart / max(apart.max(), 1e-12)]
+    row = np.concatenate([(255 * each).astype(np.uint8).transpose(1, 2, 0) for each in shown], axis=1)
+    with atomic_file(picture) as draft:
+        Image.fromarray(row).save(draft, "PNG")
 
 
 def _find_pixel_cause(image: Pixels, first: NDArray[np.float32], second: NDArray[np.float32]) -> str:
@@ -275,17 +300,18 @@ def _compare_vectors(a: DualEncoder, b: DualEncoder, images: Sequence[Pixels], t
     return _count_differences("vectors", np.concatenate(apart), _find_trait_cause(a, b))
 
 
-def _find_trait_cause(a: DualEncoder, b: DualEncoder) -> str:
+def _find_trait_cause(a: Model, b: Model) -> str:
     """Return the traits in which two models differ, in words; without any, what is left."""
     if not (isinstance(a, Transparent) and isinstance(b, Transparent)):
         return ""
-    differ = [name for name in a.traits if a.traits[name] != b.traits.get(name) and name != "texts"]
+    shared = [name for name in a.traits if name in b.traits and name != "texts"]
+    differ = [name for name in shared if a.traits[name] != b.traits[name]]
     if not differ:
         return "weights, pooling or a step that no trait names"
-    return "; ".join(f"{name}: {a.traits[name]} in A, {b.traits.get(name, '')} in B" for name in differ)
+    return "; ".join(f"{name}: {a.traits[name]} in A, {b.traits[name]} in B" for name in differ)
 
 
-def _count_flips(pairs: PairSet, scored: Sequence[Scored]) -> tuple[Flips, ...]:
+def _count_flips(pairs: PairSet, scored: Sequence[Scored]) -> tuple[ParityOutcome, ...]:
     """Count the items whose outcome differs, for each headline metric."""
     outline = pairs.outline
     measured = [
@@ -298,7 +324,7 @@ def _count_flips(pairs: PairSet, scored: Sequence[Scored]) -> tuple[Flips, ...]:
         clusters = None if len({*outline.clusters}) == len(pairs) else outline.clusters
         difference = paired_difference(first.strict, second.strict, clusters, binary=first.binary)
         found.append(
-            Flips(
+            ParityOutcome(
                 metric=name,
                 items=len(first.strict),
                 flipped=int((first.strict != second.strict).sum()),

@@ -210,11 +210,11 @@ class StackedSimilarity(DualEncoder, Protocol):
 
 
 @runtime_checkable
-class Transparent(DualEncoder, Protocol):
-    """A dual encoder that shows the inputs of its towers, so that it can be compared with another, step by step.
+class Transparent(Model, Protocol):
+    """A model that shows the inputs of its towers, so that it can be compared with another, step by step.
 
     Attributes:
-        traits: facts that change a vector and are in no input: `activation`, `context`, `dtype`, `texts`.
+        traits: facts that change a score and are in no input: `activation`, `context`, `dtype`, `texts`.
     """
 
     traits: Mapping[str, str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tellapart.errors import plain
-from tellapart.evaluation.parity import Flips, Parity
+from tellapart.evaluation.parity import Parity, ParityOutcome
 from tellapart.report.terminal import console, print_lines, table
 
 __all__ = ["print_parity"]
@@ -21,7 +21,7 @@ def print_parity(parity: Parity) -> None:
     print_lines("")
     for text, of_a, of_b in parity.steps[0].examples:
         print_lines(plain(text), f"  A: {list(of_a)}", f"  B: {list(of_b)}")
-    print_lines(*map(_write_flips, parity.outcomes))
+    print_lines(*map(_write_outcome, parity.outcomes))
     first = parity.first
     if first is None:
         print_lines("no step differs by more than rounding")
@@ -29,7 +29,7 @@ def print_parity(parity: Parity) -> None:
         print_lines(f"A and B part at the {first.step}{f': {plain(first.cause)}' if first.cause else ''}")
 
 
-def _write_flips(one: Flips) -> str:
+def _write_outcome(one: ParityOutcome) -> str:
     ends = () if one.low is None or one.high is None else (100 * one.low, 100 * one.high)
     between = f"[{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "(no interval)"
     return (

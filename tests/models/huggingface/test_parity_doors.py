@@ -19,9 +19,10 @@ pytest.importorskip("transformers", reason="transformers' models need the extra 
 import tiny_models
 from PIL import Image
 
+import tellapart as ta
 from tellapart.api.parity import parity
 from tellapart.data.folder import read_pair_set
-from tellapart.errors import RunError
+from tellapart.errors import ModelError, RunError
 from tellapart.evaluation.parity import compare_doors
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
@@ -151,6 +152,48 @@ def test_a_resize_without_antialias_is_found(folder: Path, pairs: Path) -> None:
     first = compare_doors(inner, Aliased(inner), read_pair_set(pairs)).first
     assert first is not None and (first.step, first.differ) == ("pixels", 6)
     assert first.cause.startswith("antialias: A is nearest to bicubic with antialias, cropped, B to bicubic without")
+
+
+def test_a_model_in_memory_is_compared_with_its_folder_step_by_step(folder: Path, pairs: Path) -> None:
+    t = tiny_models.transformers()
+    held = ta.model(t.CLIPModel.from_pretrained(folder), t.AutoProcessor.from_pretrained(folder))
+    same = parity(held, f"hf:{folder}", f"folder:{pairs}")
+    assert same.first is None
+    assert [step.compared for step in same.steps] == [6, 6, 12, 12]
+    with raises(ModelError, "'bfloat16'", "float32"):
+        parity(f"hf:{folder}", held, f"folder:{pairs}", dtype_b="bfloat16")
+
+
+def test_a_matching_head_is_compared_by_its_reading(pairs: Path, tmp_path: Path) -> None:
+    one = tiny_models.blip(tmp_path / "blip")
+    other = shutil.copytree(one, tmp_path / "other")
+    change_json(other / "tokenizer_config.json", lambda content: content.update(model_max_length=16))
+    found = parity(f"hf:{one}", f"hf:{other}", f"folder:{pairs}", reading="itm")
+    assert found.first is not None and found.first.cause.startswith("context: B reads 16 tokens")
+    assert [(step.step, step.compared) for step in found.steps] == [
+        ("tokens", 6),
+        ("pixels", 6),
+        ("vectors", 0),
+        ("scores", 12),
+    ]
+    assert found.steps[3].cause == "context: 24 tokens in A, 16 tokens in B"
+    assert parity(f"hf:{one}", f"hf:{one}", f"folder:{pairs}", reading="itc").steps[2].compared == 12
+    with raises(RunError, "logit", "probability"):
+        parity(f"hf:{one}", f"hf:{one}", f"folder:{pairs}", reading="itm_logit", reading_b="itm")
+
+
+def test_the_image_that_differs_the_most_is_drawn(folder: Path, pairs: Path, tmp_path: Path) -> None:
+    inner, picture = find_model(f"hf:{folder}"), tmp_path / "apart.png"
+    assert isinstance(inner, HuggingFaceDual)
+    found = compare_doors(inner, Aliased(inner), read_pair_set(pairs), picture=picture)
+    drawn = np.asarray(Image.open(picture))
+    size = inner.input_pixels(np.zeros((9, 9, 3), np.uint8)).shape[1]
+    assert drawn.shape == (size, 3 * size, 3)
+    one, other, apart = (drawn[:, k * size : (k + 1) * size].astype(int) for k in range(3))
+    assert found.steps[1].largest is not None and apart.max() == 255
+    assert np.corrcoef(np.abs(one - other).ravel(), apart.ravel())[0, 1] > 0.95
+    with raises(RunError, "picture=", "blind"):
+        parity("blind", "bag-of-words", f"folder:{pairs}", picture=picture)
 
 
 def test_the_command_exits_with_1_if_outcomes_differ_and_refuses_other_kinds(

@@ -115,6 +115,9 @@ class FusionScorer:
         self.images_encoded = self.texts_encoded = 0
         self._cache = StateCache(cache_bytes)
         self._truncated: set[str] = set()
+        for name in ("traits", "token_ids", "input_pixels"):  # of encoders that are `Transparent`
+            if hasattr(encoder, name):
+                setattr(self, name, getattr(encoder, name))
 
     @property
     def truncated(self) -> int:

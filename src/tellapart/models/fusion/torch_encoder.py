@@ -122,8 +122,9 @@ class TorchFusionEncoder:
         self.batch_size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.parameters = parameter_count(halves.module)
         self._halves, self._preparation, self._runtime, self.reading = halves, preparation, runtime, reading
+        length = f"{preparation.texts.length} tokens"
+        self.traits = {"context": length, "dtype": runtime.dtype}
         if fingerprint is None:
-            length = f"{preparation.texts.length} tokens"
             identity = weights_fingerprint(
                 halves.module, halves.architecture, runtime.dtype, length, halves.facts, preparation.facts
             )
@@ -133,6 +134,16 @@ class TorchFusionEncoder:
     def prepare_image(self, pixels: Pixels) -> Prepared:
         """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; called from several threads."""
         return self._preparation.images(pixels)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, padded to the context."""
+        reader = self._preparation.texts
+        return [[int(token) for token in row] for row in reader.tokens(texts, reader.length)["input_ids"]]
+
+    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
+        """Return the first of an image's inputs, as the image's half is given it."""
+        values: NDArray[np.float32] = np.asarray(next(iter(self.prepare_image(pixels).values())), np.float32)
+        return values
 
     def encode_images(self, images: Sequence[Pixels | Prepared]) -> list[TorchState]:
         """Compute the images' halves, one state for each image, prepared or not.

@@ -134,6 +134,16 @@ class ModuleEncoder(_Cosine):
         self._module, self._preprocess, self._tokenizer, self._where = module, preprocess, tokenizer, where
         self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
+        self.traits = {"dtype": where.dtype}
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, as the tokenizer pads it."""
+        return [[int(token) for token in self._tokenize_text(text).flatten()] for text in texts]
+
+    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
+        """Return one image as `encode_image` is given it."""
+        values: NDArray[np.float32] = self.prepare_image(pixels).value.float().cpu().numpy()
+        return values
 
     def prepare_image(self, pixels: Pixels) -> Ready:
         """Prepare one RGB image, uint8 `(height, width, 3)`: a tensor `(channels, height, width)`.

@@ -21,11 +21,11 @@ __all__ = ["METHODS", "ObjectModel", "reads_arrays"]
 METHODS = (
     "encode_images", "encode_texts", "similarity", "similarities", "score_pairs", "score_matrix", "score_texts",
     "log_likelihoods", "score_item", "prepare_image", "answer", "answers", "choose_answers", "judge", "find_boxes",
-    "take_notes",
+    "take_notes", "token_ids", "input_pixels",
 )  # fmt: skip
 
 #: Attributes that a protocol asks for.
-ATTRIBUTES = ("batch_size", "parameters", "ranks_by_cosine", "logit_scale")
+ATTRIBUTES = ("batch_size", "parameters", "ranks_by_cosine", "logit_scale", "traits")
 
 #: The packages whose models are given arrays.
 _PACKAGES = ("tellapart", "tellapart_native", "tellapart_render")

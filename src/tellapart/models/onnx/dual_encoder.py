@@ -69,6 +69,7 @@ class OnnxDualEncoder:
         self.kind: ScoreKind = folder.config.kind
         self.parameters = weight_count(folder.files["image.onnx"]) + weight_count(folder.files["text.onnx"])
         self.truncated = 0
+        self.traits = {"context": f"{self.config.context_length} tokens", "dtype": "float32"}
         self._threads = threads or available_cores()
         self._tokenizer = _load_tokenizer(folder)
         self._image = _Graph(folder, "image.onnx", device)
@@ -117,6 +118,14 @@ class OnnxDualEncoder:
             return self._text.run_batch(feed, self.config.dimensions)
 
         return self._side_by_side(encode_batch, encodings)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, padded to the context."""
+        return [list(self._tokenizer.encode(text).ids) for text in texts]
+
+    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
+        """Return one image as its graph is given it, float32 `(3, image_size, image_size)`."""
+        return preprocess_image(pixels, self.config)
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score vectors of length one: float32 `(images, texts)`, cosines or logits, by `kind`."""
