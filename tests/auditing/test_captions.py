@@ -127,6 +127,8 @@ def test_checks_that_were_not_made_are_listed(captioned: Made) -> None:
         "pictures",
         "leak",
         "detectable",
+        "context",
+        "order: truth first",
     }
     assert (record.images, record.fingerprint, record.changes) == (None, None, [])
 

@@ -29,6 +29,7 @@ def audit(
     text_model: str | None = None,
     grammar_model: str | None = None,
     detector_model: str | None = None,
+    model: str | None = None,
     read_images: bool = True,
     data: PathGiven | None = None,
     images: PathGiven | None = None,
@@ -45,6 +46,7 @@ def audit(
         text_model: also ask a model that reads texts alone.
         grammar_model: scores how grammatical a text is.
         detector_model: a dual encoder, by whose vectors first entries are distinguished from others, as well.
+        model: the model to be measured: the captions that its context cuts; or a number of CLIP's tokens ("77").
         read_images: whether pictures are read.
         data, images, outside_images, columns, progress: as of `evaluate`.
 
@@ -61,7 +63,7 @@ def audit(
         update = None if report is None else report("audit")
         own = load(pairs)
         other = None if against is None else load(against)
-        record = look(own, Options(other, text_model, read_images, update, detector_model, grammar_model))
+        record = look(own, Options(other, text_model, read_images, update, detector_model, grammar_model, model))
     lines = () if to is None else tuple(write_audit(as_path(to, "to"), own, record))
     return Audited(record, own, lines)
 

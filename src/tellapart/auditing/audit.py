@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict
 
 from tellapart.auditing.captions import bag_of_words, blind_accuracy, grammar_gap, length_gaps, plausibility_gap
 from tellapart.auditing.change import Change, change_findings, changes_by_field
+from tellapart.auditing.context import find_context, lost_captions
 from tellapart.auditing.detectable import detectability
 from tellapart.auditing.duplicates import caption_duplicates, caption_leak, picture_duplicates, picture_leak
 from tellapart.auditing.finding import Finding, NotDone
 from tellapart.auditing.image_scan import ImageScan, scan_images
+from tellapart.auditing.sides import mixed_scripts, torn_sides, truth_first
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.models.text.find import find_text_scorer
@@ -133,6 +135,7 @@ class Options:
         progress: called with the current step, its progress, and the total.
         detector_model: a dual encoder, whose vectors are tried for recognising an item's first entry, too.
         grammar_model: a text scorer of how grammatical a caption is.
+        model: the model to be measured, whose context may cut captions; or a number of CLIP's tokens.
     """
 
     against: PairSet | None = None
@@ -141,6 +144,7 @@ class Options:
     progress: Progress | None = None
     detector_model: str | None = None
     grammar_model: str | None = None
+    model: str | None = None
 
 
 def audit(pairs: PairSet, options: Options | None = None) -> Audit:
@@ -171,6 +175,7 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     of_origin, skipped = detectability(
         pairs, pictures=options.pictures, model=options.detector_model, progress=options.progress
     )
+    findings += _of_sides(given, not_done)
     findings += of_origin + _of_other(pairs, scan, options, not_done) + tag_balance(pairs)
     not_done += skipped
     changes = scan.changes if scan else ()
@@ -192,12 +197,26 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     )
 
 
+def _of_sides(given: PairSet, not_done: list[NotDone]) -> list[Finding]:
+    """Make the checks of an item's sides, as the set gives them."""
+    if (order := truth_first(given)) is None and 1 in given.shape:
+        reason = "no item names the place of its true entry: by the set's form it is the first"
+        not_done.append(NotDone(name="order: truth first", reason=reason))
+    return [*([order] if order else []), torn_sides(given)]
+
+
 def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[NotDone]]:
     """Make the checks that read captions alone."""
     not_done = []
+    of_any = [mixed_scripts(pairs)]
+    if options.model is None:
+        not_done.append(NotDone(name="context", reason="no --model to be measured was named (or 77 of CLIP's tokens)"))
+    else:
+        of_any += lost_captions(find_context(options.model), options.model, pairs, options.progress)
     if pairs.shape[1] == 1:
         reason = "items have one caption: there is none to tell it from"
-        return caption_duplicates(pairs)[1:], [NotDone(name="blind, length, plausibility, grammar", reason=reason)]
+        not_done.append(NotDone(name="blind, length, plausibility, grammar", reason=reason))
+        return [*caption_duplicates(pairs)[1:], *of_any], not_done
     findings = [blind_accuracy(find_text_scorer("blind", Path()), pairs, options.progress)]
     if options.text_model is None:
         reason = "no --text-model was named (tinystories:PATH, say)"
@@ -212,7 +231,7 @@ def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[
         not_done.append(NotDone(name="grammar", reason=reason))
     else:
         findings.append(grammar_gap(find_text_scorer(options.grammar_model, Path()), pairs, options.progress))
-    return [*findings, *length_gaps(pairs), bag_of_words(pairs), *caption_duplicates(pairs)], not_done
+    return [*findings, *length_gaps(pairs), bag_of_words(pairs), *caption_duplicates(pairs), *of_any], not_done
 
 
 def _of_other(pairs: PairSet, scan: ImageScan | None, options: Options, not_done: list[NotDone]) -> list[Finding]:

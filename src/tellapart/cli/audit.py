@@ -37,6 +37,10 @@ def audit_command(
         str | None,
         typer.Option("--detector-model", help="Tell first entries from others by this dual encoder's vectors, too."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="The model to be measured (or 77, of CLIP's tokens): what does it cut?"),
+    ] = None,
     no_images: Annotated[bool, typer.Option("--no-images", help="Read no picture: captions and tags alone.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a check warns.")] = False,
     data: Data = None,
@@ -49,7 +53,8 @@ def audit_command(
 ) -> None:
     """Look for artefacts in a pair set, and write its data card.
 
-    Blind accuracy, lengths, duplicates, leaks, changes of the pictures, tags: each a number with its threshold.
+    Blind accuracy, lengths, scripts, duplicates, leaks, torn pairs, cut captions, changes of the pictures, tags: each a
+    number with its threshold.
 
     Example: `tellapart audit folder:my_pairs --to audit`
     """
@@ -66,6 +71,7 @@ def audit_command(
             text_model=text_model,
             grammar_model=grammar_model,
             detector_model=detector_model,
+            model=model,
             read_images=not no_images,
             data=data,
             images=images,

@@ -22,6 +22,7 @@ from tellapart.data.scores import ScoreKind
 
 __all__ = [
     "AnswerChooser",
+    "Bounded",
     "BoxFinder",
     "DualEncoder",
     "Generator",
@@ -207,6 +208,17 @@ class StackedSimilarity(DualEncoder, Protocol):
         Returns:
             float32 `(items, images, texts)`.
         """
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """Optional: a model, or its tokenizer, that shows the tokens it reads of a text and whether it cuts the text."""
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text within the context, padding included."""
+
+    def find_cut(self, texts: Sequence[str]) -> list[bool]:
+        """Return for each text whether it is longer than the context, so that its end is lost."""
 
 
 @runtime_checkable

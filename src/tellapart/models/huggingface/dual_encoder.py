@@ -206,6 +206,10 @@ class HuggingFaceDual:
         ids = self._texts.tokens(texts, self._texts.length)["input_ids"] if texts else []
         return [[int(token) for token in row] for row in ids]
 
+    def find_cut(self, texts: Sequence[str]) -> list[bool]:
+        """Return for each text whether it is longer than the context."""
+        return [bool(cut) for cut in self._texts.lengths(texts)[1]] if texts else []
+
     def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
         """Return one image as the tower is given it; of a model that takes patches, `(patches, values)`."""
         values: NDArray[np.float32] = np.asarray(self.prepare_image(pixels)["pixel_values"], np.float32)

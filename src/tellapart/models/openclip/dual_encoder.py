@@ -209,8 +209,11 @@ class OpenClipEncoder:
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
-        ids, _cut = self._tokens.read(texts)
-        return [[int(token) for token in row] for row in ids]
+        return self._tokens.token_ids(texts)
+
+    def find_cut(self, texts: Sequence[str]) -> list[bool]:
+        """Return for each text whether it is longer than the context."""
+        return self._tokens.find_cut(texts)
 
     def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
         """Return one image as the tower is given it, float32 `(3, height, width)`."""

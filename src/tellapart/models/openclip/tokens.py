@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tellapart.models.openclip.internals import read_attribute
+from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import bucket, import_torch
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["ClipTokenizer", "TextTower", "Tokens"]
+__all__ = ["ClipTokenizer", "TextTower", "Tokens", "clip_tokens"]
 
 #: The options that an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
@@ -57,16 +58,39 @@ class Tokens:
         if not texts:
             return import_torch().zeros((0, length), dtype=import_torch().int64), 0
         ids = self._tokenizer(list(texts))
+        return ids, sum(self._find_longer(texts, ids, length))
+
+    def _find_longer(self, texts: Sequence[str], ids: Any, length: int) -> list[bool]:
         if self._inner is None:
             encode = read_attribute(self._tokenizer, "encode")
-            full = [text for text, last in zip(texts, ids[:, -1].tolist(), strict=True) if last]
-            return ids, sum(len(encode(text)) + 2 > length for text in full)  # 2: start and end
+            # Only a text whose last token is no padding may be longer; 2: start and end.
+            last = ids[:, -1].tolist()
+            return [bool(end) and len(encode(text)) + 2 > length for text, end in zip(texts, last, strict=True)]
         # open_clip's mode `clips` adds three tokens itself; else the tokenizer adds some.
         clips = read_attribute(self._tokenizer, "tokenizer_mode") == "clips"
         clean = read_attribute(self._tokenizer, "clean_fn")
         cleaned = [clean(text) for text in texts]
         whole = self._inner(cleaned, add_special_tokens=not clips, verbose=False).input_ids
-        return ids, sum(len(tokens) + 3 * clips > length for tokens in whole)
+        return [len(tokens) + 3 * clips > length for tokens in whole]
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, padded to the context."""
+        rows: list[list[int]] = self.read(texts)[0].tolist()
+        return rows
+
+    def find_cut(self, texts: Sequence[str]) -> list[bool]:
+        """Return for each text whether it is longer than the context."""
+        length = read_attribute(self._tokenizer, "context_length")
+        return self._find_longer(texts, self._tokenizer(list(texts)), length) if texts else []
+
+
+def clip_tokens(length: int) -> Tokens:
+    """Return CLIP's tokenizer with a context of so many tokens, start and end included.
+
+    Raises:
+        MissingDependencyError: torch or open_clip is not installed.
+    """
+    return Tokens(import_open_clip().get_tokenizer("ViT-B-32", context_length=length))
 
 
 class TextTower:
