@@ -135,7 +135,7 @@ def test_checks_that_were_not_made_are_listed(captioned: Made) -> None:
 
 def test_items_of_one_caption_have_none_to_prefer(captioned: Made) -> None:
     record = audit(captioned([("a",), ("b",)], images=2), Options(pictures=False))
-    assert [finding.name for finding in record.findings] == ["captions: shared"]
+    assert [finding.name for finding in record.findings] == ["captions: shared", "captions: scripts", "sides: torn"]
     assert "blind, length, plausibility, grammar" in [each.name for each in record.not_done]
 
 
