@@ -17,6 +17,7 @@ from examples.clip_zoo_board.build import names_of
 from examples.clip_zoo_board.columns import COLUMNS
 from examples.findings.checkpoints import RESULTS
 from examples.findings.frame import Page, Source, bounds, make_table, percent
+from examples.findings.sides import SIDES_SOURCES, describe_sides
 from tellapart.auditing.captions import bag_of_words, length_gaps
 from tellapart.auditing.detectable import word_counts
 from tellapart.auditing.duplicates import caption_duplicates
@@ -85,6 +86,7 @@ def without_looking(data: Path) -> Page:
     assert sugarcrepe.clip is not None
     assert sugarcrepe.language is not None
     explained = _explain_gain(parts["sugarcrepe"][1:])
+    audited = sets | _read_squares(data)
     answer = f"""Words alone, learnt from SugarCrepe's other items, choose its true caption on
         {percent(sugarcrepe.words)} percent ({bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)}) without a
         picture, more than {sugarcrepe.below} of {len(zoo)} published checkpoints of CLIP and its kin reach with one; on
@@ -116,10 +118,11 @@ def without_looking(data: Path) -> Page:
         make_table(
             ["set", "items", "same caption twice", "captions of another cluster", "same words, other order", "longer"],
             "l|r|r|r|r|r",
-            [_audit_row(name, pairs) for name, pairs in (sets | _read_squares(data)).items()],
+            [_audit_row(name, pairs) for name, pairs in audited.items()],
         ),
         """*Longer*: words of the true (in sets of two pairs: the first) caption less those of the other. """
         + _vqa_sentence(data),
+        *describe_sides(data, audited),
     )
     return Page(
         name="without-looking",
@@ -133,8 +136,9 @@ def without_looking(data: Path) -> Page:
         method=f"""Words: `word_counts` and `held_out` of the audit (five folds), with intervals over clusters. The
         language model's numbers are of `docs/baselines.json` ({_LANGUAGE_MODEL}). Published numbers are vl_compo's. Of
         SugarCrepe++ the first true caption is used, of ViLMA the first foil. The rest: `caption_duplicates`,
-        `bag_of_words`, `length_gaps`; `tellapart audit` prints them for any set.""",
-        sources=_SOURCES,
+        `bag_of_words`, `length_gaps`, `lost_captions`, `mixed_scripts`, `torn_sides`, `truth_first`; `tellapart audit`
+        prints them for any set.""",
+        sources=(*_SOURCES, *SIDES_SOURCES),
         limits=(
             """Words are learnt from labels of the set itself; no published checkpoint was. The number shows how much
             the captions give away, not what a zero-shot model uses.""",
@@ -187,7 +191,14 @@ def _read_vilma(data: Path) -> PairSet:
 
 def _make_pairs(name: str, rows: Any) -> PairSet:
     items = tuple(
-        Item(id=f"{k}", images=(video,), texts=(true, false), tags={"part": part}, cluster=video)
+        # A film that one of two fields names is not missing.
+        Item(
+            id=f"{k}",
+            images=(video.replace("None/", "").replace("/None", ""),),
+            texts=(true, false),
+            tags={"part": part},
+            cluster=video,
+        )
         for k, (video, true, false, part) in enumerate(rows)
     )
     return PairSet(name, items, Path())
