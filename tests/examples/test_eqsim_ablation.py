@@ -253,7 +253,7 @@ def test_rows_are_run_longer_where_the_first_had_not_converged(tmp_path: Path, b
     names = [stage.name for stage in stages(plan) if "longer" in stage.name]
     assert names == [f"run-{row}-longer-{seed}" for row in ("ft", "eqsim") for seed in range(4) if longer]
     config = plan.fine_tuning(plan.longer_row(plan.row("eqsim")), 3, 1.0, 1e-3)
-    assert (config.optimiser.steps, config.validation.every, config.loss["beta"]) == (1800, 450, 1.0)
+    assert (config.optimiser.steps, config.validation.every, config.loss["beta"]) == (1800, 900, 1.0)
 
 
 def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from training_sets import squares
 
 from facts import raises
 from tellapart.errors import DataError
+from tellapart.training.data.image_loader import ImageLoader
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows, write_rows
 from tellapart.training.data.validation import left_over
 
@@ -44,6 +45,24 @@ def listed(tmp_path: Path) -> Iterator[Any]:
         return read_rows(["rows.jsonl"], tmp_path)
 
     yield write
+
+
+@pytest.mark.parametrize("keep, read", [(True, 2), (False, 6)])
+def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed: Any, keep: bool, read: int) -> None:
+    rows = listed(*({"image": name, "caption": f"{k}"} for k, name in enumerate(("a.png", "b.png", "a.png"))))
+    prepared: list[Any] = []
+
+    def prepare(pixels: Any) -> Any:
+        prepared.append(pixels)
+        return len(prepared)
+
+    loader = ImageLoader(rows, prepare, keep=keep, threads=1, side=2)
+    try:
+        seen = [[one.result() for one in loader.read([0, 1, 2], step, [])] for step in (0, 1)]
+    finally:
+        loader.close()
+    assert len(prepared) == read
+    assert (seen == [[1, 2, 1], [1, 2, 1]]) is keep
 
 
 def test_a_row_is_read_as_it_stands(listed: Any, tmp_path: Path) -> None:

@@ -171,5 +171,5 @@ class CompactEncoder:
         rows = [np.zeros((0, self._parts.config.dimensions), np.float32)]
         with forward(self.name, self._parts.model):
             for batch, real in fixed_batches(samples, _SIZE):
-                rows.append(encode_rows(batch)[:real].cpu().numpy())
+                rows.append(encode_rows(batch)[:real].cpu().float().numpy())  # under autocast it is none yet
         return normalise(np.concatenate(rows), self.name)

@@ -40,7 +40,7 @@ class ImageLoader:
     ) -> None:
         self._rows, self._prepare, self._keep, self._augment = rows, prepare, keep, augment
         self._side = side
-        self._prepared: dict[int, Inputs] = {}
+        self._prepared: dict[int, Inputs] = {}  # by the image's number: several rows show one image
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="images")
 
     def read(self, numbers: Sequence[int], step: int, joined: Sequence[JoinedRows] = ()) -> list[Future[Inputs]]:
@@ -53,12 +53,13 @@ class ImageLoader:
         return [self._pool.submit(self._read_image, number, step) for number in numbers]
 
     def _read_image(self, number: int, step: int) -> Inputs:
-        if number in self._prepared:
-            return self._prepared[number]
+        image = int(self._rows.image_ids[number])
+        if image in self._prepared:
+            return self._prepared[image]
         pixels = self._rows.pixels(number)
         prepared = self._prepare(pixels if self._augment is None else self._augment(pixels, step, number))
         if self._keep:
-            self._prepared[number] = prepared
+            self._prepared[image] = prepared
         return prepared
 
     def _read_joined(self, number: int, other: JoinedRows, step: int) -> Inputs:
