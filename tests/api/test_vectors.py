@@ -123,6 +123,11 @@ def test_what_does_not_fit_is_named_by_its_row(pairs: ta.PairSet, made: dict[str
         ta.score_vectors(np.zeros((2, 4, 4, 3)), texts, pairs)
     with raises(ScoreError, "(n, dimensions)", "['a.png']"):
         ta.score_vectors(["a.png"], texts, pairs)
+    with raises(ScoreError, "images", "x.npz", "vectors:FOLDER"):
+        np.savez(pairs.root / "x.npz", ids=ids["images"], vectors=images)
+        ta.score(f"folder:{pairs.root}", pairs.root / "x.npz")
+    with raises(ScoreError, str(pairs.root), "vectors:FOLDER"):
+        ta.score(f"folder:{pairs.root}", pairs.root)
     with raises(ScoreError, "(600, 256)", "score_vectors", "vectors:DIR"):
         path = pairs.root / "x.npy"
         np.save(path, np.zeros((600, 256)))
@@ -138,4 +143,14 @@ def test_a_folder_without_ids_or_vectors_is_refused_with_the_line_to_write(tmp_p
         ta.evaluate(f"vectors:{tmp_path}", "demo")
     np.savez(tmp_path / "images.npz", ids=["a"])
     with raises(ScoreError, "images.npz", "`vectors`"):
+        ta.evaluate(f"vectors:{tmp_path}", "demo")
+
+
+def test_columns_of_parquet_have_two_names_and_others_are_listed(made: dict[str, Any], tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for names, side in ((("ids", "vectors"), "images"), (("path", "embedding"), "texts")):
+        columns = dict(zip(names, (made["ids"][side], list(made["vectors"][side])), strict=True))
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{side}.parquet")
+    with raises(ScoreError, "texts.parquet", "path", "embedding", "'vector'", "'id'"):
         ta.evaluate(f"vectors:{tmp_path}", "demo")

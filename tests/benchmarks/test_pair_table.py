@@ -98,6 +98,13 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path: Path, photos: Path
     with raises(DataError, "p.csv:2", "'gone.png'", field="image_0"):
         broken = write_table(photos, "p.csv", [{**ROWS[0], "left": "gone.png"}])
         ta.evaluate("oracle", str(broken), columns=COLUMNS)
+    with raises(DataError, "p.csv:2", "columns={'image_0': 'left'}"):
+        ta.evaluate("oracle", str(path), columns={"left": "image_0"})
+    single = write_table(photos, "single.csv", [{"image": "0_0.png", "caption": "a", "negative": "b"}])
+    with raises(DataError, "single.csv", "'negative_caption'", "'negative'"):
+        ta.evaluate("oracle", str(single))
+    with raises(DataError, str(path), "table:"):
+        ta.evaluate("oracle", f"folder:{path}")
     with raises(RunError, "columns=", "table:FILE"):
         ta.evaluate("oracle", "demo", columns=COLUMNS)
 
@@ -111,3 +118,5 @@ def test_the_command_line_takes_columns(command, tmp_path: Path, photos: Path) -
     ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--columns", "image_0", "--out", "r2")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "FIELD=COLUMN" in ran.err
+    ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--out", "r3")
+    assert "--columns image_0=COLUMN,image_1=COLUMN" in ran.err

@@ -92,6 +92,18 @@ def test_a_file_that_curl_spoiled_is_refused_with_the_option_that_does_not(board
     assert send(whole, "s.npz").status_code == 202  # --data-binary names the same type
 
 
+def test_a_program_may_send_a_form_and_is_told_what_an_address_lacks(board: MakeBoard) -> None:
+    made = board(4)
+    whole, address = made.npz(made.right()), "/hidden/clocks/submissions"
+    sent = made.client.post(f"{address}?model=m", files={"file": ("s.npz", whole)}, headers=made.of("ann"))  # curl -F
+    assert sent.status_code == 202, sent.text
+    assert made.service.database.all("SELECT model FROM submission")[0][0] == "m"
+    for query, fact in (("?file=s.npz", "model=NAME"), ("?model=m", "file=NAME"), ("?model=m&file=s.txt", ".npz")):
+        answer = made.client.post(f"{address}{query}", content=whole, headers=made.of("ann"))
+        assert answer.status_code == 422
+        assert fact in answer.json()["detail"]
+
+
 def fail_file(made: Any, id_: str) -> None:
     with made.service.database.change() as rows:
         rows.execute("UPDATE submission SET state = 'measuring', starts = 3 WHERE id = ?", (id_,))
@@ -208,6 +220,8 @@ def test_a_program_gets_json_and_a_browser_a_page_of_every_error(board: MakeBoar
             answer = client.request(method, address)
             assert answer.status_code == status
             assert answer.json()["detail"]
+            if status == 405:
+                assert {"GET", method} <= set(answer.json()["detail"].replace(",", "").split())
             page = client.request(method, address, headers={"Accept": "text/html,*/*"})
             assert "<html" in page.text
             script = client.request(method, address, headers={"Accept": "*/*", "HX-Request": "true"})

@@ -84,7 +84,8 @@ def test_a_name_of_the_catalogue_comes_before_a_folder_of_that_name(
         (["open_clip_config.json", "a.pt"], "local-dir:mine"),
         (["model/config.json"], "mine/model"),
         (["a/open_clip_config.json"], "local-dir:mine/a"),
-        (["notes.txt"], ("mine", "hf:FOLDER")),
+        (["images.npz", "texts.parquet"], "vectors:mine"),
+        (["notes.txt"], ("mine", "hf:FOLDER", "vectors:FOLDER")),
     ],
 )
 def test_a_folder_without_its_prefix_is_answered_with_the_name_to_write(

@@ -92,6 +92,17 @@ def test_the_first_of_several_is_named_with_those_that_no_test_tells_apart(make_
     assert found.first == ("top", "near")
 
 
+def test_no_model_is_first_of_equals(make_run) -> None:
+    level = (share(make_run, 90, 100, model="a"), share(make_run, 90, 100, model="b"))
+    first = concluded(*level).sentences[0]
+    assert first.startswith("a and b are level") or first.startswith("b and a are level")
+    assert "distinguishable" not in first
+    among = concluded(*level, share(make_run, 20, 100, model="c")).sentences[0]
+    assert "are level" in among
+    assert "of 3 models" in among
+    assert "c (20.00%) is lower" in among
+
+
 def test_models_lie_where_their_intervals_lie(make_run) -> None:
     found = concluded(
         share(make_run, 90, 100, model="a"), share(make_run, 17, 100, model="b"), share(make_run, 0, 100, model="c")

@@ -102,6 +102,14 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
         items[item.id] = item
     if not items:
         raise DataError(f"{path} holds no pairs", path=path)
+    if all(item.shape == (1, 1) for item in items.values()):
+        rest = next(iter(items.values())).provenance
+        unread = f"; nothing reads the columns {', '.join(map(quote, rest))}" if rest else ""
+        raise DataError(
+            f"{path}: a row has one image and one text, and nothing to tell it from: name a false text by "
+            f"columns={{'negative_caption': 'COLUMN'}}, or a second image ('image_1'){unread}",
+            path=path,
+        )
     return PairSet(f"{TABLE}{path.name}", tuple(items.values()), path.parent, read=table if encoded else images)
 
 
@@ -125,6 +133,12 @@ def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]
     renamed = dict(row)
     for field, column in columns:
         if _FIELDS.fullmatch(field) is None:
+            if field in row and _FIELDS.fullmatch(column):
+                raise DataError(
+                    f"columns={{{field!r}: {column!r}}}: {field!r} is the column and {column!r} the field; write "
+                    f"columns={{{column!r}: {field!r}}}",
+                    field=field,
+                )
             raise DataError(
                 f"columns={{{field!r}: {column!r}}}: {quote(field)} is not a field of pairs; these are image_0, "
                 "image_1, caption_0, caption_1, ..., image, caption, negative_caption, id, cluster and tag:NAME",

@@ -227,8 +227,12 @@ def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
     @app.exception_handler(StarletteHTTPException)
     def http_error(request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", HTTPStatus.INTERNAL_SERVER_ERROR)
-        response = respond(request, status, HTTPStatus(status).phrase, str(getattr(error, "detail", "")))
-        response.headers.update(getattr(error, "headers", None) or {})
+        headers = getattr(error, "headers", None) or {}
+        text = str(getattr(error, "detail", ""))
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            text = f"this address takes {headers.get('Allow', 'no')} requests, not {request.method}"
+        response = respond(request, status, HTTPStatus(status).phrase, text)
+        response.headers.update(headers)
         return response
 
     @app.exception_handler(RequestValidationError)

@@ -57,6 +57,8 @@ def restate(message: str, options: Mapping[str, str]) -> str:
     '--limit 0: give a number, or leave --limit out'
     >>> restate("with_tiers=False and average=True", {"with_tiers=False": "--no-tiers", "average": "--average"})
     '--no-tiers and --average'
+    >>> restate("columns={'image_0': 'left', 'image_1': 'right'} names both", {"columns": "--columns"})
+    '--columns image_0=left,image_1=right names both'
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -69,4 +71,10 @@ def restate(message: str, options: Mapping[str, str]) -> str:
         value = match["value"] or ""
         return option if value in {"", "True"} else f"{option} {value}"
 
+    message = re.sub(r"(?<=\w=)\{(?P<pairs>'[^{}]*')\}", _restate_mapping, message)
     return re.sub(r"(?<![\w./=-])(?P<name>[a-z][a-z_]*)=(?P<value>True|False|(?=[^\s,.;:)])\S)?", replace, message)
+
+
+def _restate_mapping(match: re.Match[str]) -> str:
+    """Return a mapping's literal as options write it: `FIELD=VALUE,FIELD=VALUE`."""
+    return re.sub(r"'([^']*)': '([^']*)'", r"\1=\2", match["pairs"]).replace(", ", ",")

@@ -23,7 +23,8 @@ def score_command(
         typer.Option(
             "--scores",
             metavar="FILE | BENCHMARK=FILE",
-            help="A file of scores (.npz, .npy, .csv, .jsonl) or of a task's predictions. Repeatable with BENCHMARK=.",
+            help="A file of scores (.npz, .npy, .csv, .jsonl, .parquet) or of a task's predictions. "
+            "Repeatable with BENCHMARK=.",
         ),
     ],
     benchmark: Annotated[

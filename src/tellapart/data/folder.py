@@ -33,6 +33,10 @@ _WANTED = {
     "image": "file_name, image, image_path, filepath, file_names, image_0...",
     "text": "texts, caption_0..., caption and negative_caption or foil",
 }
+_EXAMPLE_COLUMNS = {
+    "image": "{'image_0': 'COLUMN', 'image_1': 'COLUMN'}",
+    "text": "{'caption': 'COLUMN', 'negative_caption': 'COLUMN'}",
+}
 _NUMBERED_NAMES = {"image": ("image_0", "image_1"), "text": ("caption_0", "caption_1", "text_0", "text_1")}
 
 
@@ -104,7 +108,7 @@ def _single_columns(row: Mapping[str, Any], noun: str) -> list[str]:
         near = next((f"; is it {column!r}?" for column in row if nearest(column, names)), "")
         raise DataError(
             f"no column of {noun}s ({_WANTED[noun]}) among {', '.join(row)}{near}; rename it, or name the columns of "
-            f"table:FILE with columns={{{names[-1]!r}: ...}}"
+            f"table:FILE with columns={_EXAMPLE_COLUMNS[noun]}"
         )
     return columns[:1] if noun == "image" else columns
 
@@ -147,7 +151,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     """
     folder = as_path(folder, "folder")
     if not folder.is_dir():
-        raise DataError(f"no folder {str(folder)!r}; {_KNOWN}")
+        raise DataError(f"no folder {str(folder)!r}; {_KNOWN}{_explain_lack(folder)}")
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
     if listing is None:
         raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_name_splits(folder)}")
@@ -265,6 +269,15 @@ def make_item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapp
             column = sources.get(field, field)
             raise DataError(f"field {column!r}: {error}", field=column) from error
     return item
+
+
+def _explain_lack(path: Path) -> str:
+    plain = Path(str(path).removeprefix("folder:"))
+    if plain != path and plain.is_dir():
+        return f"; write {plain} alone"
+    if path.is_file():
+        return f"; {path} is a file: table:{path} names a table of pairs"
+    return ""
 
 
 def _name_splits(folder: Path) -> str:

@@ -15,8 +15,8 @@ __all__ = ["explain_path"]
 _SCORES = frozenset({".npz", ".csv", ".jsonl"})
 
 _KINDS = (
-    "a model is a folder of transformers (hf:FOLDER, with config.json), of open_clip (local-dir:FOLDER) or of ONNX "
-    f"(onnx:FOLDER), or a file of open_clip's weights ({TAG}ARCH@FILE)"
+    "a model is a folder of transformers (hf:FOLDER, with config.json), of open_clip (local-dir:FOLDER) of ONNX "
+    f"(onnx:FOLDER) or of vectors (vectors:FOLDER), or a file of open_clip's weights ({TAG}ARCH@FILE)"
 )
 
 
@@ -51,7 +51,8 @@ def _match_folder(path: Path, name: str) -> str | None:
     weights = sorted(each for each in path.iterdir() if each.suffix in WEIGHTS_SUFFIXES)
     if weights:
         return explain_weights(str(weights[0]))
-    return f"{name} is a folder, and no model's; {_KINDS}"
+    vectors = all(any(path.glob(f"{side}.*")) for side in ("images", "texts"))
+    return f"{name} is a folder, and no model's; {f'if it has vectors, write vectors:{name}' if vectors else _KINDS}"
 
 
 def _match_file(name: str) -> str:

@@ -251,6 +251,14 @@ def _first_of(section: Section, metric: str, rivals: Rivals) -> str:
     count, items = len(rivals.ranking), _write_items(section, metric)
     value = _write_percent(_get_value(first, metric).value)
     start = f"{first.label} is first of {count} models on {items}, with {value} by {_write_metric(metric)}"
+    level = [entry for entry in rest if _get_value(entry, metric).value == _get_value(first, metric).value]
+    if level:
+        few = len(level) < _MOST_NAMED
+        names = _join_names([each.label for each in (first, *level)]) if few else f"{len(level) + 1} models"
+        start = f"{names} are level, first of {count} models on {items}, each with {value} by {_write_metric(metric)}"
+        rest = [entry for entry in rest if entry not in level]
+        if not rest:
+            return f"{start}."
     distinct = rivals.distinct(metric)
     if not distinct:
         second = _write_percent(_get_value(rest[0], metric).value)

@@ -192,8 +192,13 @@ def _check_model(model: Model, benchmark: Benchmark) -> None:
     if benchmark.shape is not None and not defined_for(benchmark.shape, model.kind, benchmark.true):
         raise MetricError(
             f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
-            f"and scores that are a {model.kind}"
+            f"and scores that are a {model.kind}{_explain_shape(benchmark.shape)}"
         )
+
+
+def _explain_shape(shape: tuple[int, int]) -> str:
+    alone = "; an item needs a false text (negative_caption) or a second image, to be told from the true one"
+    return alone if shape == (1, 1) else ""
 
 
 def _yield_entries(pairs: PairSet) -> Iterator[tuple[Item, int, int]]:

@@ -64,6 +64,51 @@ def test_only_npz_keeps_the_kind_and_another_one_is_refused(tmp_path: Path) -> N
         read_scores(tmp_path / "s.npz", ids=["a"], shape=(1, 2), kind="logit")
 
 
+def write_parquet(path: Path, **changes: list[object]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {"id": ["b", "a", "a", "b"], "image": [0] * 4, "text": [1, 0, 1, 0], "score": [0.5, 1.5, -2.0, 3.0]}
+    held = {name: values for name, values in (columns | {"more": [None] * 4} | changes).items() if values}
+    parquet.write_table(pyarrow.table(held), path)
+
+
+def test_parquet_holds_the_columns_of_csv(tmp_path: Path) -> None:
+    path = tmp_path / "s.parquet"
+    write_parquet(path)
+    assert read_scores(path, ids=["a", "b"], shape=(1, 2)).values.tolist() == [[[1.5, -2.0]], [[3.0, 0.5]]]
+    write_parquet(path, id=[1, 0, 0, 1])  # a set whose items are numbered
+    assert read_scores(path, ids=["0", "1"], shape=(1, 2)).values.tolist() == [[[1.5, -2.0]], [[3.0, 0.5]]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "facts"),
+    [
+        ({"score": []}, ("score", "more")),
+        ({"image": [0, 0, 0, -1]}, ("4", "'image'", "-1")),
+        ({"text": [1.0, 0.0, 1.0, 0.0]}, ("1", "'text'", "1.0")),
+        ({"score": [None, 1.0, 1.0, 1.0]}, ("1", "'score'", "None")),
+        ({"score": [float("nan"), 1.0, 1.0, 1.0]}, ("b_c1_i0", "not finite")),
+        ({"id": ["c", "a", "a", "b"]}, ("c_c1_i0", "no item")),
+        ({"text": [0, 0, 1, 0]}, ("b_c0_i0", "twice")),
+    ],
+)
+def test_parquet_that_lacks_or_repeats_or_adds_scores_is_refused(
+    tmp_path: Path, changes: dict[str, list[object]], facts: tuple[str, ...]
+) -> None:
+    write_parquet(tmp_path / "s.parquet", **changes)
+    with raises(ScoreError, "s.parquet", facts):
+        read_scores(tmp_path / "s.parquet", ids=["a", "b"], shape=(1, 2))
+
+
+def test_parquet_with_more_rows_than_pairs_or_damage_is_refused(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "s.parquet")
+    with raises(ScoreError, "s.parquet", "4 rows", "2 pairs"):
+        read_scores(tmp_path / "s.parquet", ids=["a"], shape=(1, 2))
+    (tmp_path / "s.parquet").write_bytes((tmp_path / "s.parquet").read_bytes()[:-9])
+    with raises(ScoreError, "s.parquet", "parquet"):
+        read_scores(tmp_path / "s.parquet", ids=["a", "b"], shape=(1, 2))
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "scores"

@@ -53,6 +53,7 @@ def test_a_tag_of_the_other_activation_is_refused_with_the_architecture_that_fit
     [
         ("open_clip:ViT-B-23/openai", ("'ViT-B-23'", "'ViT-B-32'")),
         ("open_clip:ViT-B-23@a.pt", ("'ViT-B-23'", "'ViT-B-32'")),
+        ("open_clip:ours@a.pt", ("'ours'", "local-dir:FOLDER", "open_clip_config.json")),
         (
             "open_clip:ViT-B-32/laion2b_s34b",
             ("'laion2b_s34b'", "'ViT-B-32'", "'laion2b_s34b_b79k'"),

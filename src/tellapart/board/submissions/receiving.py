@@ -95,7 +95,8 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
             part = form.get("file")
             if not isinstance(part, UploadFile):
                 raise RefusedError(422, "the form has no file; choose one")
-            model, file = check_model_name(fields.get("model", "")), _check_file_name(part.filename or "", suffixes)
+            model = check_model_name(fields.get("model", model))  # curl -F: the address may name it
+            file = _check_file_name(part.filename or file, suffixes)
             return model, file, await write_upload(_file_pieces(part), path, most)
     if auth.is_browser:  # a session needs a form with its key
         raise RefusedError(401, "send your token: Authorization: Bearer TOKEN; or use the board's form")
@@ -153,7 +154,9 @@ def check_model_name(name: str) -> str:
     'CLIP ViT-B/32 (ours)'
     """
     plain = unicodedata.normalize("NFC", name).strip()
-    if not 0 < len(plain) <= 100:
+    if not plain:
+        raise RefusedError(422, "model: name it: ?model=NAME in the address, or the field of the form")
+    if len(plain) > 100:
         raise RefusedError(422, f"model: give a name of up to 100 characters; got {len(plain)}")
     # Cc, Cf, Cs, Co, Cn: nothing to see, or able to turn the page's text around; Zl, Zp: another line.
     if hidden := [letter for letter in plain if unicodedata.category(letter)[0] == "C" or letter in _INVISIBLE]:
@@ -180,6 +183,8 @@ def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
     """Return a file's name as its sender sees it: short and printable, without folders; its ending must be allowed."""
     path = PurePosixPath(name.replace("\\", "/"))
     suffix = path.suffix.lower()
+    if not name:
+        raise RefusedError(422, f"file: add &file=NAME to the address, with the ending {' or '.join(suffixes)}")
     if suffix not in suffixes:
         raise RefusedError(422, f"file {name!r:.80}: send a file that ends in {', '.join(suffixes)}")
     stem = "".join(letter for letter in path.stem if letter.isprintable())

@@ -1,10 +1,11 @@
-"""Files of scores that other programs made or use: npz, csv, the jsonl of Winoground's tools, and plain npy.
+"""Files of scores that other programs made or use: npz, csv, parquet, the jsonl of Winoground's tools, plain npy.
 
 - `.npz`: arrays `ids` (strings, `(n,)`) and `scores` (numbers, `(n, images, texts)`), and, if known, `kind`.
 - `.csv`: a header `id,image,text,score`, then one row a pair; image and text count from 0. Further columns, such as
   those of `tellapart export`, are ignored.
 - `.jsonl`: one `{"label": "0_c1_i0", "score": 29.97}` a line: item 0, text (caption) 1, image 0. The item's id may hold
   underscores itself; a label is read from its end. Other keys are ignored.
+- `.parquet`: the columns of the `.csv`.
 - `.npy`: one array without ids, so in the benchmark's order: numbers `(item, image, text)`, or one number a pair.
   Pairs stand as in the annotation file if that lists pairs (EqBen's flat list, for which its official template writes
   such a file), else as `tellapart export` lists them.
@@ -33,7 +34,7 @@ from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.scores import ScoreKind, Scores, join_names
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
-from tellapart.errors import ScoreError, quote
+from tellapart.errors import ScoreError, first_line, quote, require
 
 __all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round_scores", "write_scores"]
 
@@ -42,7 +43,11 @@ _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re
 
 #: The form of a number: Python's `float` takes `1_0` and the digits of every script, too.
 _NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
-_SUFFIXES = (".npz", ".csv", ".jsonl")  # that are written; a plain array is only read
+_SUFFIXES = (".npz", ".csv", ".jsonl")  # that are written; a plain array and parquet are only read
+_VECTORS_HINT = (
+    "; vectors of images and texts are a model: a folder with images.npz and texts.npz (or .parquet), measured by "
+    "tellapart run -m vectors:FOLDER"
+)
 
 #: The largest float32, as a double: a larger score cannot be represented.
 _LARGEST = float(np.finfo(np.float32).max)
@@ -120,13 +125,14 @@ def read_raw_scores(
     path = Path(path)
     if path.suffix == ".npy":
         return _read_npy(path, ids, shape, rows)
-    if (suffix := plain_suffix(path)) not in _SUFFIXES:
-        raise ScoreError(f"{path}: scores are read from .npz, .csv, .jsonl or .npy files; got {path.suffix!r}")
+    if path.is_dir():
+        raise ScoreError(f"{path} is a folder; name a file of scores{_VECTORS_HINT}")
+    if (suffix := plain_suffix(path)) not in (*_SUFFIXES, ".parquet"):
+        raise ScoreError(f"{path}: scores are read from .npz, .csv, .jsonl, .parquet or .npy; got {path.suffix!r}")
     if suffix == ".npz":
         return _read_npz(path, ids, shape)
-    text = decode_text(read_whole(path, error=ScoreError), path, error=ScoreError)
     table = _Table(path, ids, shape)
-    for row in (_csv_rows if suffix == ".csv" else _jsonl_rows)(path, text):
+    for row in _read_parquet_rows(path, len(table.values)) if suffix == ".parquet" else _read_text_rows(path, suffix):
         table.add_row(*row)
     return RawScores(table.complete_values(), None)
 
@@ -181,6 +187,31 @@ def _refuse_names(path: Path, names: Sequence[str], how: str, *, total: int | No
     if names:
         of = "" if total is None else f" of {total}"
         raise ScoreError(f"{path}: {len(names)}{of} scores {how}: {join_names(names)}")
+
+
+def _read_parquet_rows(path: Path, pairs: int) -> Iterator[_Row]:
+    parquet = require("pyarrow.parquet", extra="hub")
+    try:
+        with parquet.ParquetFile(path) as file:
+            held, count = file.schema_arrow.names, file.metadata.num_rows
+            fits = count <= pairs and set(_COLUMNS) <= set(held)
+            rows = file.read(columns=_COLUMNS).to_pylist() if fits else []
+    except Exception as error:  # a damaged file fails anywhere, with any exception
+        raise ScoreError(f"{path} cannot be read as parquet: {first_line(error)}") from error
+    if missing := [name for name in _COLUMNS if name not in held]:
+        raise ScoreError(f"{path} has no column {', '.join(missing)}; it has {join_names(held)}")
+    if count > pairs:
+        raise ScoreError(f"{path} holds {count:,} rows where this benchmark has {pairs:,} pairs; give a row for each")
+    for number, row in enumerate(rows, start=1):
+        for name in ("image", "text"):
+            if type(row[name]) is not int or row[name] < 0:
+                raise ScoreError(f"{path}:{number}: field {name!r}: expected 0, 1...; got {quote(row[name])}")
+        yield number, str(row["id"]), row["image"], row["text"], _read_number(path, number, row["score"])
+
+
+def _read_text_rows(path: Path, suffix: str) -> Iterator[_Row]:
+    text = decode_text(read_whole(path, error=ScoreError), path, error=ScoreError)
+    return (_csv_rows if suffix == ".csv" else _jsonl_rows)(path, text)
 
 
 def _jsonl_rows(path: Path, text: str) -> Iterator[_Row]:
@@ -241,9 +272,10 @@ def _read_number(path: Path, line: int, value: object) -> float:
 
 
 def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScores:
-    arrays = read_arrays(path, ("ids", "scores", "kind"))
+    arrays = read_arrays(path, ("ids", "scores", "kind", "vectors"))
     if missing := {"ids", "scores"} - arrays.keys():
-        raise ScoreError(f"{path} has no array {', '.join(sorted(missing))}; it must hold ids and scores")
+        hint = _VECTORS_HINT if "vectors" in arrays else ""
+        raise ScoreError(f"{path} has no array {', '.join(sorted(missing))}; it must hold ids and scores{hint}")
     names, values = arrays["ids"], arrays["scores"]
     if names.ndim != 1 or names.dtype.kind != "U":
         raise ScoreError(f"{path}: ids must be strings (n,); got {names.dtype} {names.shape}")

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.catalog import nearest
 from tellapart.data.item import Item
 from tellapart.data.npz import read_array, read_arrays
-from tellapart.data.scores import ScoreKind
+from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.errors import ScoreError, first_line, quote, require
 from tellapart.models.memory.mistakes import to_array
@@ -61,7 +61,7 @@ class NamedVectors:
         for name in ids:
             if name not in self.rows:
                 hint = nearest(name, list(self.rows)[:5000]) or ""
-                raise ScoreError(f"{self.side}= has no row with the id {quote(name)}, of item {quote(item)}{hint}")
+                raise ScoreError(f"no row of the {self.side} has the id {quote(name)}, of item {quote(item)}{hint}")
         return self.vectors[[self.rows[name] for name in ids]]
 
 
@@ -180,14 +180,24 @@ def _read_parquet(path: Path) -> tuple[Any, Any]:
     parquet = require("pyarrow.parquet", extra="hub")
     try:
         table = parquet.read_table(path)
-        columns = {name: table.column(name).to_pylist() for name in ("id", "vector") if name in table.column_names}
+        columns = {
+            name: table.column(held).to_pylist()
+            for name in ("id", "vector")
+            for held in (name, f"{name}s")
+            if held in table.column_names
+        }
     except Exception as error:  # a damaged file fails anywhere, with any exception
         raise ScoreError(f"{path} cannot be read as parquet: {first_line(error)}") from error
-    rows = columns.get("vector")
+    if "vector" not in columns:
+        raise ScoreError(
+            f"{path} has the columns {join_names(table.column_names)}; name that of the vectors 'vector' and that of "
+            "their ids 'id'"
+        )
+    rows = columns["vector"]
     widths = {len(row) if isinstance(row, list) else -1 for row in rows or ()}
     if len(widths) > 1:
         raise ScoreError(f"{path}: its vectors differ in length: {sorted(widths)[:5]}")
-    return None if rows is None else np.array(rows), columns.get("id")
+    return np.array(rows), columns.get("id")
 
 
 def _read_safetensors(path: Path) -> tuple[Any, Any]:

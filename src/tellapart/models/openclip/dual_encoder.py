@@ -124,7 +124,7 @@ OPEN_CLIP = ModelPrefix(
 )
 HF_HUB = ModelPrefix({"hf-hub:ORG/REPO": "a model of open_clip on the hub"}, load, takes=_TAKES)
 LOCAL_DIR = ModelPrefix(
-    {"local-dir:PATH": "a folder with open_clip_config.json and open_clip_model.safetensors"},
+    {"local-dir:PATH": "a folder with open_clip_config.json, of any architecture, and one file of weights"},
     load,
     lambda name: files_below(name.removeprefix(FOLDER)),
     takes=_TAKES,

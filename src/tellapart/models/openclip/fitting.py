@@ -13,7 +13,7 @@ from tellapart.data.scores import join_names
 from tellapart.errors import ModelError
 from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
 from tellapart.models.openclip.library import import_open_clip, import_towers
-from tellapart.models.openclip.source import TAG, name_forms
+from tellapart.models.openclip.source import NEW_ARCHITECTURE, TAG, name_forms
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 
@@ -120,7 +120,7 @@ def explain_weights(name: str) -> str:
         return f"{name} is a checkpoint of transformers; write hf:FOLDER, its folder with config.json in it"
     fits = fitting_architectures({key: tuple(tensor.shape) for key, tensor in tensors.items()}, like=path.stem)
     if not fits:
-        return f"{name} is a file of weights that fit no architecture of open_clip; of another one write {TAG}ARCH@FILE"
+        return f"{name} is a file of weights that fit no architecture of open_clip; {NEW_ARCHITECTURE}"
     best = [fit.architecture for fit in fits if fit.odd == fits[0].odd]
     how = "fit" if fits[0].odd == 0 else f"come, but for {fits[0].odd} of {len(tensors)} tensors, nearest to"
     forms = dict.fromkeys(form for architecture in best[:4] for form in name_forms(architecture, name))

@@ -15,12 +15,16 @@ from tellapart.models.hub import fetch_file
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter
 
-__all__ = ["CONFIG", "FOLDER", "HUB", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
+__all__ = ["CONFIG", "FOLDER", "HUB", "NEW_ARCHITECTURE", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
 
 #: The prefixes of open_clip models' names.
 TAG, HUB, FOLDER = "open_clip:", "hf-hub:", "local-dir:"
 
 CONFIG = "open_clip_config.json"
+NEW_ARCHITECTURE = (
+    f"of an architecture that open_clip does not list, write {FOLDER}FOLDER, a folder with the weights and {CONFIG} "
+    "(model_cfg, preprocess_cfg)"
+)
 _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 WEIGHTS_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
 
@@ -117,7 +121,7 @@ def _split_name(name: str) -> tuple[str, str, str]:
         if dashed in known or (plain in known and plain + _QUICK in known):
             return (dashed, *rest)
     unknown = (head or name).replace("/", "-")
-    raise UnknownNameError(f"open_clip has no architecture {unknown!r}{nearest(unknown, known)}")
+    raise UnknownNameError(f"open_clip has no architecture {unknown!r}{nearest(unknown, known)}; {NEW_ARCHITECTURE}")
 
 
 def _published_tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:

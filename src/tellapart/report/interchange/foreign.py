@@ -205,7 +205,8 @@ def read_foreign(path: Path, model: str | None = None) -> list[ForeignResult]:
         return [_read_mteb(path, content, model)]
     raise RunError(
         f"{path} is neither a result of CLIP_benchmark (fields dataset, model, task, metrics) nor of mteb 1.11 or "
-        "newer (task_name, scores, mteb_version)"
+        "newer (task_name, scores, mteb_version); of lmms-eval or lm-eval take the samples (--log_samples): python -m "
+        "examples.elsewhere.lmms_eval makes a file of them for tellapart score"
     )
 
 
