@@ -21,6 +21,8 @@ from tellapart.errors import RunError
 from tellapart.evaluation import follow
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.follow import Follower, parse_seconds
+from tellapart.report import followed, show
+from tellapart.report.show import write_run_report
 
 STRENGTHS = {2: 0.2, 9: 0.9, 10: 0.5}
 
@@ -96,6 +98,64 @@ def test_forgetting_is_the_best_so_far_less_now_with_the_interval_of_a_compariso
     assert "best so far from" in page
     run.show()
     assert f"{100 * compared.difference:+.2f}" in capsys.readouterr().out
+
+
+def embedded(out: Path) -> Any:
+    page = (out / "report.html").read_text()
+    return json.loads(page.partition('id="report-data">')[2].partition("</script>")[0])
+
+
+def test_a_page_reads_as_many_records_however_many_checkpoints_there_are(
+    pairs: ta.PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed, out = tmp_path / "training", tmp_path / "run"
+    for step in range(1, 9):
+        write_checkpoint(landed, pairs, step, 0.9 if step == 3 else 0.3)
+    read: list[str] = []
+    for module in (followed, show):
+        for name in ("read_result", "read_samples"):
+            known = getattr(module, name)
+
+            def count(folder: Path, *given: Any, known: Any = known) -> Any:
+                read.append(str(folder))
+                return known(folder, *given)
+
+            monkeypatch.setattr(module, name, count)
+    counts, pages = [], []
+
+    def look(_name: str) -> None:
+        counts.append(len(read))
+        read.clear()
+        pages.append(embedded(out))
+
+    measure(landed, pairs, out, until=8, ready=look)
+    assert len(set(counts[4:])) == 1 and counts[-1] <= 10, counts
+    assert [page["reload"] for page in pages] == [5.0] * 8  # it comes again by itself
+    last = embedded(out)
+    assert "reload" not in last
+    assert last["models"] == ["checkpoint-1", "checkpoint-3", "checkpoint-8"]  # the first, the best and the last
+    assert (out / "report.html").read_text().count('<th scope="row">checkpoint-5</th>') == 1  # in the table of all
+
+
+def test_points_that_are_kept_are_those_that_the_records_give(landed: Path, pairs: ta.PairSet, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    measure(landed, pairs, out)
+    write_checkpoint(landed, pairs, 5, 1.0)  # late, and the best before 9 and 10
+    points = measure(landed, pairs, out, until=4).to_json()["checkpoints"]
+    assert [(row["step"], row["best"]) for row in points] == [
+        (2, "checkpoint-2"),
+        *((step, "checkpoint-5") for step in (5, 9, 10)),
+    ]
+    kept = out / "curve.json"
+    whole = kept.read_bytes()
+    for damaged in (None, whole[:-20], whole.replace(b'"value": 1.0', b'"value": 0.5', 1)):
+        kept.unlink() if damaged is None else kept.write_bytes(damaged)
+        assert ta.open_run(out).to_json()["checkpoints"] == points
+        write_run_report(out)
+        assert kept.read_bytes() == whole
+    last = out / "beside" / "checkpoint-10"
+    last.rename(tmp_path / "gone")
+    assert ta.open_run(out).to_json()["checkpoints"] == points[:-1]
 
 
 def test_a_damaged_checkpoint_is_named_once_and_measured_when_it_is_whole(

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from tellapart.report.items import margins
-from tellapart.report.page import render
+from tellapart.report.page import make_page, render
 from tellapart.report.sections import ReportRun
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
@@ -295,3 +295,23 @@ def test_without_scripts_the_tables_of_every_model_are_there(make_run, visit) ->
     assert page.is_visible("text=one by tag") and page.is_visible("text=two by tag")
     assert page.is_visible("text=Browsing items needs JavaScript")
     assert not page.is_visible(".filters")
+
+
+def test_a_page_that_awaits_checkpoints_comes_again_unless_somebody_is_at_work(
+    make_run, browser, tmp_path: Path
+) -> None:
+    path, page = tmp_path / "report.html", browser.new_page()
+    loads: list[Any] = []
+    path.write_text(make_page([make_run()], reload=20.0).html, encoding="utf-8")
+    page.on("load", lambda _page: loads.append(page.url))
+    page.clock.install()
+    page.goto(path.as_uri())
+    with page.expect_navigation():
+        page.clock.fast_forward(21_000)
+    page.mouse.click(5, 5)
+    page.clock.fast_forward(21_000)
+    page.wait_for_timeout(200)
+    assert len(loads) == 2
+    with page.expect_navigation():
+        page.clock.fast_forward(21_000)
+    page.close()

@@ -16,6 +16,9 @@ from tellapart.report.show import write_run_report
 
 __all__ = ["EVERY", "as_follower", "follow_training"]
 
+#: The fewest seconds after which the page of a growing curve loads itself again.
+_RELOAD = 5.0
+
 #: The time between two looks for checkpoints.
 EVERY = "10m"
 
@@ -63,17 +66,25 @@ def follow_training(
     ready: Callable[[str], None] | None,
     left_out: Callable[[str], None],
 ) -> None:
-    """Measure checkpoints as they land, and write the report with their curve after each.
+    """Measure checkpoints as they land, and write the report with their curve after each; it loads itself again.
 
     Raises:
         TellapartError: as of `follow_checkpoints`.
     """
 
+    told: list[str] = []
+
     def tell(name: str) -> None:
-        write_run_report(folder, outside=settings.place.outside)
+        write_run_report(folder, outside=settings.place.outside, reload=min(max(follower.every, _RELOAD), 60))
+        told.append(name)
         if ready is not None:
             ready(name)
 
-    follow_checkpoints(
-        follower, settings, folder, store=store, command=command, progress=progress, measured=tell, left_out=left_out
-    )
+    try:
+        follow_checkpoints(
+            follower, settings, folder, store=store, command=command, progress=progress, measured=tell,
+            left_out=left_out,
+        )  # fmt: skip
+    finally:
+        if told:  # nothing more is awaited
+            write_run_report(folder, outside=settings.place.outside)

@@ -21,6 +21,7 @@ from tellapart.board.views.ranks import RankLine
 from tellapart.board.views.rows import Block, Column, Leaderboard, LeaderboardRow
 from tellapart.board.views.view import Cell, View
 from tellapart.report.charts import score_bar
+from tellapart.report.line_chart import inline_svg
 from tellapart.report.numbers import deviation, percent, thousands
 from tellapart.tasks.registry import METRICS
 
@@ -215,6 +216,7 @@ def environment(folder: Path | None = None) -> Environment:
         "groups_of": _groups_of,
         "deviation": deviation,
         "labels_of": _labels_of,
+        "lines": inline_svg,
         "legend_of": _legend_of,
         "look_of": _look_of,
         "percent": percent,

@@ -37,6 +37,7 @@ __all__ = [
     "read_samples",
     "read_stored",
     "samples_path",
+    "write_record",
     "write_result",
     "write_samples",
     "write_text_file",
@@ -136,9 +137,18 @@ def write_result(folder: Path, result: Result) -> None:
     Raises:
         RunError: it cannot be written.
     """
-    text = result.model_dump_json(by_alias=True, indent=1)
+    write_record(folder / RESULTS, result)
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a file that holds one record, with a checksum of its content as the last entry.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    text = record.model_dump_json(by_alias=True, indent=1)
     last = f'"{_CHECKSUM}": "{_content_checksum(json.loads(text))}"'
-    write_text_file(folder / RESULTS, text.removesuffix("\n}") + f",\n {last}\n}}\n")
+    write_text_file(path, text.removesuffix("\n}") + f",\n {last}\n}}\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,35 @@
-"""The curve of a training whose checkpoints were followed: values with intervals, the best so far, and forgetting."""
+"""The curve of a training whose checkpoints were followed: values with intervals, the best so far, and forgetting.
+
+Its points are kept in the run folder, each with the SHA-256 of the record that it came from. So a new checkpoint costs
+its record and that of the best, however many there are.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellapart.errors import plain
+from tellapart.data.strict_json import read_whole
+from tellapart.errors import RunError, plain
 from tellapart.evaluation.verified import read_result
-from tellapart.records.result import Result, Sample, Value
-from tellapart.records.run_folder import FOLLOWED, find_runs, natural_key, read_samples
+from tellapart.records.result import Record, Result, Sample, Value
+from tellapart.records.run_folder import (
+    BESIDE,
+    FOLLOWED,
+    RESULTS,
+    find_runs,
+    natural_key,
+    read_record,
+    read_samples,
+    write_record,
+)
 from tellapart.report.line_chart import LineChart
 from tellapart.report.numbers import percent, points
 from tellapart.report.numbers import score as write_score
@@ -25,7 +41,21 @@ from tellapart.tasks.registry import main_metric
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["FollowedPoint", "followed_charts", "followed_points", "followed_rows", "followed_tables"]
+__all__ = [
+    "Checkpoint",
+    "FollowedPoint",
+    "choose_shown",
+    "draw_points",
+    "find_training",
+    "followed_charts",
+    "followed_rows",
+    "followed_tables",
+    "read_checkpoints",
+    "sort_points",
+]
+
+#: The file of the points, in the run folder.
+CURVE = "curve.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,38 +79,104 @@ class FollowedPoint:
     forgotten: Difference | None
 
 
-def followed_points(folder: Path) -> dict[str, list[FollowedPoint]]:
-    """Return the checkpoints of a run folder by benchmark, in the order of their numbers; none of other runs.
+class Checkpoint(Record):
+    """One checkpoint of a run folder.
+
+    Attributes:
+        name: in results.
+        folder: of its record, relative to the run folder.
+        sha256: of the record's file.
+        points: by benchmark.
+    """
+
+    name: str
+    folder: str
+    sha256: str
+    points: dict[str, FollowedPoint]
+
+
+class _Curve(Record):
+    checkpoints: tuple[Checkpoint, ...]
+
+
+def find_training(folder: Path) -> Path | None:
+    """Return the run folder of the training whose checkpoint's record lies in a folder; None if it is of another run.
+
+    >>> find_training(Path("runs/a")) is None
+    True
+    """
+    outer = folder.parent.parent if folder.parent.name == BESIDE else folder
+    return outer if (outer / FOLLOWED).is_file() else None
+
+
+def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
+    """Return the checkpoints of a run folder, in the order of their numbers; none of other runs.
 
     The best of several checkpoints is also the luckiest, so a small loss against it is expected without forgetting.
+    Points that are kept are taken from there if their records are unchanged; `keep` keeps those that were not.
 
     Raises:
-        RunError: a record or its samples are damaged.
+        RunError: a record or its samples are damaged, or points cannot be kept.
     """
     if not (folder / FOLLOWED).is_file():
-        return {}
-    runs = [(read_result(each), each) for each in find_runs(folder)]
-    runs.sort(key=lambda run: natural_key(run[0].model.name))
-    steps = _number_steps([result.model.name for result, _ in runs])
-    rows = [(step, *run) for step, run in zip(steps, runs, strict=True)]
-    names = dict.fromkeys(name for result, _ in runs for name in result.benchmarks)
-    return {name: _benchmark_points(name, [row for row in rows if name in row[1].benchmarks]) for name in names}
+        return []
+    digests = {run.relative_to(folder).as_posix(): _hash_record(run) for run in find_runs(folder)}
+    kept = _read_kept(folder, digests)
+    results = {name: read_result(folder / name) for name in digests.keys() - {each.folder for each in kept}}
+    if not results:
+        return kept
+    first = min(natural_key(result.model.name) for result in results.values())
+    after = [each for each in kept if natural_key(each.name) > first]  # a new one may be the best of these
+    results |= {each.folder: read_result(folder / each.folder) for each in after}
+    checkpoints = _measure_points(folder, kept[: len(kept) - len(after)], results, digests)
+    if keep:
+        write_record(folder / CURVE, _Curve(checkpoints=tuple(checkpoints)))
+    return checkpoints
 
 
-def _benchmark_points(benchmark: str, rows: Sequence[tuple[int, Result, Path]]) -> list[FollowedPoint]:
-    metric = main_metric(shared_headline([result.benchmarks[benchmark] for _, result, _ in rows]))
-    best: tuple[str, float, Sequence[Sample]] | None = None
-    found = []
-    for step, result, folder in rows:
-        record, name = result.benchmarks[benchmark], result.model.name
-        value, samples = record.metrics[metric], read_samples(folder, benchmark, record)
-        forgotten = None
-        if best is None or value.value > best[1]:
-            best = name, value.value, samples
-        else:
-            forgotten = _measure_loss(best[2], samples, metric, result.run.seed)
-        found.append(FollowedPoint(name, step, metric, value, best[0], forgotten))
-    return found
+def _hash_record(run: Path) -> str:
+    return hashlib.sha256(read_whole(run / RESULTS, error=RunError)).hexdigest()
+
+
+def _read_kept(folder: Path, digests: dict[str, str]) -> list[Checkpoint]:
+    """Return the points that are kept; none if one of their records is gone or changed, or the file is damaged."""
+    with suppress(RunError):
+        kept = read_record(folder / CURVE, _Curve, missing="none is kept", refusal="has no points").checkpoints
+        if all(digests.get(each.folder) == each.sha256 for each in kept):
+            return list(kept)
+    return []
+
+
+def _measure_points(
+    folder: Path, before: Sequence[Checkpoint], results: dict[str, Result], digests: dict[str, str]
+) -> list[Checkpoint]:
+    """Return the checkpoints that are known, and after them those of further records."""
+    checkpoints = list(before)
+    best = {name: each for each in before for name, point in each.points.items() if point.best == each.name}
+    read: dict[tuple[str, str], Sequence[Sample]] = {}
+
+    def find_samples(where: str, benchmark: str) -> Sequence[Sample]:
+        if (where, benchmark) not in read:
+            result = results.get(where) or read_result(folder / where)
+            read[where, benchmark] = read_samples(folder / where, benchmark, result.benchmarks[benchmark])
+        return read[where, benchmark]
+
+    for where, result in sorted(results.items(), key=lambda entry: natural_key(entry[1].model.name)):
+        name, found = result.model.name, {}
+        for benchmark, record in result.benchmarks.items():
+            leader = best[benchmark].points[benchmark] if benchmark in best else None
+            metric = leader.metric if leader else main_metric(shared_headline([record]))
+            value = record.metrics[metric]
+            if leader is None or value.value > leader.value.value:
+                found[benchmark] = FollowedPoint(name, 0, metric, value, name, None)
+                continue
+            sides = (find_samples(best[benchmark].folder, benchmark), find_samples(where, benchmark))
+            forgotten = _measure_loss(*sides, metric, result.run.seed)
+            found[benchmark] = FollowedPoint(name, 0, metric, value, leader.checkpoint, forgotten)
+        checkpoint = Checkpoint(name=name, folder=where, sha256=digests[where], points=found)
+        checkpoints.append(checkpoint)
+        best |= {benchmark: checkpoint for benchmark, point in found.items() if point.best == name}
+    return checkpoints
 
 
 def _measure_loss(best: Sequence[Sample], now: Sequence[Sample], metric: str, seed: int) -> Difference | None:
@@ -93,17 +189,43 @@ def _measure_loss(best: Sequence[Sample], now: Sequence[Sample], metric: str, se
     return paired_difference(values[:, 0], values[:, 1], clusters, binary=binary, seed=seed)
 
 
+def sort_points(checkpoints: Sequence[Checkpoint]) -> dict[str, list[FollowedPoint]]:
+    """Return the points of each benchmark, numbered."""
+    steps = _number_steps([each.name for each in checkpoints])
+    names = dict.fromkeys(name for each in checkpoints for name in each.points)
+    return {
+        name: [
+            replace(each.points[name], step=step)
+            for step, each in zip(steps, checkpoints, strict=True)
+            if name in each.points
+        ]
+        for name in names
+    }
+
+
 def _number_steps(names: Sequence[str]) -> list[int]:
     numbers = [int(found[-1]) for name in names if (found := re.findall("[0-9]+", name))]
     return numbers if len(set(numbers)) == len(names) else list(range(1, len(names) + 1))
 
 
-def followed_charts(folder: Path) -> list[LineChart]:
-    """Draw a chart for each benchmark: values with intervals, and the best so far; none of other runs."""
-    return [_draw_points(benchmark, found) for benchmark, found in followed_points(folder).items()]
+def choose_shown(checkpoints: list[Checkpoint]) -> list[str]:
+    """Return the folders of the checkpoints whose items a page shows: the first, the best of each benchmark, the last.
+
+    >>> choose_shown([])
+    []
+    """
+    shown = {each.name for each in checkpoints[:1] + checkpoints[-1:]}
+    shown |= {found[-1].best for found in sort_points(checkpoints).values()}
+    return [each.folder for each in checkpoints if each.name in shown]
 
 
-def _draw_points(benchmark: str, found: Sequence[FollowedPoint]) -> LineChart:
+def followed_charts(checkpoints: Sequence[Checkpoint]) -> list[LineChart]:
+    """Draw a chart for each benchmark: values with intervals, and the best so far."""
+    return [draw_points(benchmark, found) for benchmark, found in sort_points(checkpoints).items()]
+
+
+def draw_points(benchmark: str, found: Sequence[FollowedPoint]) -> LineChart:
+    """Draw the checkpoints of one benchmark."""
     values = {point.checkpoint: 100 * point.value.value for point in found}
     metric = found[0].metric
     lines = {
@@ -121,7 +243,7 @@ def _draw_points(benchmark: str, found: Sequence[FollowedPoint]) -> LineChart:
 def followed_tables(folder: Path) -> list[Table]:
     """Lay out the checkpoints of a run folder, a table a benchmark; none of other runs."""
     tables = []
-    for benchmark, found in followed_points(folder).items():
+    for benchmark, found in sort_points(read_checkpoints(folder)).items():
         values = {point.checkpoint: point.value.value for point in found}
         title = f"{plain(benchmark)}: checkpoints, {found[0].metric} in percent"
         shown = table("checkpoint", found[0].metric, "best so far", "forgotten, points", numbers_from=1, title=title)
@@ -138,6 +260,6 @@ def followed_rows(folder: Path) -> list[dict[str, Any]]:
     """Return the checkpoints of a run folder as rows for JSON, benchmark by benchmark; none of other runs."""
     return [
         {"benchmark": benchmark, **asdict(point), "value": point.value.model_dump(mode="json")}
-        for benchmark, found in followed_points(folder).items()
+        for benchmark, found in sort_points(read_checkpoints(folder)).items()
         for point in found
     ]

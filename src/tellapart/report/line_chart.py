@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["LineChart", "svg"]
+from markupsafe import Markup
+
+__all__ = ["LineChart", "inline_svg", "svg"]
 
 _WIDTH, _HEIGHT = 640.0, 280.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 18.0, 40.0, 44.0
@@ -69,13 +71,24 @@ def svg(charts: Sequence[LineChart]) -> str:
     """Return charts, one below the other, as an SVG file without scripts or references."""
     parts, top = [], 0.0
     for chart in charts:
-        height = _HEIGHT + _ROW * (len(_legend_rows(chart)) - 1)
+        height = _chart_height(chart)
         parts.append(f'<g transform="translate(0 {top:g})">\n{_draw_chart(chart, height)}\n</g>')
         top += height
     size = f'viewBox="0 0 {_WIDTH:g} {top:g}" width="{_WIDTH:g}" height="{top:g}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
     title = escape("; ".join(chart.title for chart in charts))
     return "\n".join([head, f"<title>{title}</title>", f"<style>{_STYLE}</style>", *parts, "</svg>", ""])
+
+
+def inline_svg(chart: LineChart) -> Markup:
+    """Return a chart as an element of a page, whose style sheet has its colours: the class is `lines`."""
+    height = _chart_height(chart)
+    head = f'<svg class="lines" viewBox="0 0 {_WIDTH:g} {height:g}" role="img" aria-label="{escape(chart.summary)}">'
+    return Markup(f"{head}{_draw_chart(chart, height)}</svg>")  # noqa: S704  (its texts are escaped)
+
+
+def _chart_height(chart: LineChart) -> float:
+    return _HEIGHT + _ROW * (len(_legend_rows(chart)) - 1)
 
 
 def _draw_chart(chart: LineChart, height: float) -> str:

@@ -360,4 +360,15 @@
   choose(Number(select?.value ?? 0));
   window.addEventListener("hashchange", follow);
   follow();
+
+  // While further checkpoints are awaited the page comes again by itself, unless somebody is at work in it.
+  const REST = 30_000;
+  let touched = -REST;
+  if (page.reload) {
+    for (const kind of ["pointerdown", "keydown", "wheel"])
+      window.addEventListener(kind, () => { touched = performance.now(); }, { passive: true });
+    setInterval(() => {
+      if (!dialog.open && performance.now() - touched > REST) location.reload();
+    }, 1000 * page.reload);
+  }
 })();

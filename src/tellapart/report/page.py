@@ -20,9 +20,9 @@ from tellapart.report import numbers
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all
 from tellapart.report.deviations import RADIUS
+from tellapart.report.followed import Checkpoint, followed_charts, sort_points
 from tellapart.report.heatmap import first_breakdown, heat_map, heat_table
 from tellapart.report.items import MOST_ITEMS, ends, item_table, model_table
-from tellapart.report.line_chart import LineChart
 from tellapart.report.pictures import Album, album
 from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ModelEntry, ReportRun, Section, sections
@@ -174,9 +174,13 @@ def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET)
 
 
 def make_page(
-    runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET, figures: Sequence[LineChart] = ()
+    runs: Sequence[ReportRun],
+    *,
+    image_budget_bytes: int = IMAGE_BUDGET,
+    checkpoints: Sequence[Checkpoint] = (),
+    reload: float | None = None,
 ) -> ReportPage:
-    """Return the report's HTML, and the sentences with which it begins; charts follow them.
+    """Return the report's HTML, and the sentences with which it begins; the curves of checkpoints follow them.
 
     Raises:
         RunError: no run, or samples that do not match their record.
@@ -195,6 +199,8 @@ def make_page(
         views.append(_View(section, pictures, sorted(browsed), rivals, conclude(section, rivals), telling, head))
     names = label_runs([run.result.model.name for run in runs])
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
+    if reload:
+        data["reload"] = reload
     conclusions = tuple(view.conclusion for view in views)
     html = (
         page_environment()
@@ -203,7 +209,8 @@ def make_page(
             runs=[(name, run.result) for name, run in zip(names, runs, strict=True)],
             views=views,
             data=data,
-            figures=figures,
+            figures=followed_charts(checkpoints),
+            training=sort_points(checkpoints),
             overall=conclude_all(conclusions) if len(conclusions) > MOST_SINGLE else (),
         )
     )

@@ -20,7 +20,7 @@ from tellapart.records.result import Result
 from tellapart.records.run_folder import find_runs, read_samples, write_text_file
 from tellapart.report.conclusions import Conclusion, answer_lines
 from tellapart.report.first_look import first_tables, tag_table
-from tellapart.report.followed import followed_charts, followed_tables
+from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import is_imported, percent, points, thousands
 from tellapart.report.page import make_page
@@ -58,8 +58,12 @@ class WrittenReport:
 
 
 @collector_paused()
-def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = False) -> WrittenReport:
+def write_run_report(
+    folder: Path, *, bundle: bool = False, outside: bool = False, reload: float | None = None
+) -> WrittenReport:
     """Make `report.html` of a run folder again, from its records and samples.
+
+    Of checkpoints that were followed it has all in its curve, and the items of the first, the best and the last.
 
     A page that shows images is never replaced by one that cannot: it stays as it is, and a warning gives the reason.
 
@@ -67,13 +71,15 @@ def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = Fals
         folder: the run's.
         bundle: keep the pictures that the page shows in the run folder, so that it can be moved or sent.
         outside: images may lie outside of the folders of their sets, as of `Locations`.
+        reload: seconds after which the page loads itself again, while further checkpoints are awaited.
 
     Raises:
         RunError: the folder is not a run, or a record is malformed.
     """
     runs = []
     images = None
-    for each in find_runs(folder):
+    checkpoints = read_checkpoints(folder, keep=True)
+    for each in [folder / name for name in choose_shown(checkpoints)] or find_runs(folder):
         result = read_result(each)
         own = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
         if not own:
@@ -84,7 +90,7 @@ def write_run_report(folder: Path, *, bundle: bool = False, outside: bool = Fals
     if images is None:
         return WrittenReport(None)
     path = folder / "report.html"
-    page = make_page(runs, figures=followed_charts(folder))
+    page = make_page(runs, checkpoints=checkpoints, reload=reload)
     warnings = tuple(images.lost.values())
     if warnings and page.html.count(_EMBEDDED) < _count_embedded(path):
         warnings += (f"{path} shows images that a new one would not: it is kept as it was",)

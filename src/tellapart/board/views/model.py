@@ -14,6 +14,7 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score
 from tellapart.board.vectors import read_vector
 from tellapart.board.views.gallery import has_gallery
+from tellapart.board.views.training import Training, training_of
 from tellapart.board.views.view import (
     BenchmarkHead,
     Cell,
@@ -58,6 +59,7 @@ class OnBenchmark(View):
         worst, worst_by: its worst items, and the measure of that.
         run: start, command, seed, device and versions, as text.
         gallery: there is a page of its retrieval gallery.
+        training: the checkpoints beside this one, if it is one that a run followed.
     """
 
     benchmark: BenchmarkHead
@@ -72,6 +74,7 @@ class OnBenchmark(View):
     notes: tuple[str, ...]
     run: dict[str, str]
     gallery: bool = False
+    training: Training | None = None
 
 
 class ModelPage(View):
@@ -172,6 +175,7 @@ def _benchmark_section(session: Session, entry: Entry, benchmark: Benchmark) -> 
         notes=tuple(entry.record.get("notes", ())),
         run=_run_facts(entry),
         gallery=has_gallery(session, entry, benchmark),
+        training=training_of(session, entry, benchmark),
     )
 
 
