@@ -108,6 +108,7 @@ def main() -> None:
         "threads": 1,
         "torch": torch.__version__,
         "load": round(os.getloadavg()[0], 1),
+        "note": "with a load above the number of cores the clock counts other work: then `processor` is the comparison",
         "runs": {},
     }
     with TemporaryDirectory() as scratch:

@@ -112,6 +112,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "velociti": "tellapart.benchmarks.shipped_sets:velociti",
         "timeblind": "tellapart.benchmarks.shipped_sets:timeblind",
         "hard-positives": "tellapart.benchmarks.shipped_sets:hard-positives",
+        **_list_variants("tempcompass", "tempcompass", "tempcompass-captions"),
         **_list_variants("marvl", *(f"marvl-{language}" for language in ("id", "sw", "ta", "tr", "zh"))),
         **_list_variants("mvp", "mvp", "mvp-mini"),
         **_list_variants("bla", "bla-active-passive", "bla-coordination", "bla-relative-clause"),

@@ -331,6 +331,30 @@ def _reworded(folder: Path) -> tuple[int, str]:
     return 27_443, "0.jpg"
 
 
+def _in_films(file: str, row: Callable[[int], dict[str, str]], n: int) -> Callable[[Path], tuple[int, str]]:
+    """Films in twos, one in the other order, with an aspect of two rows and one of the others."""
+
+    def write(folder: Path) -> tuple[int, str]:
+        films: dict[str, dict[str, list[dict[str, str]]]] = {}
+        for k in range(n):
+            name = f"{k // 6}_reverse" if k % 6 > 2 else str(k // 6)
+            films.setdefault(name, {}).setdefault("order" if k % 3 else "action", []).append(row(k))
+        (folder / "questions").mkdir()
+        (folder / "questions" / file).write_text(json.dumps(films))
+        return n, "0.mp4"
+
+    return write
+
+
+def yes_or_no(k: int) -> dict[str, str]:
+    return {"question": f"Does {k} fall?", "answer": ("yes", "no")[k % 2]}
+
+
+def matching(k: int) -> dict[str, str]:
+    lines = [f"Option 1: It is: up {k}", f"Option 2: It is: down {k}"]
+    return {"question": "\n".join(("Which fits better?", *lines)), "answer": lines[k % 2]}
+
+
 MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "sugarcrepe-pp": _sugarcrepe_pp,
     "mmvp-vlm": _csv("Questions.csv", statement, 270, "Pattern 0/1.jpg"),
@@ -376,6 +400,8 @@ MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "velociti": _csv("velociti.csv", strictly, 8792, "v0.mp4"),
     "timeblind": _json("data.jsonl", in_time, 2400, "videos/0_0.mp4", lines=True),
     "hard-positives": _reworded,
+    "tempcompass": _in_films("yes_no.json", yes_or_no, 2453),
+    "tempcompass-captions": _in_films("caption_matching.json", matching, 1503),
     "genai-bench": _generated,
     "vl-checklist-attribute": _checklist("Attribute/vaw/size.json", "Attribute/vg/size.json"),
     "vl-checklist-relation": _checklist("Relation/vg/spatial.json", "Relation/vg/action.json"),

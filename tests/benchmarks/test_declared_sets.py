@@ -279,6 +279,26 @@ def test_half_truths_third_caption_makes_an_order(tmp_path: Path, at: At) -> Non
     assert (one.task, one.official) == ("ordered-texts", ("ordering_score",))
 
 
+def test_tempcompass_films_are_one_cluster_with_their_other_orders(tmp_path: Path, at: At) -> None:
+    made("tempcompass", tmp_path)
+    asked = at("tempcompass", tmp_path).records().questions
+    assert [(one.id, one.answer, one.cluster) for one in asked[2:4]] == [
+        ("0/order/1", "yes", "0"),
+        ("0_reverse/action/0", "no", "0"),
+    ]
+    assert asked[0].question == "Does 0 fall?\nPlease answer yes or no:"
+    (tmp_path / "questions" / "yes_no.json").unlink()
+    (tmp_path / "questions").rmdir()
+    made("tempcompass-captions", tmp_path)
+    pairs = at("tempcompass-captions", tmp_path).records()
+    assert pairs.items[1].texts == ("It is: up 1", "It is: down 1") and pairs.items[1].truths == (1,)
+    assert Counter(item.tags["aspect"] for item in pairs.items) == {"action": 501, "order": 1002}
+    file = tmp_path / "questions" / "caption_matching.json"
+    file.write_text(file.read_text().replace('"answer": "Option 2: It is: down 1"', '"answer": "Option 2: sideways"'))
+    with raises(DataError, "{answer|after}", "'sideways'", "texts"):
+        at("tempcompass-captions", tmp_path).records()
+
+
 def test_vinogrounds_scores_are_of_pairs_and_of_all_four_questions(tmp_path: Path, at: At) -> None:
     made("vinoground-group", tmp_path)
     records = at("vinoground-group", tmp_path).records()

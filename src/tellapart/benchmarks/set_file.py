@@ -163,7 +163,8 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
     before = 0
     for path in files_of(declared.name, declared.files, place):
         everything = [
-            _unpack_lists(row, declared.lists) for row in read_rows(path, before, declared.format, declared.each)
+            _unpack_lists(row, declared.lists, declared.lines)
+            for row in read_rows(path, before, declared.format, declared.each)
         ]
         if declared.joined is not None:
             everything = _join_rows(everything, path, declared.joined, declared.format)
@@ -192,10 +193,12 @@ def _join_rows(rows: Sequence[Row], path: Path, folder: str, suffix: str | None)
     ]
 
 
-def _unpack_lists(row: Row, lists: Sequence[str]) -> Row:
-    """Return a row whose fields of these names are lists instead of a list's text."""
-    texts = {name: row.fields[name] for name in lists if isinstance(row.fields.get(name), str)}
-    read = {name: read_list(text, name, row.where) for name, text in texts.items()}
+def _unpack_lists(row: Row, lists: Sequence[str], lines: Sequence[str]) -> Row:
+    """Return a row whose fields of these names are lists instead of a list's text, or of several lines."""
+    texts = {name: row.fields[name] for name in (*lists, *lines) if isinstance(row.fields.get(name), str)}
+    read = {
+        name: text.splitlines() if name in lines else read_list(text, name, row.where) for name, text in texts.items()
+    }
     return replace(row, fields={**row.fields, **read}) if read else row
 
 
@@ -224,12 +227,13 @@ def _fill_table(
 def _fill_item(table: ItemTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]) -> Item:
     cluster = "" if table.cluster in (None, LINKED) else fill(str(table.cluster), row, where, kinds)
     tags = {tag: fill(template, row, where, kinds) for tag, template in table.tags.items()}
+    texts = fill_all(table.texts, row, where, kinds)
     return make_item(
         where,
         id=fill(table.id, row, where, kinds),
         images=tuple(_fill_reference(image, row, table.under) for image in fill_all(table.images, row, where, kinds)),
-        texts=fill_all(table.texts, row, where, kinds),
-        true=_true_places(table.true, row, where, kinds),
+        texts=texts,
+        true=_true_places(table.true, texts, row, where, kinds),
         cluster=cluster,
         tags={tag: renamed.get(value, value) for tag, value in tags.items()},
     )
@@ -242,7 +246,9 @@ def _fill_reference(image: str, row: Mapping[str, Any], under: str = "") -> str:
     return f"{under}/{image}" if under else image
 
 
-def _true_places(true: str | list[int] | int | None, row: object, where: str, kinds: Kinds) -> tuple[int, ...]:
+def _true_places(
+    true: str | list[int] | int | None, texts: Sequence[str], row: object, where: str, kinds: Kinds
+) -> tuple[int, ...]:
     if true is None:
         return ()
     if isinstance(true, int):
@@ -250,9 +256,12 @@ def _true_places(true: str | list[int] | int | None, row: object, where: str, ki
     if isinstance(true, list):
         return tuple(true)
     value = fill(true, row, where, kinds)
-    if not value.isdigit():
-        raise DataError(f"{where}: field {true!r}: expected the place of the true entry, from 0; got {quote(value)}")
-    return (int(value),)
+    if value.isdigit():
+        return (int(value),)
+    if value not in texts:
+        expected = "the place of the true entry, from 0, or one of the texts"
+        raise DataError(f"{where}: field {true!r}: expected {expected}; got {quote(value)}")
+    return (texts.index(value),)
 
 
 def _answer_letter(answer: str, options: Sequence[str], where: str) -> str:

@@ -56,7 +56,8 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
         before: how many rows the files before it have.
         suffix: `json`, `jsonl`, `csv` or `parquet`, if its suffix does not give it.
         each: the field of a list of objects, each of which is a row with the fields around it, or of an object of
-            values, each of which is a row with its key as `each` and itself as `value`.
+            values, each of which is a row with its key as `each` and itself as `value`. `*` is every field of a row
+            that is an object of such lists: rows with its name as `each` and their number in it as `place`.
 
     Raises:
         DataError: the file cannot be read, or a row is neither an object nor a list.
@@ -70,7 +71,11 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
             own |= {str(k): value for k, value in enumerate(fields.values())} | fields
         else:
             raise DataError(f"{where}: expected an object {{...}} or a list, got {quote(fields)}")
-        yield from (Row(where, row) for row in _nested_rows(own, each, where))
+        if each == "*":
+            groups = [(name, row) for name in fields for row in _nested_rows(own, name, where)]
+            yield from (Row(where, row | {"each": name, "place": row["each"]}) for name, row in groups)
+        else:
+            yield from (Row(where, row) for row in _nested_rows(own, each, where))
 
 
 def _nested_rows(row: dict[str, Any], each: str | None, where: str) -> Iterator[dict[str, Any]]:

@@ -42,7 +42,10 @@ class _Table(BaseModel):
 
 
 class ItemTable(_Table):
-    """One item of a row: templates of its fields; `under` is the folder that its images are named in."""
+    """One item of a row: templates of its fields; `under` is the folder that its images are named in.
+
+    `true` is the place of the true text or image, or a template of that place or of the true text.
+    """
 
     id: Template
     images: Templates
@@ -116,9 +119,11 @@ class SetFile(_Table):
         format: of the rows, if a file's suffix does not give it.
         each: the field that holds a list of objects; each of them, with the fields around it, is a row. Of an object
             of values that are none, each is a row, with its key as `each` and itself as `value`.
+            `*` is every field, each of which holds such a list: its name is `each`, a row's number in it `place`.
         rows: so many rows in a row fill the tables below together, and are then `{0.field}`, `{1.field}`...
         joined: a folder beside that of each file, with a file of the same name and as many rows: `{joined.field}`.
         lists: fields whose text is a list as Python writes it, and is read as one.
+        lines: fields whose text is read as the list of its lines.
         counts: file (without its suffix) or `all` -> how many rows it must hold.
         ordered: the texts of an item stand from the most to the least true of its image.
         media, languages: as in `Benchmark`.
@@ -144,6 +149,7 @@ class SetFile(_Table):
     rows: int = Field(1, ge=1)
     joined: str | None = None
     lists: list[str] = Field(default_factory=list)
+    lines: list[str] = Field(default_factory=list)
     counts: dict[str, int] = Field(default_factory=dict)
     items: int | None = None
     digest: str = ""

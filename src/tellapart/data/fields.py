@@ -28,6 +28,8 @@ _CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "lower": str.lower,
         "end": lambda text: text.rpartition("_")[2],
         "series": lambda text: text.rpartition("_")[0],
+        "start": lambda text: text.partition("_")[0],
+        "after": lambda text: text.partition(": ")[2] or text,
         "truth": str,
     }
 )
@@ -92,8 +94,8 @@ def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> 
 
     `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
     last part of a path (also `folder`, the first, `stem`, the last without its suffix, `lower`, and of a text with
-    underscores `series`, the part before the last one, and `end`, the part after it); `{label|truth}` is JSON's true
-    or false.
+    underscores `series`, the part before the last one, `end`, the part after it, and `start`, the part before the
+    first; `after` is the part after the first colon); `{label|truth}` is JSON's true or false.
 
     Args:
         template: with `{fields}`.
