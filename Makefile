@@ -91,9 +91,10 @@ demo-documents: $(VENV)/.test
 	$(BIN)/python docs/generate.py
 	$(MAKE) pictures
 
-# The site, in scratch/site: every warning is an error, and nothing in it comes from another host.
+# The site, in scratch/site: every warning is an error (--quiet would make mkdocs forget them all, strict or not), and
+# nothing in it comes from another host.
 site: $(VENV)/.test
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python ci/offline_site.py scratch/site
 	$(BIN)/python ci/site_links.py scratch/site
 	$(BIN)/python ci/site_in_browser.py scratch/site

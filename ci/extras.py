@@ -123,7 +123,7 @@ EXTRAS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "plot": ({}, (RUN, "tellapart plot bars run --out bars.svg")),
     "train": ({}, ("tellapart train ROOT/examples/eqsim_ablation/smoke.toml --out trained",)),
     "wandb": ({}, ("python -c 'import wandb'",)),
-    "docs": ({}, ("python -m mkdocs build --strict --quiet -f ROOT/mkdocs.yml -d $PWD/site",)),
+    "docs": ({}, ("python -m mkdocs build --strict -f ROOT/mkdocs.yml -d $PWD/site",)),
     "board": ({}, (RUN, "tellapart board export --runs . --out site")),
     "postgres": ({}, ("python -c 'import psycopg'",)),
 }

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -51,20 +52,50 @@ ZOO_PAGES = {"findings/checkpoints.md", "board_site.md"}
 #: The rooms whose public names have a page in the API reference, beside those of `import tellapart`.
 ROOMS = ("api", "data", "metrics", "stats", "tasks", "records", "models", "benchmarks", "evaluation", "errors")
 
+#: The next step after pages that are made here; pages of a folder lead one to the other. The front page (README) has
+#: none: it is the choice of a first step.
+NEXT = {
+    "contributing.md": "decisions/index.md",
+    "security.md": "trust.md",
+    "changelog.md": "moved.md",
+    "demo_encoder.md": "my_training.md",
+    "api": "plugin_modules.md",
+    "benchmarks": "measure.md",
+    "decisions": "other_tools.md",
+    "notebooks": "python.md",
+}
+
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s]+)")
 #: A row of a table that begins with a benchmark's name.
 NAMED = re.compile(rf"^\| `({'|'.join(map(re.escape, BENCHMARKS))})` \|", re.MULTILINE)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the generated pages into the navigation, in the place of their folder's name."""
-    decisions = sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md"))
-    pages = {
-        "api": ["api/index.md", *({f"tellapart.{room}": f"api/{room}.md"} for room in ROOMS)],
-        "decisions": ["decisions/index.md", *decisions],
+def list_folders() -> dict[str, list[str]]:
+    """Return the pages of the generated folders, in the navigation's order."""
+    return {
+        "api": ["api/index.md", *(f"api/{room}.md" for room in ROOMS)],
+        "decisions": [
+            "decisions/index.md",
+            *sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md")),
+        ],
         "notebooks": [f"notebooks/{path.stem}.md" for path in sorted(NOTEBOOKS.glob("*.py"))],
     }
+
+
+def next_step(page: str) -> str | None:
+    """Return the page that follows a page which is made here; None of one that names its next step, or has none."""
+    folder = posixpath.dirname(page)
+    pages = list_folders().get(folder, [page])
+    following = [*pages, None][pages.index(page) + 1] if page in pages else None
+    return following or NEXT.get(folder or page)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the generated pages into the navigation, in the place of their folder's name."""
+    pages: dict[str, list[Any]] = dict(list_folders())
+    first, *rooms = pages["api"]
+    pages["api"] = [first, *({f"tellapart.{Path(room).stem}": room} for room in rooms)]
     config.nav = [_with_pages(entry, pages) for entry in config.nav or []]
     reference = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
     benchmarks = next(entry["Benchmarks"] for entry in reference if "Benchmarks" in entry)
@@ -156,6 +187,22 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         page.meta["hide"] = ["navigation"]
     if page.file.src_uri == "benchmarks.md":
         markdown = NAMED.sub(r"| [`\1`](benchmarks/\1.md) |", markdown)
+    if following := next_step(page.file.src_uri):
+        address = posixpath.relpath(following, posixpath.dirname(page.file.src_uri) or ".")
+        return f"{_move_links(markdown, moved)}\n\n**Next:** [{_title_of(following)}]({address})\n"
+    return _move_links(markdown, moved)
+
+
+def _title_of(page: str) -> str:
+    """Return the first line of a page that lies in `docs/`, else its room's or its folder's name."""
+    path = ROOT / "docs" / page
+    if path.is_file():
+        return path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+    name = Path(page).parent.name if Path(page).stem == "index" else Path(page).stem.replace("_", " ")
+    return f"tellapart.{Path(page).stem}" if page.startswith("api/") else name.capitalize()
+
+
+def _move_links(markdown: str, moved: Callable[[re.Match[str]], str]) -> str:
     prose_and_code = re.split(r"(^```.*?^```$)", markdown, flags=re.DOTALL | re.MULTILINE)
     return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in prose_and_code)
 

@@ -53,6 +53,29 @@ def test_a_page_is_of_one_kind_and_has_one_next_step(kinds: dict[str, list[str]]
     assert text.count("**Next:**") == 1
 
 
+def test_pages_that_the_site_makes_have_one_next_step_too(
+    kinds: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for needed in ("mkdocs", "latex2mathml"):
+        pytest.importorskip(needed, reason="the site needs the docs extra")
+    monkeypatch.syspath_prepend(str(DOCS))
+    site = importlib.import_module("site_pages")
+    written = {page.relative_to(DOCS).as_posix() for page in PAGES}
+    folders = site.list_folders()
+    assert written.isdisjoint(site.OWN_PAGES.values())
+    for pages in folders.values():
+        assert [site.next_step(page) for page in pages[:-1]] == pages[1:]
+    made = {
+        *site.OWN_PAGES.values(),
+        *(page for pages in folders.values() for page in pages),
+        "benchmarks/sugarcrepe.md",
+    }
+    without = {page for page in made if site.next_step(page) is None}
+    assert without == {"index.md"}, "the front page alone: it is the choice of a first step"
+    assert {site.next_step(page) for page in made - without} <= written | made
+    assert not any(map(site.next_step, sorted(written))), "they name theirs in their last line"
+
+
 def test_the_picture_of_the_flow_is_drawn_from_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     pages = importlib.import_module("command_pages")

@@ -96,6 +96,20 @@ def test_formulas_are_drawn_without_a_script() -> None:
     assert 'display="block"' in drawn
 
 
+@pytest.mark.parametrize("file", ["Makefile", "ci/extras.py"])
+def test_a_warning_stops_the_build_of_the_site(tmp_path: Path, file: str) -> None:
+    pytest.importorskip("mkdocs", reason="the site needs the docs extra")
+    (words,) = re.findall(r"-m (mkdocs build(?: --[a-z]+)*)", (ROOT / file).read_text(encoding="utf-8"))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "mkdocs.yml").write_text("site_name: small\n")
+    for text, code in (("# Home", 0), ("# Home\n\n[gone](gone.md)", 1)):
+        (tmp_path / "docs" / "index.md").write_text(text)
+        line = [sys.executable, "-m", *words.split()]
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert ("gone.md" in done.stderr) == bool(code)
+
+
 def check_site(folder: Path) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "ci/offline_site.py", str(folder)]
     return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -122,7 +122,7 @@ def test_what_the_first_model_fails_at_is_said_with_the_number_and_n(make_run) -
     right = [k % 2 == 0 or k < 20 for k in range(120)]
     found = concluded(make_run(scores=scores_with(right), n=120, tags=tags, model="m"))
     assert found.sentences[1:] == (
-        f"m fails most at kind = swap: {percent(10 / 60)}% of 60 items against 100.00% of the others.",
+        f"m fails most at items tagged kind = swap: {percent(10 / 60)}% of 60 items against 100.00% of the others.",
     )
     even = make_run(scores=scores_with([k % 4 < 2 for k in range(120)]), n=120, tags=tags, model="m")
     assert len(concluded(even).sentences) == 1
@@ -167,4 +167,6 @@ def test_words_without_order_are_named_only_if_two_values_of_a_tag_differ_clearl
     lost = make_run(model="bag-of-words", n=90, scores=scores_with([not one for one in right]))
     said = concluded(first, lost).sentences[-1]
     assert said.startswith("bag-of-words") and "100% of left" in said and "0% of right" in said
+    for text in lost.samples["shapes"][1].texts:  # the first that it lost
+        assert f'"{text}"' in said
     assert "bag-of-words" not in " ".join(concluded(first, same).sentences)

@@ -13,6 +13,7 @@ from rich.table import Table
 
 import tellapart as ta
 from facts import raises
+from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.report.first_look import first_table, first_tables, tag_table
 from tellapart.report.numbers import percent, score
@@ -38,7 +39,11 @@ def test_the_demo_fits_thirty_lines_of_a_hundred_columns_and_the_rest_is_one_opt
     for said in ("group_score", "attribute", "counting", "location", "show r --all", "aspect|change|held_out"):
         assert said in ran.out
     assert ran.out.endswith("\nreport: r/report.html\n")
+    assert "tellapart run -m" in ran.out, "how to measure a model of one's own"
+    (about,) = [line for line in ran.out.splitlines() if line.startswith("references: ")]
+    assert all(name in about for name in REFERENCES)
     every = command("show", "r", "--all").out
+    assert about in every
     for said in ("text_score", "image_score", "micro: all items", "held_out = yes", "v2_text", "tied comparisons"):
         assert said in every and said not in ran.out
 

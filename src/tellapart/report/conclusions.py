@@ -25,6 +25,7 @@ from tellapart.tasks.registry import METRICS
 __all__ = [
     "MOST_SINGLE",
     "WEAK_LEVEL",
+    "WORDS_ALONE",
     "Conclusion",
     "WeakSubset",
     "answer_lines",
@@ -117,6 +118,9 @@ _MOST_NAMED = 4
 
 #: Subsets that a sentence names.
 _MOST_SUBSETS = 3
+
+#: About the reference model bag-of-words.
+WORDS_ALONE = "sees the words of a caption but not their order"
 
 ABOVE, LEVEL, BELOW = "above chance", "not distinguishable from chance", "below chance"
 
@@ -301,7 +305,7 @@ def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
         return []
     worst, *more = subsets[:_MOST_SUBSETS]
     said = (
-        f"{entry.label} fails most at {worst.tag} = {worst.value}: {_write_percent(worst.mean)} of "
+        f"{entry.label} fails most at items tagged {worst.tag} = {worst.value}: {_write_percent(worst.mean)} of "
         f"{_write_count(worst.n, 'item')} against {_write_percent(worst.others)} of the others"
     )
     then = _join_names([f"{one.value} ({_write_percent(one.mean)} of {thousands(one.n)})" for one in more])
@@ -309,7 +313,10 @@ def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
 
 
 def _describe_words_alone(section: Section, metric: str) -> list[str]:
-    """Describe what the best model without word order gets, if that differs clearly between two values of a tag."""
+    """Describe what the best model without word order gets, if that differs clearly between two values of a tag.
+
+    Two texts that it cannot tell apart are an example: the shortest.
+    """
     entry = next((each for each in section.entries if each.run.result.model.name == "bag-of-words"), None)
     tag = None if entry is None else first_breakdown({entry.label: entry.record}, section.name)
     if entry is None or tag is None:
@@ -323,7 +330,14 @@ def _describe_words_alone(section: Section, metric: str) -> list[str]:
         names = [name for name, each in values.items() if each.value == end.value]
         of = _join_names(names) if len(names) <= _MOST_NAMED else f"{len(names)} values of {tag}"
         said.append(f"{100 * end.value:.4g}% of {of}")
-    return [f"{entry.label}, which sees the words of a caption but not their order, gets {said[0]}, and {said[1]}."]
+    lost = [
+        sample.texts
+        for sample in entry.samples
+        if len(sample.texts) == 2 and values.get(sample.tags.get(tag, "")) == low and not sample.outcomes.get(metric)
+    ]
+    example = " and ".join(f'"{text}"' for text in min(lost, key=lambda texts: len("".join(texts)), default=()))
+    such = f", such as {example}." if example else "."
+    return [f"{entry.label}, which {WORDS_ALONE}, gets {said[0]}, and {said[1]}{such}"]
 
 
 def _write_items(section: Section, metric: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.find import declared_benchmark
-from tellapart.catalog import REFERENCES
+from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
 from tellapart.errors import DataError, plain
 from tellapart.evaluation.check import Gate
@@ -18,7 +18,7 @@ from tellapart.evaluation.gap import Gaps
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
 from tellapart.records.run_folder import find_runs, read_samples, write_text_file
-from tellapart.report.conclusions import Conclusion, answer_lines
+from tellapart.report.conclusions import WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.first_look import first_tables, tag_table
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
@@ -40,6 +40,16 @@ __all__ = [
     "print_runs",
     "write_run_report",
 ]
+
+
+#: What each reference model does, for a reader who sees its numbers for the first time.
+_REFERENCES = {
+    "random": "draws its scores",
+    "constant": "scores all alike",
+    "blind": "sees no image, and prefers the shorter text",
+    "bag-of-words": WORDS_ALONE,
+    "oracle": "knows the answers",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +172,9 @@ def print_runs(
         _print_path(write())
         return
     _print_tables(followed_tables(folder) or ([] if every else first_tables(groups)))
+    if shown := {result.model.name for _, own in groups for result in own} & _REFERENCES.keys():
+        print_lines(f"references: {'; '.join(f'{name} {_REFERENCES[name]}' for name in _REFERENCES if name in shown)}")
+        print_lines("")
     for benchmark, results in groups:
         if every:
             _print_all(results, benchmark)
@@ -171,8 +184,10 @@ def print_runs(
     if answer := answer_lines(report.conclusions):
         print_lines(*map(plain, answer), "")
     if not every:
-        tagged = f" or --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
+        tagged = f", or by a tag of the items: --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
         print_lines(f"the rest: tellapart show {plain(shlex.quote(str(named or folder)))} --all{tagged}")
+        if any(result.model.name == DEFAULT_MODEL for _, own in groups for result in own):
+            print_lines("your model: tellapart run -m MODEL, a name, file, folder or hub id (tellapart ls models)")
     _print_path(report)
 
 
