@@ -32,11 +32,11 @@ __all__ = ["HERE", "main", "remake"]
 HERE = Path(__file__).parent
 
 #: Sets that are trained on; the others choose the weights, and show how learning carries over.
-_TRAINED = ("scenes_1", "scenes_2", "scenes_3", "order_scenes")
-_SETS = (*_TRAINED, "validation_scenes", "held_out_scenes")
+_TRAINED = ("scenes_1", "scenes_2", "scenes_3", "order_scenes", "number_scenes")
+_SETS = (*_TRAINED, "validation_scenes", "final_scenes", "held_out_scenes")
 
 #: The folders of the training runs, in order, and their configurations.
-_RUNS = {"training": "encoder.toml", "captions": "captions.toml", "order": "order.toml"}
+_RUNS = {"training": "encoder.toml", "captions": "captions.toml", "order": "order.toml", "numbers": "numbers.toml"}
 
 _HEADLINE = ("text_score", "image_score", "group_score")
 

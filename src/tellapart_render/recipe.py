@@ -14,7 +14,7 @@ from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import ASPECTS, Aspect
 from tellapart_render.renderers.renderer import Settings
-from tellapart_render.scenes.quadruple import HeldOut, Key, Surroundings, Wording
+from tellapart_render.scenes.quadruple import Exchange, HeldOut, Key, Surroundings, Wording
 
 __all__ = ["Drawing", "Recipe", "read_recipe"]
 
@@ -31,6 +31,7 @@ class Drawing(BaseModel):
         held_out_every: every n-th item shows a pair of shape and colour that training scenes never show; 0 for none.
         attempts: draws of one item before the build gives up.
         unseen: of `camera`, `light` and `ground` those that are drawn from ranges which other sets never show.
+        exchange: of `colours`, `numbers` and `places` those that order items swap, in turn; all if empty.
         items: number of items of each aspect.
     """
 
@@ -44,6 +45,7 @@ class Drawing(BaseModel):
     held_out_every: int = Field(default=0, ge=0)
     attempts: int = Field(default=60, ge=1)
     unseen: list[Surroundings] = []
+    exchange: list[Exchange] = []
     items: dict[Aspect, int]
 
 
@@ -63,15 +65,16 @@ class Recipe(Drawing):
     vocabulary: str = "demo"
 
     def values(self) -> dict[str, Any]:
-        """Return the recipe as JSON types; the vocabulary and `unseen` only if they are not the demo's.
+        """Return the recipe as JSON types; the vocabulary, `unseen` and `exchange` only if they are not the demo's.
 
         Recipes that were written before there was another one keep their fingerprint.
         """
         values = {"name": self.name, "seed": self.seed} | self.model_dump(mode="json")
         if self.vocabulary == "demo":
             del values["vocabulary"]
-        if not self.unseen:
-            del values["unseen"]
+        for name in ("unseen", "exchange"):
+            if not values[name]:
+                del values[name]
         return values
 
     @property
@@ -91,8 +94,8 @@ class Recipe(Drawing):
 
         def key(aspect: Aspect, index: int) -> Key:
             held_out: HeldOut = "yes" if every and (index + 1) % every == 0 else "no"
-            unseen = tuple(self.unseen)
-            return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary, unseen)
+            chosen = tuple(self.unseen), tuple(self.exchange)
+            return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary, *chosen)
 
         return [key(aspect, index) for aspect in ASPECTS for index in range(self.items.get(aspect, 0))]
 

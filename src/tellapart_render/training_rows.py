@@ -74,8 +74,8 @@ def _draw_again(item: Item, seed: int, options: Mapping[str, Any], folder: Path)
     aspect, index, attempt = item.tags["aspect"], int(item.id.rpartition("-")[2]), item.provenance.get("attempt")
     held_out, wording = item.tags["held_out"], options.get("wording", "minimal")
     words = options.get("vocabulary", "demo")  # older sets name none, and are of the demo's
-    unseen = tuple(options.get("unseen", ()))
-    key = Key("demo", seed, aspect, index, attempt, wording, held_out, words, unseen)  # type: ignore[arg-type]
+    chosen = tuple(options.get("unseen", ())), tuple(options.get("exchange", ()))
+    key = Key("demo", seed, aspect, index, attempt, wording, held_out, words, *chosen)  # type: ignore[arg-type]
     quadruple = draw(key)
     if quadruple.captions != item.texts:
         raise DataError(

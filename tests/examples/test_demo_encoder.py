@@ -22,14 +22,15 @@ from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.training.config import read_config
 
 SETS = sorted(HERE.glob("*_scenes.toml")) + sorted(HERE.glob("scenes_*.toml"))
+RUNS = ("encoder.toml", "captions.toml", "order.toml", "numbers.toml")
 SMOKE = HERE.parent / "eqsim_ablation" / "smoke_scenes"
 
 
 def test_no_set_shares_its_draws_with_another_or_with_the_demo() -> None:
     recipes = [read_recipe_file(path) for path in SETS]
     seeds = [recipe.seed for recipe in recipes]
-    assert len(SETS) == 6
-    assert len({*seeds, json.loads((DEMO_FOLDER / "card.json").read_text())["recipe"]["seed"]}) == 7
+    assert len(SETS) == 8
+    assert len({*seeds, json.loads((DEMO_FOLDER / "card.json").read_text())["recipe"]["seed"]}) == 9
     held_out = {path.stem: recipe.options.get("held_out_every", 0) for path, recipe in zip(SETS, recipes, strict=True)}
     assert [name for name, every in held_out.items() if every] == ["held_out_scenes"]
 
@@ -52,6 +53,7 @@ def test_all_training_runs_read_the_training_sets_and_report_on_the_demo() -> No
         ("encoder.toml", "rows.jsonl", []),
         ("captions.toml", "captions.jsonl", []),
         ("order.toml", "captions.jsonl", ["order_scenes"]),
+        ("numbers.toml", "captions.jsonl", ["order_scenes", "number_scenes", "number_scenes"]),
     ):
         config = read_config(HERE / name)
         sources = [Path(source) for source in config.data.train]
@@ -95,22 +97,23 @@ def test_all_stages_run_from_scenes_to_scores(tmp_path: Path) -> None:
     for path in SETS:
         small = re.sub(r"^(attribute|counting|location|order) = .*$", r"\1 = 1", path.read_text(), flags=re.MULTILINE)
         (recipes / path.name).write_text(re.sub(r"^size = .*$", "size = 40", small, flags=re.MULTILINE))
-    for name in ("encoder.toml", "captions.toml", "order.toml"):
+    for name in RUNS:
         config = (HERE / name).read_text().replace("../../runs/encoder", str(work))
         for key, value in {"steps": 2, "warm_up": 1, "size": 4, "every": 2, "benchmarks": "[]"}.items():
             config = re.sub(rf"^{key} = .*$", f"{key} = {value}", config, flags=re.MULTILINE)
         (recipes / name).write_text(config)
     # All sets but one are there already, as after a run that was stopped.
     stages = {}
-    for name in ("scenes_2", "scenes_3", "order_scenes", "validation_scenes", "held_out_scenes"):
+    for name in (path.stem for path in SETS if path.stem != "scenes_1"):
         shutil.copytree(SMOKE, work / name)
         stages[name] = {"command": "tellapart build", "seconds": 0.0}
     (work / "stages.json").write_text(json.dumps(stages))
     model = remake(recipes, work, workers=1)
     record = record_of(model)
-    assert set(record["stages"]) == {*stages, "scenes_1", "training", "captions", "order", "conversion", "measurement"}
+    runs = ("training", "captions", "order", "numbers")
+    assert set(record["stages"]) == {*stages, "scenes_1", *runs, "conversion", "measurement"}
     assert record["stages"]["scenes_1"]["seconds"] > 0
-    assert [run["steps"] for run in record["runs"].values()] == [2, 2, 2]
+    assert [run["steps"] for run in record["runs"].values()] == [2, 2, 2, 2]
     assert "make encoder" in (model / "MODEL_CARD.md").read_text()
     assert record["runs"]["training"]["data"]["images"] == 2 * (2 * 3 + 2 * 2 * 36)
     assert record["scores"]["demo"]["by"]["held_out"]["yes"]["group_score"]["n"] == 200

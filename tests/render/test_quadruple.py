@@ -198,3 +198,12 @@ def test_what_is_unseen_is_drawn_from_other_ranges_and_the_rest_stays() -> None:
     lit = draw(replace(keys[0], unseen=("light",))).scenes[0]
     assert (lit.camera, lit.ground) == (usual[0].scenes[0].camera, usual[0].scenes[0].ground)
     assert lit.light == other[0].scenes[0].light
+
+
+def test_order_items_take_turns_with_the_exchanges_that_are_asked_for() -> None:
+    def drawn(**chosen: tuple[str, ...]) -> list[str]:
+        return [draw(replace(Key("demo", 7, "order", k), **chosen)).change for k in range(6)]  # type: ignore[arg-type]
+
+    assert drawn() == drawn(exchange=("colours", "numbers", "places")) == ["colours", "numbers", "places"] * 2
+    assert drawn(exchange=("numbers",)) == ["numbers"] * 6
+    assert drawn(exchange=("places", "numbers")) == ["places", "numbers"] * 3

@@ -36,17 +36,21 @@ from tellapart_render.meshes.objects import shape
 from tellapart_render.scenes import placement
 from tellapart_render.scenes.scene import Scene, Thing
 
-__all__ = ["STREAMS", "Fact", "Key", "Quadruple", "Surroundings", "draw", "rivals"]
+__all__ = ["STREAMS", "Exchange", "Fact", "Key", "Quadruple", "Surroundings", "draw", "rivals"]
 
 STREAMS: dict[str, int] = {"demo": 101, "train": 202, "test": 303}
 Wording = Literal["minimal", "paper"]
 HeldOut = Literal["yes", "no"]
 Surroundings = Literal["camera", "light", "ground"]
+Exchange = Literal["colours", "numbers", "places"]
 T = TypeVar("T")
 #: For each object, the subjects that it can swap colours with, and what both are called then.
 _Crossed = dict[Noun, list[tuple[Noun, Noun, Noun]]]
 
 _FLAT: tuple[Relation, ...] = ("left", "right", "front", "behind")
+
+#: What changes places in order items, in turn.
+_EXCHANGES: tuple[Exchange, ...] = ("colours", "numbers", "places")
 
 # Numbers of the two groups of an order item; of six things in a picture each is still large enough.
 _GROUPS = ((2, 3), (3, 2), (2, 4), (4, 2))
@@ -71,7 +75,8 @@ class Key:
 
     `held_out="yes"` shows at least one pair of shape and colour that training leaves out, "no" shows none. Camera,
     light or ground, if listed in `unseen`, is drawn from a range that other scenes do not use; captions and things stay
-    the same. `attempt` is raised when a drawn quadruple is rejected.
+    the same. Order items take turns with what changes places; `exchange`, if not empty, lists it. `attempt` is raised
+    when a drawn quadruple is rejected.
     """
 
     stream: str
@@ -83,6 +88,7 @@ class Key:
     held_out: HeldOut = "no"
     vocabulary: str = "demo"
     unseen: tuple[Surroundings, ...] = ()
+    exchange: tuple[Exchange, ...] = ()
 
     @property
     def name(self) -> str:
@@ -311,12 +317,13 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
 
 
 def _change_order(key: Key, rng: np.random.Generator) -> Quadruple:
-    """Let two objects change places, colours or numbers: by the item's number, so that the three are balanced."""
+    """Let two objects change places, colours or numbers: by the item's number, so that all are balanced."""
     pairs = _list_colour_pairs(key)
-    match key.index % 3:
-        case 0 if pairs:
+    turns = key.exchange or _EXCHANGES
+    match turns[key.index % len(turns)]:
+        case "colours" if pairs:
             return _exchange_colours(key, pairs, rng)
-        case 1:
+        case "numbers":
             return _exchange_counts(key, rng)
         case _:
             return _exchange_places(key, rng)
