@@ -17,7 +17,7 @@ It is here so that a fresh installation can measure a real, if small, model with
 colours, counts and places of the `demo` scenes and nothing else: never use it as a general model.
 
 Scores (%, strict rule, 95 % interval; chance is 25, 25 and 16.7). `demo` took no part in training or in the choice of
-weights, which the validation scenes made; its scenes have other seeds, and items with `held_out: yes` show an object in
+weights, which the validation and final scenes made; its scenes have other seeds, and items with `held_out: yes` show an object in
 a colour that no training scene showed it in. All objects of the held-out scenes are such ones.
 
 | items | n | text | image | group |
@@ -39,8 +39,8 @@ two-layer text transformer over whole words; weights stored as float16), trained
 {rows:,} rows over {images:,} pictures of rendered scenes, half of them mirrored: runs of {steps} steps, together
 {minutes:.0f} minutes on {machines}. `make encoder` makes it again. The loss is NegCLIP's, with each picture's mate in
 the batch, and the choice among its own captions. In the first run half of the captions say which object is in which
-cell of a grid; the others, and all of the later runs, are the grammar's. The last run adds scenes whose captions have
-the same words in two orders. {note}
+cell of a grid; the others, and all of the later runs, are the grammar's. The third run adds scenes whose captions have
+the same words in two orders, and the fourth more of those whose numbers change places. {note}
 """
 
 
