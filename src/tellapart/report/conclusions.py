@@ -335,7 +335,8 @@ def _describe_words_alone(section: Section, metric: str) -> list[str]:
         for sample in entry.samples
         if len(sample.texts) == 2 and values.get(sample.tags.get(tag, "")) == low and not sample.outcomes.get(metric)
     ]
-    example = " and ".join(f'"{text}"' for text in min(lost, key=lambda texts: len("".join(texts)), default=()))
+    shortest = min(lost, key=lambda texts: len("".join(texts)), default=())
+    example = " and ".join(f'"{text.removesuffix(".")}"' for text in shortest)
     such = f", such as {example}." if example else "."
     return [f"{entry.label}, which {WORDS_ALONE}, gets {said[0]}, and {said[1]}{such}"]
 
