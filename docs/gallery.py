@@ -294,6 +294,8 @@ def main() -> None:
     entries = [entry for entry in ENTRIES if run and (not names or entry.name in names)]
     if run and (not names or not folder.exists()):
         prepare_folder(folder, Path(run[0]))
+    elif run:
+        shutil.copytree(run[0], folder / "runs" / "demo", dirs_exist_ok=True)
     if run and not names:
         shutil.rmtree(PICTURES, ignore_errors=True)
     for entry in entries if names else ():  # a training and a site refuse a folder that is there
