@@ -17,8 +17,8 @@ It is here so that a fresh installation can measure a real, if small, model with
 colours, counts and places of the `demo` scenes and nothing else: never use it as a general model.
 
 Scores (%, strict rule, 95 % interval; chance is 25, 25 and 16.7). `demo` took no part in training or in the choice of
-weights, which the validation and final scenes made; its scenes have other seeds, and items with `held_out: yes` show an object in
-a colour that no training scene showed it in. All objects of the held-out scenes are such ones.
+weights, which the validation and final scenes made; its scenes have other seeds, and items with `held_out: yes` show an
+object in a colour that no training scene showed it in. All objects of the held-out scenes are such ones.
 
 | items | n | text | image | group |
 |---|---|---|---|---|
