@@ -7,6 +7,9 @@ one failure. Each test begins with the same global random state.
 
 A fixture that serves several tests is set up before the comparison begins. A library's own long-lived threads and
 processes are named in `LASTING`.
+
+The garbage collector passes over the objects that importing and collecting the tests made: they are millions, last as
+long as the process, and would be looked through after each test that leaves a circle of references.
 """
 
 from __future__ import annotations
@@ -83,7 +86,9 @@ def child_processes() -> set[str]:
     found = set()
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError):
-            for child in Path(f"/proc/self/task/{thread}/children").read_text().split():
+            with open(f"/proc/self/task/{thread}/children", encoding="ascii") as children:
+                numbers = children.read().split()
+            for child in numbers:
                 command = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
                 if not _lasting(command):
                     found.add(f"{child}: {command[:200]}")
@@ -179,6 +184,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         tempfile.tempdir = None
         del os.environ["TMPDIR"]
         folder.cleanup()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep what importing and collecting the tests makes from the garbage collector."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

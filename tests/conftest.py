@@ -12,12 +12,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import settings
 from numpy.typing import NDArray
 
@@ -41,6 +44,9 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 #: What a test writes need not outlast a power cut, and a disk takes milliseconds for each file. Programs that a test
 #: starts sync as always, and so does SQLite.
 os.fsync = lambda _descriptor: None
+
+# A call of the command line makes its 40 commands from their functions, a tenth of a second; here once a process.
+typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)  # type: ignore[assignment]
 
 #: Files whose slow tests take longest. They are dealt out first, so that the workers end at about the same time.
 LONGEST = (

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 import tellapart
+from syntax import parse_source, walk_statements
 
 SOURCE = Path(tellapart.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -69,7 +70,7 @@ def dotted(path: Path) -> str:
 
 def imports_of(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(tree_of(path)):
+    for node in walk_statements(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -80,13 +81,13 @@ def imports_of(path: Path) -> set[str]:
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    return parse_source(path.read_text(encoding="utf-8"))
 
 
 def imported_modules(path: Path, known: Set[str]) -> set[str]:
     """The package's modules that a file imports; `from a import b` is `a.b` where that is a module."""
     targets = set()
-    for node in ast.walk(tree_of(path)):
+    for node in walk_statements(tree_of(path)):
         if isinstance(node, ast.Import):
             targets |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -178,7 +179,7 @@ def test_a_package_that_joins_uses_public_interfaces_alone(package: Path) -> Non
     """It imports public names of docs/plugin_modules.md alone, and the catalogue has it by entry points."""
     page = (SOURCE.parents[1] / "docs" / "plugin_modules.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(tellapart\.[\w.]+)` \|", page, re.MULTILINE))
-    nodes = [node for path in package.rglob("*.py") for node in ast.walk(tree_of(path))]
+    nodes = [node for path in package.rglob("*.py") for node in walk_statements(tree_of(path))]
     whole = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     assert [name for name in whole if name.startswith("tellapart")] == []
     taken = {
@@ -270,7 +271,7 @@ def test_every_name_of_the_root_has_an_example() -> None:
 def examples_of(path: Path) -> list[tuple[int, list[doctest.Example]]]:
     """The examples of every docstring of a file that has some, with its line."""
     parser, found = doctest.DocTestParser(), []
-    for node in ast.walk(tree_of(path)):
+    for node in walk_statements(tree_of(path)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             examples = parser.get_examples(ast.get_docstring(node) or "")
             if examples:

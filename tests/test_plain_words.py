@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from syntax import parse_source, walk_statements
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -47,7 +49,7 @@ MOST_ONE_WORD = 34
 
 def read_prose(source: str) -> Iterator[str]:
     """Yield the docstrings of a module without their examples, its comments, and the texts of its raised errors."""
-    for node in ast.walk(ast.parse(source)):
+    for node in walk_statements(parse_source(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield re.sub(r"^ *(>>>|\.\.\.).*$", "", ast.get_docstring(node) or "", flags=re.MULTILINE)
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
@@ -60,7 +62,7 @@ def read_prose(source: str) -> Iterator[str]:
 
 def list_functions(source: str) -> Iterator[str]:
     """Yield the names of a module's functions and methods, but not those of Python's protocols."""
-    for node in ast.walk(ast.parse(source)):
+    for node in walk_statements(parse_source(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not re.fullmatch("__.*__", node.name):
             yield node.name.lstrip("_")
 

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import tellapart
+from syntax import parse_source, walk_statements
 
 SOURCE = Path(tellapart.__file__).parents[1]
 
@@ -22,7 +23,7 @@ def shares_of_any(sources: list[str]) -> tuple[int, float, float]:
     functions = [
         node
         for text in sources
-        for node in ast.walk(ast.parse(text))
+        for node in walk_statements(parse_source(text))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     takes = [[*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs] for node in functions]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from facts import check_facts, raises
-from tellapart.data.images import check_reference, decode, pixel_hash, resolve
+from tellapart.data.images import check_reference, decode, find_inside, pixel_hash, resolve
 from tellapart.errors import DataError
 
 Encode = Callable[..., bytes]
@@ -245,9 +245,19 @@ def test_a_reference_that_cannot_stand_everywhere_is_refused(
     check_facts(str(caught.value), says)
 
 
-def test_links_are_followed_inside_the_folder_only(tmp_path: Path, encoded: Encode, noise: Noise) -> None:
+def find_one(root: Path, reference: str) -> Path:
+    """Find an image as the reader of a set does, which has found another in each folder before."""
+    find = find_inside(root)
+    assert find("inside.png") == find("inside.png") and find("inner/../inside.png").is_file()
+    return find(reference)
+
+
+@pytest.mark.parametrize("resolve", [resolve, find_one])
+def test_links_are_followed_inside_the_folder_only(
+    tmp_path: Path, encoded: Encode, noise: Noise, resolve: Callable[[Path, str], Path]
+) -> None:
     home = tmp_path / "set"
-    home.mkdir()
+    (home / "inner").mkdir(parents=True)
     (tmp_path / "outside.png").write_bytes(encoded(noise()))
     (home / "inside.png").write_bytes(encoded(noise()))
     (home / "good.png").symlink_to("inside.png")
@@ -259,6 +269,8 @@ def test_links_are_followed_inside_the_folder_only(tmp_path: Path, encoded: Enco
     for reference in ("leaves.png", "up/outside.png"):
         with raises(DataError, f"'{reference}'", "pair"):
             resolve(home, reference)
+    with raises(DataError, "'../outside.png'", "pair"):
+        resolve(home, "../outside.png")
     with raises(DataError, "'circle.png'"):
         resolve(home, "circle.png")
     with raises(DataError, "'dangling.png'", "image"):

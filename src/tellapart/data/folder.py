@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 
 from tellapart.catalog import nearest
 from tellapart.data.atomic import atomic_folder
-from tellapart.data.images import IMAGE_SUFFIXES, check_reference, resolve
+from tellapart.data.images import IMAGE_SUFFIXES, check_reference, find_inside
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.paths import as_path
@@ -155,7 +154,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
     if listing is None:
         raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_name_splits(folder)}")
-    find = find or partial(resolve, folder)
+    find = find or find_inside(folder)
     items: list[Item] = []
     lines: dict[str, str] = {}
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):

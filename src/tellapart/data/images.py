@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import math
+import os
 import posixpath
+import stat
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +28,7 @@ __all__ = [
     "VIDEO_SUFFIXES",
     "check_reference",
     "decode",
+    "find_inside",
     "leaves",
     "orientation",
     "pixel_hash",
@@ -177,6 +181,34 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
             f"{quote(reference, 200)} in {root} cannot be read ({type(error).__name__}: {error})"
         ) from error
     return path
+
+
+def find_inside(root: Path) -> Callable[[str], Path]:
+    """Return `resolve` for many images of a folder, which follows the links of each inner folder once.
+
+    Args:
+        root: the pair set's folder.
+
+    >>> find_inside(Path("docs"))("board.png") == resolve(Path("docs"), "board.png")
+    True
+    """
+    places: dict[str, str] = {}  # the real path of each folder of references, empty if it lies outside
+
+    def find(reference: str) -> Path:
+        check_reference(reference)
+        folder, _, name = reference.rpartition("/")
+        try:
+            if folder not in places:
+                home, place = Path(os.path.realpath(root)), os.path.realpath(root / folder)
+                places[folder] = place if Path(place).is_relative_to(home) else ""
+            path = Path(places[folder], name)
+            if name and places[folder] and stat.S_ISREG(path.lstat().st_mode):
+                return path
+        except (OSError, ValueError):
+            pass
+        return resolve(root, reference)  # a link, or the reason why there is no image
+
+    return find
 
 
 def decode(data: bytes, where: str) -> NDArray[np.uint8]:

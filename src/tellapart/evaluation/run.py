@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -375,6 +376,7 @@ def run_record(
     )
 
 
+@cache
 def _find_version(distribution: str) -> str:
     try:
         return version(distribution)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -318,6 +318,7 @@ def _collect_pictures(section: Section, positions: Sequence[int], budget: int) -
 _FORMATS = ("deviation", "interval", "is_deviation", "is_even", "percent", "points", "thousands")
 
 
+@cache
 def page_environment() -> Environment:
     """Return the environment of the pages' templates, which escapes all text and knows how numbers are written."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined

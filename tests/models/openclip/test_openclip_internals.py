@@ -82,8 +82,9 @@ def read_names(tree: ast.AST) -> set[str]:
 def test_no_module_names_what_is_below_the_root(open_clip: Any) -> None:
     public = root_of(open_clip)
     assert {"create_model", "image_transform", "get_model_preprocess_cfg", "__version__"} <= public
-    files = [path for path in SOURCE.rglob("*.py") if path != INTERNALS]
-    found = {str(path): list(below_root(ast.parse(path.read_text(encoding="utf-8")), public)) for path in files}
+    texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py") if path != INTERNALS}
+    found = {path: list(below_root(ast.parse(text), public)) for path, text in texts.items() if "open_clip" in text}
+    assert len(found) > 5
     assert {path: names for path, names in found.items() if names} == {}
 
 
