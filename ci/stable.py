@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
-BUSY = "while True: sum(range(1000))"
+#: A busy process ends with this one, however that ends.
+BUSY = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): sum(range(100_000))"
 
 
 class Condition(NamedTuple):
@@ -147,7 +148,7 @@ def read_results(path: Path, status: int) -> dict[str, Any]:
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
     """Keep processes computing, at this process's niceness."""
-    processes = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
+    processes = [subprocess.Popen([sys.executable, "-c", BUSY, str(os.getpid())]) for _ in range(count)]
     try:
         yield
     finally:
