@@ -1,0 +1,93 @@
+"""A step of training with false captions: would captions and their false twins pay as trees with shared beginnings?
+
+    python bench/training_beginnings.py --data ../shared/data [--out FILE]
+
+NegCLIP's published rows: 32 captions and a false one each, 32 random images, ViT-B/32 with random weights, one thread.
+Each tower is taken forward and back, the text tower once plainly, as the trainer does it, and once by
+`SharedTexts.encode`, whose gradients are compared with the plain ones. Figures are processor seconds, the median of
+several steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rivals import make_model
+
+from tellapart.data.fields import read_list
+from tellapart.models.find import find_model
+from tellapart.models.torch.backend import import_torch
+
+PAIRS, STEPS = 32, 3
+
+
+def main() -> None:
+    """Measure, print, record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of negclip/valid_neg_clip.tsv")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    torch = import_torch()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model: Any = find_model(f"open_clip:ViT-B-32@{make_model('ViT-B-32')['file']}")
+    network = model._model.requires_grad_(True)
+    with (options.data / "negclip" / "valid_neg_clip.tsv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row, _ in zip(csv.DictReader(file, delimiter="\t"), range(PAIRS * STEPS), strict=False)]
+    found: dict[str, list[float]] = {"images": [], "texts": [], "texts, shared": [], "apart": [], "tokens": []}
+    for start in range(0, len(rows), PAIRS):
+        part = rows[start : start + PAIRS]
+        texts = [row["title"] for row in part]
+        texts += [read_list(row["neg_caption"], "neg_caption", "row")[0] for row in part]
+        ids, _ = model._tokens.read(texts)
+        ids = ids[:, : max(model._tower.lengths(ids))]
+        pictures = torch.randn(PAIRS, 3, 224, 224)
+        found["images"].append(take_step(network, lambda pictures=pictures: network.encode_image(pictures))[0])
+        plain, gradients = take_step(network, lambda ids=ids: model._tower.encode(ids))
+        shared, others = take_step(network, lambda ids=ids: model._shared.encode(ids, len(texts)))
+        largest = max(float(each.abs().max()) for each in gradients.values())
+        apart = max(float((gradients[name] - others[name]).abs().max()) for name in gradients)
+        found["texts"].append(plain)
+        found["texts, shared"].append(shared)
+        found["apart"].append(apart / largest)
+        found["tokens"].append(ids.shape[1])
+    seconds = {name: median(values) for name, values in found.items()}
+    whole = seconds["images"] + seconds["texts"]
+    record = {
+        "torch": torch.__version__,
+        "pairs": PAIRS,
+        "processor seconds": {name: round(seconds[name], 2) for name in ("images", "texts", "texts, shared")},
+        "tokens of a text": int(seconds["tokens"]),
+        "largest difference of gradients, over the largest": max(found["apart"]),
+        "step saved": round((seconds["texts"] - seconds["texts, shared"]) / whole, 3),
+    }
+    print(json.dumps(record, indent=1))
+    if options.out:
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def take_step(network: Any, encode: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
+    """Return the processor seconds of a pass forward and back, and the gradients."""
+    network.zero_grad(set_to_none=True)
+    began = time.process_time()
+    features = encode()
+    (features * torch_weights(features)).sum().backward()
+    took = time.process_time() - began
+    return took, {name: each.grad.clone() for name, each in network.named_parameters() if each.grad is not None}
+
+
+def torch_weights(features: Any) -> Any:
+    """Return fixed weights for a sum of features: a loss that every feature moves."""
+    torch = import_torch()
+    return torch.linspace(-1, 1, features.numel()).view_as(features)
+
+
+if __name__ == "__main__":
+    main()
