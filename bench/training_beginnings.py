@@ -51,7 +51,7 @@ def main() -> None:
         pictures = torch.randn(PAIRS, 3, 224, 224)
         found["images"].append(take_step(network, lambda pictures=pictures: network.encode_image(pictures))[0])
         plain, gradients = take_step(network, lambda ids=ids: model._tower.encode(ids))
-        shared, others = take_step(network, lambda ids=ids: model._shared.encode(ids, len(texts)))
+        shared, others = take_step(network, lambda ids=ids: model._shared.encode(ids, len(ids)))
         largest = max(float(each.abs().max()) for each in gradients.values())
         apart = max(float((gradients[name] - others[name]).abs().max()) for name in gradients)
         found["texts"].append(plain)

@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
+from rich.filesize import decimal
+
 from tellapart.errors import plain
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 
-__all__ = ["DataPlan", "DryRun", "Forecast", "Schedule", "Span", "Trial", "WeightGroup", "write_bytes"]
+__all__ = ["DataPlan", "DryRun", "Forecast", "Schedule", "Span", "Trial", "WeightGroup"]
 
 #: Missing pictures that are listed on the terminal; JSON has all.
 _LISTED = 10
@@ -93,7 +95,6 @@ class Trial:
     Attributes:
         steps: how many.
         seconds: of those that were timed, wall time.
-        cpu_seconds: of the same, on all cores.
         peak_bytes: the most memory of the process, or of the GPU.
         checkpoint_bytes: of one checkpoint.
         checkpoint_seconds: to write it.
@@ -103,7 +104,6 @@ class Trial:
 
     steps: int
     seconds: tuple[float, ...]
-    cpu_seconds: tuple[float, ...]
     peak_bytes: int | None
     checkpoint_bytes: int
     checkpoint_seconds: float
@@ -213,10 +213,10 @@ class DryRun:
         trial, forecast = self.trial, self.forecast
         if trial is not None:
             middle = sorted(trial.seconds)[len(trial.seconds) // 2]
-            memory = "" if trial.peak_bytes is None else f", {write_bytes(trial.peak_bytes)} of memory at the peak"
+            memory = "" if trial.peak_bytes is None else f", {decimal(trial.peak_bytes)} of memory at the peak"
             yield f"tried: {trial.steps} steps of {middle:.3g} s{memory}"
             yield (
-                f"checkpoint: {write_bytes(trial.checkpoint_bytes)} in {trial.checkpoint_seconds:.2g} s; read again "
+                f"checkpoint: {decimal(trial.checkpoint_bytes)} in {trial.checkpoint_seconds:.2g} s; read again "
                 f"and resumed: {'the same weights' if trial.same else 'other weights'}"
             )
         if forecast is not None:
@@ -224,24 +224,11 @@ class DryRun:
             clock = [str(timedelta(seconds=round(each))) for each in (seconds.value, seconds.low, seconds.high)]
             yield f"time{seeds}: {clock[0]} ({clock[1]} to {clock[2]}), of it {_join_parts(forecast.parts)}"
             yield (
-                f"disk{seeds}: {write_bytes(forecast.disk_bytes)} in the end, "
-                f"{write_bytes(forecast.disk_peak_bytes)} at most"
+                f"disk{seeds}: {decimal(forecast.disk_bytes)} in the end, {decimal(forecast.disk_peak_bytes)} at most"
             )
         yield from (f"note: {note}" for note in self.notes)
         yield from (f"problem: {problem}" for problem in self.problems)
         yield "no problem found" if self.passed else f"{len(self.problems)} to mend before this run"
-
-
-def write_bytes(count: float) -> str:
-    """Write a number of bytes.
-
-    >>> write_bytes(512), write_bytes(3_400_000), write_bytes(7.25e9)
-    ('512 B', '3.4 MB', '7.2 GB')
-    """
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} B"
 
 
 def _draw_rates(rates: Sequence[float]) -> str:

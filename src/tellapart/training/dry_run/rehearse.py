@@ -13,6 +13,7 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from rich.filesize import decimal
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.pairset import PairSet
@@ -29,7 +30,7 @@ from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.sources import RECIPE, find_sources
 from tellapart.training.data.validation import better_beyond_doubt, metric_of
 from tellapart.training.dry_run.lenient import Problems, open_images, read_leniently
-from tellapart.training.dry_run.plan import DataPlan, DryRun, Forecast, Schedule, Span, Trial, WeightGroup, write_bytes
+from tellapart.training.dry_run.plan import DataPlan, DryRun, Forecast, Schedule, Span, Trial, WeightGroup
 from tellapart.training.dry_run.trial import TRIED_ITEMS, fit_seconds, try_steps, try_validation
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.trainable import Trainable
@@ -362,8 +363,8 @@ class _Rehearsal:
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if images + trial.peak_bytes > there:
             self.problems.add(
-                f"data.keep_images: {len(training.rows):,} prepared images are {write_bytes(images)}, and the machine "
-                f"has {write_bytes(there)} of memory; leave it out"
+                f"data.keep_images: {len(training.rows):,} prepared images are {decimal(images)}, and the machine "
+                f"has {decimal(there)} of memory; leave it out"
             )
 
     def _forecast_costs(self, schedule: Schedule, trial: Trial) -> Forecast:
@@ -383,7 +384,7 @@ class _Rehearsal:
         place = next(parent for parent in (self.out, *self.out.absolute().parents) if parent.exists())
         if peak > (free := shutil.disk_usage(place).free):
             self.problems.add(
-                f"{self.out}: the run needs {write_bytes(peak)} of disk, and {place} has {write_bytes(free)} left; "
+                f"{self.out}: the run needs {decimal(round(peak))} of disk, and {place} has {decimal(free)} left; "
                 "lower validation.keep, or train to another folder with out="
             )
         parts = {name: seeds * seconds for name, seconds in self.parts.items()}

@@ -30,16 +30,15 @@ class _Watch:
     training: Training
     progress: NotedProgress | None
     seconds: list[float] = field(default_factory=list)
-    cpu_seconds: list[float] = field(default_factory=list)
     written: list[float] = field(default_factory=list)
     weights: Weights = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
-    _begun: tuple[float, float] = (0.0, 0.0)
+    _begun: float = 0.0
     _logged: float = 0.0
 
     def run(self, config: TrainConfig) -> None:
         """Train to the end of a configuration."""
-        self._begun = time.perf_counter(), time.process_time()
+        self._begun = time.perf_counter()
         training = replace(self.training, config=config)
         training.files.trackers[:] = [self._track_numbers]
         train(training, progress=self._note_step)
@@ -47,8 +46,7 @@ class _Watch:
     def _track_numbers(self, _step: int, numbers: Mapping[str, float]) -> None:
         self._logged = time.perf_counter()
         if "total" in numbers:
-            self.seconds.append(self._logged - self._begun[0])
-            self.cpu_seconds.append(time.process_time() - self._begun[1])
+            self.seconds.append(self._logged - self._begun)
             self.numbers = numbers
 
     def _note_step(self, stage: str, done: int, total: int, note: str = "", /) -> None:
@@ -57,7 +55,7 @@ class _Watch:
         if done == total:
             self.written.append(time.perf_counter() - self._logged)
             self.weights = weights_of(self.training.trainable.module)
-        self._begun = time.perf_counter(), time.process_time()
+        self._begun = time.perf_counter()
 
 
 def try_steps(training: Training, steps: int, seconds: float, progress: NotedProgress | None = None) -> Trial:
@@ -94,7 +92,6 @@ def try_steps(training: Training, steps: int, seconds: float, progress: NotedPro
     memory = device_peak(device)
     return Trial(
         seconds=tuple(watch.seconds[k] for k in kept),
-        cpu_seconds=tuple(watch.cpu_seconds[k] for k in kept),
         steps=more,
         peak_bytes=resident_memory(peak=True) if memory is None else memory,
         checkpoint_bytes=size,
