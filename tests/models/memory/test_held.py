@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tellapart.models.memory.identity import hash_tensors
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.prefetch import available_cores
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
@@ -191,6 +193,17 @@ def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(
         .model.fingerprint
         == "mine-3"
     )
+
+
+@pytest.mark.slow
+def test_a_fingerprint_takes_a_second_for_a_gigabyte_of_parameters() -> None:
+    layers = torch.nn.ParameterList([torch.randn(8_000_000) for _ in range(8)])
+    rates = []
+    for _ in range(3):
+        start = time.process_time()
+        hash_tensors(layers)
+        rates.append(8 * 32e6 / (time.process_time() - start))
+    assert max(rates) * available_cores() >= 1e9, rates  # each core hashes pieces of its own
 
 
 def test_an_unknown_preparation_turns_the_store_off_and_the_record_names_it(
