@@ -154,7 +154,8 @@ def expect_count(where: object, count: int, *published: int, what: str = "items"
         expected = " or ".join(f"{number:,}" for number in published)
         raise DataError(
             f"{where} holds {count:,} {what} where the published benchmark has {expected}; the file is incomplete or "
-            "of another version"
+            "of another version: get it again, or measure a part of it as a set of yours (ten lines of TOML, "
+            "docs/benchmarks.md)"
         )
 
 

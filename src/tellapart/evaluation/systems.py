@@ -80,7 +80,7 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     measured = {benchmark for system in systems for benchmark in system.folders}
     titles = {name: label for name, label in (labels or {}).items() if name in measured}
     of_models = {name: label for name, label in (labels or {}).items() if name not in titles}
-    names = label_runs(_apply_labels(_system_names(systems), of_models))
+    names = label_runs(_apply_labels(_system_names(systems), of_models, sorted(measured)))
     return [replace(system, label=name, titles=titles) for name, system in zip(names, systems, strict=True)]
 
 
@@ -120,10 +120,11 @@ def _system_names(systems: Sequence[System]) -> list[str]:
     ]
 
 
-def _apply_labels(names: Sequence[str], labels: Mapping[str, str]) -> list[str]:
+def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: Sequence[str]) -> list[str]:
     if unknown := [name for name in labels if name not in names]:
         raise RunError(
-            f"labels={unknown[0]!r}: no model and no benchmark has that name; these runs hold {', '.join(names)}"
+            f"labels={unknown[0]!r}: no model and no benchmark has that name; these runs hold {', '.join(names)} on "
+            f"{', '.join(benchmarks)}"
         )
     return [labels.get(name, name) for name in names]
 

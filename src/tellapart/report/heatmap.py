@@ -47,7 +47,7 @@ class HeatMap:
     @property
     def chance(self) -> float | None:
         """The value of a model without information, over all items."""
-        return next((one.chance for one in self.rows[-1].values if one is not None), None)
+        return next((one.chance for one in self.rows[-1].values if one is not None and one.chance is not None), None)
 
 
 def heat_map(

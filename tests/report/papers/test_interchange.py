@@ -22,7 +22,7 @@ from tellapart.report.interchange.foreign import import_results, read_foreign
 from tellapart.report.interchange.formats import convert
 from tellapart.report.measured import gather, outcomes_of, samples_of
 from tellapart.report.numbers import is_imported
-from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.tables import result_table
 
 
@@ -252,10 +252,30 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
         samples_of(gather(both)[1], "winoground")
 
 
+def test_chance_is_shown_beside_numbers_that_lack_it(tmp_path, save) -> None:
+    imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
+    runs = [tmp_path / "theirs", save("mine", benchmark="winoground", n=40)]
+    for settings in (TableSettings(), TableSettings(benchmarks=("winoground",))):
+        (chance,) = (row for row in lay_out(runs, settings=settings).rows if row.label == "chance")
+        assert chance.cells[-1].value == pytest.approx(100 / 6)
+    pytest.importorskip("matplotlib")
+    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+
+    (axes,) = prepare_plot("bars", runs, PlotSettings(benchmarks=("winoground",)))().axes
+    assert "chance" in {line.get_label() for line in axes.get_lines()}
+
+
+def test_samples_of_another_tool_are_answered_with_their_converter(tmp_path) -> None:
+    (tmp_path / "samples.jsonl").write_text('{"doc_id": 0}\n{"doc_id": 1}\n')
+    with raises(RunError, "samples.jsonl", "examples.elsewhere.lmms_eval", "tellapart score"):
+        read_foreign(tmp_path / "samples.jsonl")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("no", ("JSON", "valid")),
+        ('{"results": {"mmvp": {}}}', "examples.elsewhere.lmms_eval"),
         ("[]", ("CLIP_benchmark", "result")),
         ('{"mteb_dataset_name": "x"}', ("1.11", "mteb")),
         (

@@ -54,7 +54,7 @@ def test_headings_have_no_prefix_and_take_labels(runs: list[Path]) -> None:
     assert "folder:" not in write_latex(table)
     one = TableSettings(benchmarks=("folder:set_a",), labels={"folder:set_a": "Set A"})
     assert lay_out(runs, settings=one).title.startswith("Set A")
-    with raises(RunError, "'folder:set_e'", "m0"):
+    with raises(RunError, "'folder:set_e'", "m0", "folder:set_d"):
         gather(runs, {"folder:set_e": "E"})
 
 

@@ -28,6 +28,11 @@ from tellapart.records.run_folder import RESULTS, write_result
 
 __all__ = ["ForeignResult", "Part", "import_results", "read_foreign"]
 
+_SAMPLES = (
+    "of lmms-eval take the samples (--log_samples): python -m examples.elsewhere.lmms_eval makes a file of them for "
+    "tellapart score"
+)
+
 
 def import_results(files: Sequence[Path], out: Path, *, command: str, model: str | None = None) -> Result:
     """Read result files of one model, and write them as a run folder without samples.
@@ -198,6 +203,8 @@ def read_foreign(path: Path, model: str | None = None) -> list[ForeignResult]:
     """
     if plain_suffix(path) == ".csv":
         return _read_table(path, model)
+    if plain_suffix(path) == ".jsonl":
+        raise RunError(f"{path}: results are read from .json and .csv files; {_SAMPLES}")
     content = load_json(path, error=RunError, nan=True)
     if isinstance(content, dict) and {"dataset", "model", "task", "metrics"} <= content.keys():
         return [_clip_benchmark(path, content, model)]
@@ -205,8 +212,7 @@ def read_foreign(path: Path, model: str | None = None) -> list[ForeignResult]:
         return [_read_mteb(path, content, model)]
     raise RunError(
         f"{path} is neither a result of CLIP_benchmark (fields dataset, model, task, metrics) nor of mteb 1.11 or "
-        "newer (task_name, scores, mteb_version); of lmms-eval or lm-eval take the samples (--log_samples): python -m "
-        "examples.elsewhere.lmms_eval makes a file of them for tellapart score"
+        f"newer (task_name, scores, mteb_version); {_SAMPLES}"
     )
 
 

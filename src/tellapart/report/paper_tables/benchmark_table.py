@@ -63,7 +63,7 @@ def benchmark_table(
     tied = [f"{run.label} {thousands(count)}" for run, count in zip(own, counts, strict=True) if count]
     notes += [f"items with ties, which are never right: {', '.join(tied)}"] if tied else []
     notes += unlike_published(own, [benchmark])
-    chance = TableRow("chance", layout.chance(records[0]), plain=True)
+    chance = TableRow("chance", layout.chance(min(records, key=is_imported)), plain=True)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
     title = ", ".join(filter(None, (title_of_set(own, benchmark), max(map(items_text, records), key=len), "percent")))
     return mark_best(stack_groups(PaperTable(title, ("model",), layout.columns, tuple(rows), notes=tuple(notes))))

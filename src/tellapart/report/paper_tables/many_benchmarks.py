@@ -115,7 +115,7 @@ def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, se
         benchmark=title_of_set(own, benchmark),
         heading=TableColumn(title_of_set(own, benchmark), f"{column.group} {column.name}".strip()),
         of={name: cell for name, (cell,) in zip(names, cells, strict=True)},
-        chance=layout.chance(records[0])[0],
+        chance=layout.chance(min(records, key=is_imported))[0],
         items=max(map(items_text, records), key=len),
         tied={name: count for name, count in ties.items() if count},
         is_tested=is_tested,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.evaluation.systems import System
@@ -100,7 +100,7 @@ def _draw_groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], 
     for number, (label, numbers) in enumerate(values.items()):
         bars += _draw_bars(axes, number, numbers, label, width)
     _mark_broken_ties(axes, bars)
-    _draw_chance(axes, next(iter(values.values())), width)
+    _draw_chance(axes, [_find_chance(column) for column in zip(*values.values(), strict=True)], width)
     axes.set_xticks(range(len(metrics)), [metric.replace("_", "\n") for metric in metrics])
     axes.tick_params(axis="x", length=0)
     axes.set_ylabel("percent")
@@ -137,14 +137,19 @@ def _mark_broken_ties(axes: Axes, bars: Sequence[tuple[float, Value]]) -> None:
         axes.plot(across, upward, "d", color="white", markeredgecolor="black", markersize=5, label="ties at random")
 
 
-def _draw_chance(axes: Axes, values: Sequence[Value], width: float) -> None:
+def _find_chance(values: Iterable[Value]) -> float | None:
+    """Return chance, which values of another tool lack."""
+    return next((value.chance for value in values if value.chance is not None), None)
+
+
+def _draw_chance(axes: Axes, chances: Sequence[float | None], width: float) -> None:
     """Draw each metric's chance across its group of bars, and name the line once in the legend."""
     label: str | None = "chance"
-    for group, value in enumerate(values):
-        if value.chance is not None:
+    for group, chance in enumerate(chances):
+        if chance is not None:
             start, end = group - _GROUP_SHARE / 2 - width / 4, group + _GROUP_SHARE / 2 + width / 4
-            axes.plot([start, end], [100 * value.chance] * 2, color="white", linewidth=2.6)
-            axes.plot([start, end], [100 * value.chance] * 2, color=GREY, linestyle="--", linewidth=1.4, label=label)
+            axes.plot([start, end], [100 * chance] * 2, color="white", linewidth=2.6)
+            axes.plot([start, end], [100 * chance] * 2, color=GREY, linestyle="--", linewidth=1.4, label=label)
             label = None
 
 
@@ -175,7 +180,7 @@ def _draw_panel(axes: Axes, values: Sequence[Value | None]) -> None:
             axes.plot([100 * value.low, 100 * value.high], [row, row], color="black", linewidth=1.0)
         if value.ties and value.tie_neutral is not None:
             axes.plot(100 * value.tie_neutral, row, "d", color="white", markeredgecolor="black", markersize=4)
-    if (chance := next(iter(known.values())).chance) is not None:
+    if (chance := _find_chance(known.values())) is not None:
         axes.axvline(100 * chance, color=GREY, linestyle="--", linewidth=1.2)
     axes.set_xlim(0, max(100.0, axes.get_xlim()[1]))
     axes.tick_params(axis="y", length=0)
