@@ -207,7 +207,12 @@ def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Fo
 # -- ratios, the smallest of two, and other statistics of means: data set after data set, by `interval_for`
 
 
-def _one_by_one(datasets: int, truth: float, draw: Callable[[], tuple[float, Any]]) -> Found:
+def one_by_one(datasets: int, truth: float, draw: Callable[[], tuple[float, Any]]) -> Found:
+    """Simulate data sets by a function that draws one, and returns its estimate and its interval.
+
+    >>> one_by_one(2, 0.5, lambda: (0.5, interval_for([0, 1], None, binary=True))).estimate
+    array([0.5, 0.5])
+    """
     rows = []
     for _ in range(datasets):
         estimate, interval = draw()
@@ -234,7 +239,7 @@ def ratio_of_counts(
         return float(ratio(table.mean(axis=0))), interval_for(table, codes, binary=True, reduce=ratio)
 
     # Of a question to be answered yes the share right is `right`; so is precision's, as both answers are as frequent.
-    return _one_by_one(datasets, right, draw)
+    return one_by_one(datasets, right, draw)
 
 
 def smallest_of_two(rng: Draws, datasets: int, *, items: int, first: float, second: float) -> Found:
@@ -244,7 +249,7 @@ def smallest_of_two(rng: Draws, datasets: int, *, items: int, first: float, seco
         table = (rng.random((items, 2)) < (first, second)).astype(np.float64)
         return float(table.mean(axis=0).min()), interval_for(table, None, binary=True, reduce=SmallestMean())
 
-    return _one_by_one(datasets, min(first, second), draw)
+    return one_by_one(datasets, min(first, second), draw)
 
 
 def mean_of_six(rng: Draws, datasets: int, *, images: int, recalls: tuple[float, float, float]) -> Found:
@@ -261,7 +266,7 @@ def mean_of_six(rng: Draws, datasets: int, *, images: int, recalls: tuple[float,
 
     # The fractional part of hard + u / 2 is not uniform: the truth is that of a large draw.
     many = np.mod(rng.random((400_000, 1)) * 0.5 + rng.beta(2, 2, (400_000, 1)), 1.0)
-    return _one_by_one(datasets, float(np.mean([(many < recall).mean() for recall in recalls])), draw)
+    return one_by_one(datasets, float(np.mean([(many < recall).mean() for recall in recalls])), draw)
 
 
 @lru_cache(maxsize=4)
@@ -281,7 +286,7 @@ def corpus_bleu(rng: Draws, datasets: int, *, images: int, order: int) -> Found:
         interval = interval_for(rows, None, binary=False, reduce=reduce, bounds=(0.0, 1.0))
         return float(reduce(rows.mean(axis=0))), interval
 
-    return _one_by_one(datasets, _true_bleu(order), draw)
+    return one_by_one(datasets, _true_bleu(order), draw)
 
 
 # -- agreement
@@ -299,7 +304,7 @@ def _agreement(rng: Draws, datasets: int, units: int, shares: tuple[float, ...],
             found = alpha_with_interval(rows)
         return np.nan if found.value is None else found.value, found.interval
 
-    return _one_by_one(datasets, kappa, draw)
+    return one_by_one(datasets, kappa, draw)
 
 
 def kappas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
@@ -378,7 +383,7 @@ def difference_of_means(rng: Draws, datasets: int, *, items: int, values: str, s
         found = paired_difference(first, second, None, binary=False)
         return found.value, found
 
-    return _one_by_one(datasets, 0.0, draw)
+    return one_by_one(datasets, 0.0, draw)
 
 
 def difference_in_clusters(rng: Draws, datasets: int, *, clusters: int, sizes: str, values: str, same: float) -> Found:
@@ -391,7 +396,7 @@ def difference_in_clusters(rng: Draws, datasets: int, *, clusters: int, sizes: s
         found = paired_difference(*runs, codes, binary=False)
         return found.value, found
 
-    return _one_by_one(datasets, 0.0, draw)
+    return one_by_one(datasets, 0.0, draw)
 
 
 def _repeated(rng: Draws, values: str, codes: NDArray[np.int64], correlation: float) -> Floats:

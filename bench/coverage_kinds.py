@@ -33,6 +33,7 @@ from coverage_intervals import (
     smallest_of_two,
     undrawn_share,
 )
+from coverage_ratings import METRICS, agreement_with_people
 
 CLUSTERS = (5, 10, 20, 50, 150, 400)
 SHARES = (0.02, 0.1, 0.5, 0.98)
@@ -163,6 +164,13 @@ def all_kinds() -> Iterator[Kind]:
     method = "Korn and Graubard's of the disagreement, with the jackknife's error"
     yield Kind("Cohen's kappa", method, "10 units", agreement, kappas)
     yield Kind("Krippendorff's alpha", method, "10 units", agreement, alphas)
+    yield Kind(
+        "agreement with people's ratings",
+        "Hall's, or the bootstrap, of the images' influences, over prompts",
+        "11 prompts",
+        _grid(metric=METRICS, prompts=(12, 20, 40, 100), noise=(1.0,)),
+        agreement_with_people,
+    )
     systems = (5, 10, 20, 60)
     yield Kind(
         "discrimination of an item",

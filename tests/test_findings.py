@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from examples.findings.frame import FOLDER, Source, make_table, points, write_pages_text
 from examples.findings.pages import PAGES, index_text
+from matplotlib.figure import Figure
+
+from tellapart.report.plots.style import new_figure, write_picture
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
@@ -15,7 +20,7 @@ SLOW = {"leaderboard", "checkpoints", "gains", "without-looking"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PAGES])
-def test_a_page_has_the_numbers_of_its_data(name: str) -> None:
+def test_a_page_has_the_numbers_of_its_data(name: str, tmp_path: Path) -> None:
     if not DATA.is_dir():
         pytest.skip("the published data are not beside this checkout, in ../shared/data")
     page = PAGES[name](DATA)
@@ -23,6 +28,31 @@ def test_a_page_has_the_numbers_of_its_data(name: str) -> None:
     if missing:
         pytest.skip(f"no file matches {missing[0]} in ../shared/data")
     assert page.markdown() == (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert measure_overhang(page.picture, tmp_path) <= 0
+
+
+def measure_overhang(draw: Callable[[], Figure], folder: Path) -> float:
+    """Draw a picture as it is written; return the inches by which names or labels reach over its edge."""
+    found = []
+
+    def look() -> Figure:
+        figure = draw()
+        figure.draw_without_rendering()
+        box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+        found.append(max(-box.x0, -box.y0, box.x1 - width, box.y1 - height))
+        return figure
+
+    write_picture(folder / "picture.svg", look)
+    return round(float(found[0]), 3)
+
+
+def test_a_label_over_the_edge_of_a_picture_is_found(tmp_path: Path) -> None:
+    def draw(x: float) -> Figure:
+        figure = new_figure(2, 1)
+        figure.text(x, 0.5, "label")
+        return figure
+
+    assert measure_overhang(partial(draw, 0.1), tmp_path) < 0 < measure_overhang(partial(draw, 0.95), tmp_path)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -16,7 +16,7 @@ from scipy.stats import rankdata
 
 from examples.clip_zoo_board.build import build
 from examples.clip_zoo_board.columns import COLUMNS
-from examples.findings.frame import Page, Source, join_words, make_table, percent
+from examples.findings.frame import PHONE, Page, Source, join_words, make_table, percent
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.records.imported import read_imported
@@ -56,11 +56,12 @@ class _Set:
     imagenet: float
     one: float
     within: float
+    data: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Zoo:
-    """Values `(checkpoint, benchmark)`, and each checkpoint's family and architecture."""
+    """Values `(checkpoint, benchmark)`, and each checkpoint's family, architecture and training data."""
 
     names: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -68,6 +69,7 @@ class _Zoo:
     values: NDArray[np.float64]
     families: NDArray[np.str_]
     architectures: NDArray[np.str_]
+    trained_on: NDArray[np.str_]
     dimensions: int
     shares: tuple[float, ...]
 
@@ -85,30 +87,50 @@ def checkpoints(data: Path) -> Page:
     apart = [one for one in sets if (one.interval.high or 0) < _HIGH and one.coco < _APART]
     signal = [one for one in apart if one.reliability >= _RELIABLE]
     noise = [one for one in apart if one.reliability < _RELIABLE]
+    fallen = [one for one in sets if one.coco >= 0.8 and one.data < 0.3]
     steps = _choose_sets(zoo)
     share = 1 / len(zoo.names)
     gains = [after.held_out - before.held_out for before, after in itertools.pairwise(steps)]
     small = next(k for k in range(len(gains)) if max(gains[k:]) <= 2 * share)
     sugar, coco = next(one for one in sets if one.name == "sugarcrepe"), _correlation(zoo, *_RIVALS)
     answer = f"""{len(high)} of {len(sets)} sets of pairs rank {len(zoo.values)} published checkpoints almost as COCO
-        retrieval does (SugarCrepe: rank correlation {sugar.coco:.2f}, {_interval(sugar.interval)}), {len(signal)} rank
-        them differently and reliably ({join_words([f"`{one.name}`" for one in signal])}), and on {len(noise)} most of
-        their differences are the draw of the items (reliability {max(one.reliability for one in noise):.2f} or
-        less)."""
+        retrieval does, with a rank correlation of {_HIGH} or more (SugarCrepe: {sugar.coco:.2f},
+        {_interval(sugar.interval)}), {len(signal)} rank them differently and reliably
+        ({join_words([f"`{one.name}`" for one in signal])}), and {len(noise)} differently, but there the checkpoints
+        hardly differ by more than the draw of independent items would make them (reliability
+        {max(one.reliability for one in noise):.2f} or less)."""
     numbers = (
-        f"""COCO retrieval and ImageNet agree with {coco:.2f}. {join_words([f"`{one.name}`" for one in high])} have
-        {_HIGH} or more with COCO retrieval. Size and data move all benchmarks together, so the last two columns take
-        them out in part: the {int((zoo.architectures == _ONE).sum())} checkpoints of one architecture (`{_ONE}`),
-        which differ in training alone, and all checkpoints by their rank less the mean of their architecture.""",
+        f"""COCO retrieval and ImageNet correlate with {coco:.2f}. {join_words([f"`{one.name}`" for one in high])} have
+        {_HIGH} or more with COCO retrieval, by the point value. A large model trained on much data could be better at
+        everything, so the last three columns compare like with like: the {int((zoo.architectures == _ONE).sum())}
+        checkpoints of one architecture (`{_ONE}`), which differ in their training; all checkpoints by their rank less
+        the mean of their architecture; and by their rank less the mean of those trained on the same data, as the
+        file's `pretrained` column names it ({_count_groups(zoo.trained_on)}). Checkpoints of the
+        same data correlate less: {join_words([f"`{one.name}` with {one.data:.2f}" for one in (sugar, *fallen)])}. So
+        these agreements are in good part between checkpoints of different data; but checkpoints of the same data also
+        differ less, which lowers any correlation.""",
         make_table(
-            ["set", "items", "mean", "chance", "reliability", "COCO (95 %)", "ImageNet", "one architecture", "within"],
-            "l|r|r|r|r|r|r|r|r",
+            [
+                "set",
+                "items",
+                "mean",
+                "chance",
+                "reliability",
+                "COCO (95 %)",
+                "ImageNet",
+                "one architecture",
+                "within",
+                "same data",
+            ],
+            "l|r|r|r|r|r|r|r|r|r",
             [_row(one) for one in sets],
         ),
-        f"""Reliability is the part of the variance between checkpoints that is more than the draw of the set's items.
-        A set stands apart if its correlation is below {_APART}; those apart with a reliability below {_RELIABLE} are
-        {join_words([f"`{one.name}`" for one in noise])}. A reliable set need not measure its subject: a fixed
-        preference for one word is reliable, too.""",
+        f"""Reliability is the part of the variance between checkpoints that is more than the draw of the set's items,
+        as if these were independent and equally hard: items of unequal difficulty make it too low, items that share
+        pictures too high. A set stands apart if its correlation is below {_APART}; those apart with a reliability below
+        {_RELIABLE} are {join_words([f"`{one.name}`" for one in noise])}. Their low correlations are weak evidence that
+        they measure something else, since noise lowers any correlation. A reliable set need not measure its subject,
+        either: a fixed preference for one word is reliable, too.""",
         f"""**How many sets are enough?** The ranks on all {len(zoo.names)} benchmarks have {zoo.dimensions} dimensions
         above those of shuffled tables, with {percent(zoo.shares[0], 0)} and {percent(zoo.shares[1], 0)} percent of the
         variance. Benchmarks were chosen greedily, each as the one that with those before it predicts the ranks on all
@@ -137,12 +159,13 @@ def checkpoints(data: Path) -> Page:
         method="""Every published column was read as `examples/clip_zoo_board` has it, one number a benchmark: the group
         score, the choice score, or recall at 1 of captions. Correlations are Spearman's; intervals draw the families of
         the file's `family` column (15 of them, 85 checkpoints in the largest) with `cluster_bootstrap`. Reliability is
-        Spearman and Brown's, from `items_to_tell_apart`; for means over parts it takes the number of items as if they
-        were one set.""",
+        that of `items_to_tell_apart`, the variance of checkpoints less the binomial variance of the items; for means
+        over parts it takes the number of items as if they were one set.""",
         sources=(RESULTS,),
         limits=(
             """The checkpoints are not a sample of models. Families are few and unequal, so the intervals are rough, and
-            they do not cover other kinds of models: all of these are dual encoders.""",
+            they do not cover other kinds of models: all of these are dual encoders. The last three columns have no
+            interval, and the 22 intervals are not adjusted for their number.""",
             """A correlation of ranks over so wide a range of models can be near 1 while two models of similar size are
             ordered differently.""",
             """The mean of ARO's parts and of VL-CheckList's is ranked as published; its reliability is approximate or
@@ -169,6 +192,7 @@ def _read_zoo(data: Path) -> _Zoo:
         values=np.array(values),
         families=np.array([row["family"] for row in rows]),
         architectures=np.array([row["arch"] for row in rows]),
+        trained_on=np.array([row["pretrained"] for row in rows]),
         dimensions=found.dimensions,
         shares=found.shares,
     )
@@ -200,6 +224,7 @@ def _describe_set(zoo: _Zoo, name: str) -> _Set:
         imagenet=_correlation(zoo, name, _RIVALS[1]),
         one=_correlate(rankdata(zoo.values[one][:, [at, rival]], axis=0)),
         within=_correlate(_less_means(pair, zoo.architectures)),
+        data=_correlate(_less_means(pair, zoo.trained_on)),
     )
 
 
@@ -232,6 +257,12 @@ def _correlate_means(means: NDArray[np.float64]) -> NDArray[np.float64]:
     x, y, xx, yy, xy = np.moveaxis(means, -1, 0)
     spread = np.sqrt(np.clip(xx - x * x, 1e-12, None) * np.clip(yy - y * y, 1e-12, None))
     return np.asarray((xy - x * y) / spread)
+
+
+def _count_groups(groups: NDArray[np.str_]) -> str:
+    """Describe the groups that `_less_means` keeps."""
+    counts = np.unique(groups, return_counts=True)[1]
+    return f"{counts[counts > 1].sum()} checkpoints of {(counts > 1).sum()} names"
 
 
 def _less_means(pair: NDArray[np.float64], groups: NDArray[np.str_]) -> NDArray[np.float64]:
@@ -305,7 +336,7 @@ def _row(one: _Set) -> list[str]:
         "" if np.isnan(one.chance) else percent(one.chance),
         "" if np.isnan(one.reliability) else f"{one.reliability:.2f}",
         f"{one.coco:.2f} ({_interval(one.interval)})",
-        *(f"{value:.2f}" for value in (one.imagenet, one.one, one.within)),
+        *(f"{value:.2f}" for value in (one.imagenet, one.one, one.within, one.data)),
     ]
 
 
@@ -316,10 +347,10 @@ def _interval(interval: Interval) -> str:
 def _draw_sets(sets: list[_Set]) -> Figure:
     from tellapart.report.plots.style import GREY, axes_of, look
 
-    figure, axes = axes_of(4.6, 4.4)
+    figure, axes = axes_of(PHONE, 4.4)
     kinds = (
         (f"reliability {_RELIABLE} or more", lambda one: one.reliability >= _RELIABLE),
-        (f"less than {_RELIABLE}", lambda one: one.reliability < _RELIABLE),
+        ("less", lambda one: one.reliability < _RELIABLE),
         ("not known", lambda one: bool(np.isnan(one.reliability))),
     )
     for number, (label, belongs) in enumerate(kinds):
@@ -332,7 +363,8 @@ def _draw_sets(sets: list[_Set]) -> Figure:
     axes.set_yticks(range(len(sets)), [one.name for one in sets])
     axes.invert_yaxis()
     axes.set_xlim(-1, 1)
-    axes.set_xlabel("rank correlation with COCO retrieval, 202 checkpoints")
+    axes.set_xticks([-1, -0.5, 0, 0.5, 1])
+    axes.set_xlabel("rank correlation with COCO retrieval")
     axes.grid(axis="x")
     figure.legend(loc="outside upper left", ncols=3, handletextpad=0.2, columnspacing=1)
     return figure

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import Page, Source, bounds, join_words, make_table, percent, points
+from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.sugarcrepe_answers import read_answers, read_both_orders
@@ -28,10 +28,10 @@ from tellapart.tasks.registry import headline
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["order_and_ties"]
+__all__ = ["ANSWERS", "order_and_ties", "read_orders"]
 
 _PARTS = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
-_ANSWERS = Source("sugarcrepe/gpt-4v-results/*/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe, gpt-4v-results (2023)")
+ANSWERS = Source("sugarcrepe/gpt-4v-results/*/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe, gpt-4v-results (2023)")
 #: Sets in the order of their year: name, year, files, the fields of the true and the false caption, and how a tie
 #: between two captions counts in the authors' code.
 _LAYOUTS = (
@@ -113,9 +113,10 @@ def order_and_ties(data: Path) -> Page:
     always, groups = _constant_by_rule()
     answer = (
         f"GPT-4V is right on SugarCrepe {percent(-everything.difference.value)} points less often "
-        f"({_bounds(everything.difference, -1)}) if the true caption is the first of two, and on its added attributes "
-        f"{percent(-lowest.difference.value)} points ({_bounds(lowest.difference, -1)}); the rule for ties changes "
-        f"{len(changed)} of {len(moved)} published values on Winoground, those of people by up to "
+        f"({_bounds(everything.difference, -1)}) if the true caption is the first of two, and on its added attributes, "
+        f"the part that differs most, {percent(-lowest.difference.value)} points ({_bounds(lowest.difference, -1)}); "
+        f"the rule for ties changes {len(changed)} of {len(moved)} values of published scores on Winoground, those of "
+        f"people by up to "
         f"{percent(changed[most][1] - changed[most][0])} points, those of systems by "
         f"{percent(max(v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE))} at most."
     )
@@ -176,11 +177,11 @@ def order_and_ties(data: Path) -> Page:
         "the cluster, 95 % intervals, Holm over the parts. Ties: `text_score`, `image_score` and `group_score` of "
         "`break_ties`. Layouts: counted in the files; the true caption is first if its field comes before that of the "
         "false one (in CameraBench: if it is the first of `texts`).",
-        sources=(_ANSWERS, SCORES, *(source for _, _, source, _, _ in _LAYOUTS)),
+        sources=(ANSWERS, SCORES, *(source for _, _, source, _, _ in _LAYOUTS)),
         limits=(
             """One model, of 2023, asked one prompt, once in each order. The answers do not separate an effect of the
             order from the draw of a second answer, so an item that is right once only need not be biased; the mean
-            difference of many items is.""",
+            difference of many items is. Whether another model or another prompt would do the same is not known.""",
             "The older copy of SugarCrepe that was asked has one item more in `swap_obj` than today's.",
             """That a layout puts the true caption first is a property of a file, harmless as long as ties are wrong,
             as in most authors' code (read, not run; the code of VALSE leaves a foil at exactly one half out). The table
@@ -200,6 +201,12 @@ def _compare_orders(data: Path) -> tuple[list[_Part], _Part]:
     everything = tuple(np.concatenate(column) for column in zip(*answers, strict=True))
     parts = [_compare_part(name, *found) for name, found in zip(_PARTS, answers, strict=True)]
     return parts, _compare_part("all", *everything)
+
+
+def read_orders(data: Path) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return for each part the outcomes with the true caption first, and second."""
+    biases = {part: order_bias(*_read_part(data, part)[:2]) for part in _PARTS}
+    return {part: (bias.true_first, bias.true_second) for part, bias in biases.items()}
 
 
 def _read_part(data: Path, part: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.str_]]:
@@ -308,7 +315,7 @@ def _constant_by_rule() -> tuple[list[str], dict[str, list[str]]]:
 def _draw_orders(parts: list[_Part]) -> Figure:
     from tellapart.report.plots.style import axes_of, look
 
-    figure, axes = axes_of(4.6, 2.9)
+    figure, axes = axes_of(PHONE, 2.9)
     for row, part in enumerate(parts):
         axes.plot([100 * part.first, 100 * part.second], [row, row], color="#bbbbbb", zorder=1)
     for number, (label, shares) in enumerate(

@@ -7,14 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from examples.findings.checkpoints import checkpoints
+from examples.findings.counts import Counts, count_pairs, count_two
 from examples.findings.frame import FOLDER, Page, write_pages_text
-from examples.findings.gains import gains
-from examples.findings.leaderboard import leaderboard
-from examples.findings.order_and_ties import order_and_ties
+from examples.findings.gains import BIVLC, gains, read_clips
+from examples.findings.leaderboard import HEADS, leaderboard
+from examples.findings.order_and_ties import ANSWERS, order_and_ties, read_orders
+from examples.findings.winoground_files import SCORES, read_systems
 from examples.findings.without_looking import without_looking
+from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.style import write_picture
 
-__all__ = ["PAGES", "index_page", "index_text", "write_page"]
+__all__ = ["PAGES", "count_published", "index_page", "index_text", "write_page"]
 
 #: Name -> maker, in the order of the index.
 PAGES: dict[str, Callable[[Path], Page]] = {
@@ -40,6 +43,24 @@ def write_page(page: Page) -> None:
     """Write a page and its picture."""
     write_picture(FOLDER / f"{page.name}.svg", page.picture)
     (FOLDER / f"{page.name}.md").write_text(page.markdown(), encoding="utf-8")
+
+
+def count_published(data: Path) -> Counts:
+    """Count the published outcomes that `counts.json` keeps."""
+    systems = read_systems(data)
+    group = {name: METRICS["group_score"].per_item(scores) for name, scores in systems.items()}
+    metrics = [METRICS[name] for name in ("text_score", "image_score", "group_score")]
+    bivlc, sugarcrepe = read_clips(data)
+    return {
+        "sources": {one.pattern: one.digest(data) for one in (SCORES, ANSWERS, *BIVLC)},
+        "winoground": {
+            name: [int(metric.per_item(scores).sum()) for metric in metrics] for name, scores in systems.items()
+        },
+        "winoground_heads": {f"{a}, {b}": count_two(group[a], group[b]) for a, b in HEADS},
+        "gpt4v_orders": {part: count_two(*orders) for part, orders in read_orders(data).items()},
+        "bivlc": count_pairs(bivlc.systems),
+        "sugarcrepe": count_pairs(sugarcrepe.systems),
+    }
 
 
 def index_text() -> str:

@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tellapart.data.ratings import RatedImage, RatingSet
+from tellapart.data.scores import Scores
+from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.models.scoring.score import Scored
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.paired import paired_difference
+from tellapart.tasks.ratings import measure_ratings
 
 BENCH = Path(__file__).parents[2] / "bench"
 FILE = BENCH / "records" / "coverage.json"
@@ -30,12 +35,14 @@ def bench() -> Any:
         kinds = importlib.import_module("coverage_kinds")
         yield SimpleNamespace(
             **vars(importlib.import_module("coverage_intervals")),
+            agreement_with_people=importlib.import_module("coverage_ratings").agreement_with_people,
+            draw_ratings=importlib.import_module("coverage_ratings").draw_ratings,
             KINDS=kinds.KINDS,
             BASE_SEED=importlib.import_module("coverage_data").BASE_SEED,
         )
     finally:
         sys.path.remove(str(BENCH))
-        for name in ("coverage_kinds", "coverage_intervals", "coverage_data"):
+        for name in ("coverage_kinds", "coverage_ratings", "coverage_intervals", "coverage_data"):
             sys.modules.pop(name, None)
 
 
@@ -106,6 +113,16 @@ def test_differences_are_simulated_with_the_printed_interval(bench: Any) -> None
     )
     kinds = np.random.default_rng(6).multinomial(np.ones((1, 12), int), np.array([0.1, 0.05, 0.85]))[0]
     real = paired_difference(kinds[:, 0], kinds[:, 1], None, binary=True)
+    assert (float(found.low[0]), float(found.high[0])) == pytest.approx((real.low, real.high))
+
+
+@pytest.mark.parametrize("metric", ["pairwise_accuracy", "spearman_rho"])
+def test_agreement_with_people_is_simulated_with_the_printed_interval(bench: Any, metric: str) -> None:
+    found = bench.agreement_with_people(np.random.default_rng(3), 1, metric=metric, prompts=15, noise=1.0)
+    scores, ratings = bench.draw_ratings(np.random.default_rng(3), 15, 1.0, labels=False)
+    rated = [RatedImage(f"{k}", f"{k}.png", f"{k // 4}", (rating,)) for k, rating in enumerate(ratings)]
+    given = Scored(Scores([one.id for one in rated], scores.astype("f4")[:, None, None], "similarity"))
+    real = tabulate_units(measure_ratings(RatingSet("simulated", tuple(rated)), given)).metrics[metric]
     assert (float(found.low[0]), float(found.high[0])) == pytest.approx((real.low, real.high))
 
 

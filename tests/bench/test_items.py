@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-RECORD = json.loads((Path(__file__).parents[2] / "bench" / "records" / "items.json").read_text(encoding="utf-8"))
+ROOT = Path(__file__).parents[2]
+RECORD = json.loads((ROOT / "bench" / "records" / "items.json").read_text(encoding="utf-8"))
 SETTINGS = {name: each for name, each in RECORD.items() if name.endswith("systems") and "families" in name}
 
 
@@ -26,3 +27,23 @@ def test_a_label_turned_round_is_found_if_there_are_systems_enough() -> None:
         SETTINGS["15 families of 1 to 6 systems"][reversed_found]
         < SETTINGS["30 families of 1 to 3 systems"][reversed_found]
     )
+
+
+def test_the_document_quotes_the_record() -> None:
+    text = " ".join((ROOT / "docs" / "items.md").read_text(encoding="utf-8").split())
+    turned = "the best item with its label turned round is a suspect"
+    by_share = "the same, by the smaller of an item's shares of right and wrong"
+    least = min(min(found[by_share].values()) for found in SETTINGS.values())
+    assert f"hold the truth in {percent_range('coverage of discrimination')} of cases" in text
+    assert f"those of reliability in {percent_range('coverage of alpha')}." in text
+    assert f"it is {100 * least:.1f}% at the least" in text
+    assert f"{percent_range('intervals that could be given')} of the items get an interval" in text
+    assert f"in {percent_range('items that do not discriminate with p <= 5%')} of cases" in text
+    assert f"by Holm in {percent_range('data sets with a suspect by Holm')}." in text
+    shares = [100 * SETTINGS[f"{name} systems"][turned] for name in ("20 families of 1 to 1", "15 families of 1 to 6")]
+    assert f"in 20 systems in {shares[0]:.1f}% of cases, and in 15 families in {shares[1]:.1f}%" in text
+
+
+def percent_range(name: str) -> str:
+    values = [100 * found[name] for found in SETTINGS.values()]
+    return f"{min(values):.1f} to {max(values):.1f}%"

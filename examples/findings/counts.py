@@ -1,0 +1,76 @@
+"""Counts of published outcomes, kept in this repository: tests read them without the published files.
+
+The files that were counted are their authors', and are not copied here (docs/decisions/0025); a count is a fact about
+them. Of two systems on the same items there are four: both are right, the first alone, the second alone, neither.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["COUNTS", "Counts", "FourCounts", "count_pairs", "count_two", "read_counts", "write_counts"]
+
+COUNTS = Path(__file__).with_name("counts.json")
+
+#: Both right, the first alone, the second alone, neither.
+FourCounts = list[int]
+
+
+class Counts(TypedDict):
+    """The file.
+
+    Attributes:
+        sources: SHA-256 of the counted files by their pattern, as the pages have them.
+        winoground: text, image and group of each system and of people: items right, of 400.
+        winoground_heads: matching head and contrastive head, by group score.
+        gpt4v_orders: SugarCrepe's parts, asked with the true caption first, and second.
+        bivlc: pairs of BiVLC's CLIPs, by group score.
+        sugarcrepe: the same on SugarCrepe.
+    """
+
+    sources: dict[str, str]
+    winoground: dict[str, list[int]]
+    winoground_heads: dict[str, FourCounts]
+    gpt4v_orders: dict[str, FourCounts]
+    bivlc: dict[str, FourCounts]
+    sugarcrepe: dict[str, FourCounts]
+
+
+def count_two(first: NDArray[np.float64], second: NDArray[np.float64]) -> FourCounts:
+    """Count the items that both get, the first alone, the second alone, neither.
+
+    >>> count_two(np.array([1.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0]))
+    [1, 1, 0, 1]
+    """
+    a, b = first == 1, second == 1
+    return [int(one.sum()) for one in (a & b, a & ~b, ~a & b, ~a & ~b)]
+
+
+def count_pairs(systems: Mapping[str, NDArray[np.float64]]) -> dict[str, FourCounts]:
+    """Count each two systems: `first, second` -> four counts."""
+    return {f"{a}, {b}": count_two(systems[a], systems[b]) for a, b in itertools.combinations(systems, 2)}
+
+
+def read_counts() -> Counts:
+    """Read the file."""
+    found: Counts = json.loads(COUNTS.read_text(encoding="utf-8"))
+    return found
+
+
+def write_counts(counts: Counts) -> None:
+    """Write the file, a line for each system or pair."""
+    groups: Mapping[str, Mapping[str, object]] = json.loads(json.dumps(counts))
+    blocks = (
+        f" {json.dumps(name)}: {{\n"
+        + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in rows.items())
+        + "\n }"
+        for name, rows in groups.items()
+    )
+    COUNTS.write_text("{\n" + ",\n".join(blocks) + "\n}\n", encoding="utf-8")
