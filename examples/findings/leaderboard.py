@@ -280,6 +280,6 @@ def _draw_systems(one: _Metric) -> Figure:
     axes.text(100 * one.chance + 0.3, len(order) - 0.6, "chance", color=GREY)
     axes.set_yticks(range(len(order)), order, fontsize=6.5)
     axes.set_ylim(len(order) - 0.3, -0.8)
-    axes.set_xlabel("group score, percent; filled: above chance")
+    axes.set_xlabel("group score; filled: interval above chance")
     axes.grid(axis="x")
     return figure
