@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,6 +50,23 @@ def test_every_file_that_is_copied_is_there_and_is_not_ignored(steps: list[tuple
             for source in shlex.split(text)[:-1]:
                 assert (ROOT / source).exists()
                 assert source in kept
+
+
+def test_the_copied_files_are_all_that_the_package_is_built_from(steps: list[tuple[str, str]]) -> None:
+    copied = {source for name, text in steps if name == "COPY" for source in shlex.split(text)[:-1]}
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    hatch = content["tool"]["hatch"]
+    needed = {
+        "pyproject.toml",
+        content["project"]["readme"],
+        *content["project"]["license-files"],
+        hatch["version"]["path"],
+        *hatch["build"]["targets"]["wheel"]["packages"],
+    }
+    assert {name for name in needed if name.partition("/")[0] not in copied} == set()
+    [install] = [text for name, text in steps if name == "RUN"]
+    extra = re.search(r"tellapart\[(\w+)\]", install)
+    assert extra and extra[1] in content["project"]["optional-dependencies"]
 
 
 @pytest.fixture
