@@ -1,6 +1,6 @@
 """Counts of published outcomes, kept in this repository: tests read them without the published files.
 
-The files that were counted are their authors', and are not copied here (docs/decisions/0025); a count is a fact about
+The files that were counted are their authors', and are not copied here (docs/decisions/0026); a count is a fact about
 them. Of two systems on the same items there are four: both are right, the first alone, the second alone, neither.
 """
 
