@@ -282,6 +282,9 @@ def test_on_a_phone_the_headline_is_in_sight_and_the_first_column_stays(make_run
     assert page.locator(".headline thead th").nth(1).inner_text() == "group_score"
     headline = cells.nth(1).bounding_box()
     assert headline["x"] >= 0 and headline["x"] + headline["width"] <= 390
+    by_tag = page.locator(".breakdown").first.locator("thead th").nth(2)
+    assert by_tag.inner_text() == "group_score"
+    assert by_tag.bounding_box()["x"] + by_tag.bounding_box()["width"] <= 390
     assert page.eval_on_selector(".pinned", "one => one.scrollWidth > one.clientWidth")
     name = cells.nth(0).bounding_box()
     page.eval_on_selector(".pinned", "one => { one.scrollLeft = one.scrollWidth; }")
