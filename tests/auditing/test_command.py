@@ -64,6 +64,18 @@ def test_strict_exits_with_1_where_a_check_warns(made_set: Any, command: Run) ->
     assert command("audit", "demo", "--no-images", "--strict").code == 1  # a tag's rarest value has 3 items
 
 
+def test_the_context_of_the_model_to_be_measured_is_compared_with_the_captions(made_set: Any, command: Run) -> None:
+    pairs = made_set(n=6)
+    found = {
+        each["name"]: each for each in command("audit", pairs, "--no-images", "-m", "4", "--json").json["findings"]
+    }
+    assert found["context: cut"]["value"] == 1.0 and found["context: cut"]["verdict"] == "warn"
+    assert "context" in {each["name"] for each in command("audit", pairs, "--no-images", "--json").json["not_done"]}
+    refused = command("audit", pairs, "--no-images", "--model", "random")
+    assert refused.code == 2
+    check_facts(refused.err, "'random'", "open_clip:", "77")
+
+
 def test_json_is_the_record_that_is_written(made_set: Any, command: Run) -> None:
     folder = made_set(n=6)
     ran = command("audit", f"folder:{folder}", "--to", "card", "--json")
