@@ -2,9 +2,8 @@
 
     python ci/gates.py --inputs 20000 --out bench/records/gates.json
 
-Each input is a valid file of one of the formats of `doors.py` and `made_doors.py`, damaged in one of the ways of
-`damage.py`; seed and number make it, so
-that any one can be made again: `--only NUMBER` reads one and prints what comes of it. Inputs are read in processes
+Each input is a valid file of one of the formats of `doors.py`, `made_doors.py` and `container_doors.py`, damaged in one
+of the ways of `damage.py`; seed and number make it, so that any one can be made again: `--only NUMBER` reads one and prints what comes of it. Inputs are read in processes
 forked for a hundred each; one that says nothing for ten seconds is ended and counted. Where a flipped bit makes one
 valid number of another, no reader of a plain text can know: such files count as `other`; cut and doubled files, keys
 and members given twice that are accepted as something else, where the reader knows what there must be, are `silent`.
@@ -35,6 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).parent))
 
 from attacks import ATTACKS, try_attack
+from container_doors import open_container_doors
 from damage import damage
 from doors import Door, open_doors
 from false_inputs import FALSE_INPUTS
@@ -188,13 +188,13 @@ def main() -> int:
     options.add_argument("--out", type=Path)
     options.add_argument("--attacks", action="store_true")
     given = options.parse_args()
-    attacks = run_attacks() if given.only is None else {}
+    attacks = run_attacks() if given.only is None and not given.doors else {}
     lost = {name: one for name, one in attacks.items() if one["outcome"] in BAD}
     print(json.dumps({"attacks": len(attacks), "lost": lost}, indent=1))
     if given.attacks:
         return 1 if lost else 0
     with tempfile.TemporaryDirectory() as scratch:
-        doors = open_doors(Path(scratch)) | open_made_doors(Path(scratch))
+        doors = open_doors(Path(scratch)) | open_made_doors(Path(scratch)) | open_container_doors(Path(scratch))
         doors = {name: doors[name] for name in given.doors or doors}
         for door in doors.values():
             door.read()  # also imports what it needs, once for all forks

@@ -21,6 +21,9 @@ MOST_BYTES, MOST_FILES = 2 << 30, 100_000
 #: JSON packs 50 to 1; an archive beyond this and 64 MiB is a bomb, whatever it says it holds.
 _MOST_RATIO, _FREE = 200, 64 << 20
 
+#: Others reserve the memory that the file asks for.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
 _PIECE = 1 << 20
 
 
@@ -53,7 +56,8 @@ def unpack_run(path: Path, into: Path) -> Path:
     """Unpack an archive into a new folder of its name, and return the run folder, or the folder of runs, in it.
 
     Raises:
-        RunError: it is damaged, too large, encrypted, or holds a link, a name twice or a path that leaves it.
+        RunError: it is damaged, too large, encrypted, packed in an unusual way, or holds a link, a name twice or a path
+            that leaves it.
     """
     folder = into / path.name
     try:
@@ -82,6 +86,8 @@ def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> list[zipfi
             raise RunError(f"{path} holds {quote(entry.orig_filename)}, a path that leaves it, or a link")
         if entry.flag_bits & 1:
             raise RunError(f"{path}: {quote(entry.filename)} is encrypted; unpack it, and name the folder")
+        if entry.compress_type not in _METHODS:
+            raise RunError(f"{path}: {quote(entry.filename)} is packed in an unusual way; pack it again with zip")
     files = [entry for entry in entries if not entry.is_dir() and not entry.filename.lower().endswith(".html")]
     if twice := first_repeated(str(PurePosixPath(entry.filename)) for entry in files):
         raise RunError(f"{path} holds {quote(twice)} twice")

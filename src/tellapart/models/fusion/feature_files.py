@@ -129,7 +129,9 @@ def _read_h5(path: Path) -> Iterator[ImageRegions]:
     with _name_source(path, "the file"):
         file = h5py.File(path, "r")
     with file:
-        for name in file:
+        with _name_source(path, "the list of its images"):
+            names = list(file)
+        for name in names:
             with _name_source(path, f"image {name}"):
                 if not isinstance(name, str):
                     raise ValueError("its name is not UTF-8")

@@ -1,0 +1,111 @@
+"""The cost of the check that a picture is complete, by kind of picture: processor time of decoding with it and without.
+
+    python bench/picture_check.py --out bench/records/picture_check.json
+
+The pictures are the two photographs that scikit-learn brings, and a drawing of flat colours, each in every kind. Both
+ways of decoding take turns, and the fastest of many repeats counts: other work on the machine only ever adds time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_sample_images
+
+from tellapart.data import images
+from tellapart.records.machine import this_machine
+
+#: Kind -> Pillow's mode, format and options.
+KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "PNG, colour": ("RGB", "PNG", {}),
+    "PNG, grey": ("L", "PNG", {}),
+    "PNG, palette": ("P", "PNG", {}),
+    "PNG, alpha": ("RGBA", "PNG", {}),
+    "PNG, 16 bits": ("I;16", "PNG", {}),
+    "JPEG": ("RGB", "JPEG", {"quality": 90}),
+    "JPEG, progressive": ("RGB", "JPEG", {"quality": 90, "progressive": True}),
+    "WebP": ("RGB", "WEBP", {"quality": 85}),
+    "WebP, lossless": ("RGB", "WEBP", {"lossless": True}),
+}
+
+#: What `decode` calls to check, and in its place nothing.
+_UNCHECKED: dict[str, Callable[..., Any]] = {
+    "without_end": lambda data: data,
+    "mark_rows": lambda _picture, _data: b"",
+    "expect_rows": lambda _picture, _data, _marked: None,
+}
+
+
+def draw_pictures() -> dict[str, Image.Image]:
+    """Return two photographs and a drawing, 640 x 427."""
+    photographs = load_sample_images().images
+    rows, columns = np.mgrid[:427, :640]
+    flat = np.stack([(rows // 60) * 35, (columns // 60) * 23, (rows // 90 + columns // 90) * 15], 2).astype(np.uint8)
+    return {name: Image.fromarray(pixels) for name, pixels in zip("ab", photographs, strict=True)} | {
+        "drawing": Image.fromarray(flat)
+    }
+
+
+def encode(picture: Image.Image, mode: str, kind: str, options: dict[str, Any]) -> bytes:
+    """Return a picture's file."""
+    if mode == "I;16":
+        converted = Image.fromarray(np.array(picture.convert("L")).astype(np.uint16) * 257)
+    else:
+        converted = picture.convert(mode)
+    stream = io.BytesIO()
+    converted.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def time_decoding(data: bytes, repeats: int) -> tuple[float, float]:
+    """Return the fewest seconds of the processor that decoding takes, without the check and with it."""
+    best = [float("inf"), float("inf")]
+    for _ in range(repeats):
+        for checked in (0, 1):
+            with ExitStack() as stack:
+                for name, nothing in () if checked else _UNCHECKED.items():
+                    stack.enter_context(patch.object(images, name, nothing))
+                started = time.process_time_ns()
+                images.decode(data, "picture")
+                best[checked] = min(best[checked], (time.process_time_ns() - started) / 1e9)
+    return best[0], best[1]
+
+
+def main() -> None:
+    """Time each kind, print the table and write the record."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--repeats", type=int, default=100)
+    options.add_argument("--out", type=Path)
+    given = options.parse_args()
+    rows: dict[str, dict[str, Any]] = {}
+    for kind, saved in KINDS.items():
+        plain = checked = 0.0
+        size = 0
+        for picture in draw_pictures().values():
+            data = encode(picture, *saved)
+            without, with_check = time_decoding(data, given.repeats)
+            plain, checked, size = plain + without, checked + with_check, size + len(data)
+        rows[kind] = {
+            "bytes": size,
+            "milliseconds": round(1e3 * plain, 3),
+            "checked_milliseconds": round(1e3 * checked, 3),
+            "cost_percent": round(100 * (checked / plain - 1), 1),
+        }
+        print(f"{kind:20} {1e3 * plain:8.3f} ms {1e3 * checked:8.3f} ms {100 * (checked / plain - 1):+6.1f} %", flush=True)
+    record = {"pictures": 3, "repeats": given.repeats, "kinds": rows, "machine": this_machine("cpu").model_dump()}
+    if given.out:
+        given.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Doors of pictures, films and containers: archives of runs and of images, parquet, HDF5."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from doors import Door, door_of
+from PIL import Image
+
+import tellapart as ta
+from tellapart.benchmarks.image_sources import ZipImages
+from tellapart.benchmarks.parquet import ParquetTable
+from tellapart.data.images import decode
+from tellapart.data.video import sample_frames
+from tellapart.errors import require
+from tellapart.models.fusion.feature_files import read_regions
+from tellapart.records.zipped import unpacked
+
+__all__ = ["encode_picture", "film", "open_container_doors", "zip_folder"]
+
+#: How Pillow saves each picture.
+_PICTURES: dict[str, dict[str, Any]] = {
+    "plain.jpg": {},
+    "progressive.jpg": {"progressive": True},
+    "plain.webp": {},
+    "lossless.webp": {"lossless": True},
+    "colours.png": {"optimize": True},
+}
+
+
+def open_container_doors(folder: Path) -> dict[str, Door]:
+    """Write a valid file of each format below a folder, and return its door by a name."""
+    return {**_pictures(folder), **_archives(folder), **_arrays(folder)}
+
+
+def encode_picture(suffix: str, *, side: int = 24, **options: Any) -> bytes:
+    """Return a picture whose parts all differ, in a format of Pillow."""
+    rows, columns = np.mgrid[:side, :side]
+    noise = np.random.default_rng(0).integers(0, 40, (side, side, 3))
+    pixels = np.stack([rows * 200 // side, columns * 200 // side, (rows + columns) * 100 // side], 2) + noise
+    stream = io.BytesIO()
+    kind = {"jpg": "JPEG"}.get(suffix, suffix.upper())
+    Image.fromarray(pixels.astype(np.uint8)).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def film(frames: int = 12) -> bytes:
+    """Return a small MP4 file."""
+    av, stream = require("av", extra="video"), io.BytesIO()
+    drawn = np.random.default_rng(0)
+    with av.open(stream, "w", format="mp4") as container:
+        track = container.add_stream("mpeg4", rate=10, width=32, height=32)
+        for _ in range(frames):
+            picture = drawn.integers(0, 255, (32, 32, 3), np.uint8)
+            container.mux(track.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(track.encode())
+    return stream.getvalue()
+
+
+def zip_folder(folder: Path, path: Path) -> Path:
+    """Write an archive of a folder's files."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                archive.write(file, file.relative_to(folder))
+    return path
+
+
+def _pictures(folder: Path) -> dict[str, Door]:
+    # Neither a JPEG nor a WebP has checksums: a changed byte makes other pixels.
+    doors = {}
+    for name, options in _PICTURES.items():
+        path = folder / name
+        content = encode_picture(path.suffix[1:], **options)
+        doors[name] = door_of(path, lambda p=path: decode(p.read_bytes(), str(p)).tolist(), content, whole=False)
+    clip, frame = folder / "clip.mp4", folder / "frame.npy"
+    np.save(frame, np.zeros((6, 5, 3), np.uint8))
+    return doors | {
+        "frame.npy": door_of(frame, lambda: decode(frame.read_bytes(), str(frame)).tolist()),
+        "clip.mp4": door_of(
+            clip, lambda: sample_frames(clip.read_bytes(), str(clip), 3).tolist(), film(), whole=False, slow=True
+        ),
+    }
+
+
+def _archives(folder: Path) -> dict[str, Door]:
+    run, images = folder / "packed-run.zip", folder / "images.zip"
+    ta.evaluate("random", "demo", limit=4, out=folder / "packed", cache=False)
+    zip_folder(folder / "packed", run)
+    with zipfile.ZipFile(images, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", encode_picture("png"))
+        archive.writestr("b.png", encode_picture("png", side=9))
+
+    def read_run() -> Any:
+        with unpacked([run]) as [home]:
+            opened = ta.open_run(home)
+            return ta.read_result(home).model_dump(mode="json"), str(opened.items())
+
+    return {
+        "packed-run.zip": door_of(run, read_run, whole=False, slow=True),
+        "images.zip": door_of(images, lambda: [ZipImages(images)(name) for name in ("a.png", "b.png")], whole=False),
+    }
+
+
+def _arrays(folder: Path) -> dict[str, Door]:
+    arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+    h5py = require("h5py", extra="regions")
+    table, boxes = folder / "rows.parquet", folder / "boxes.h5"
+    image = arrow.array([{"bytes": encode_picture("png", side=3 + k), "path": "a.png"} for k in range(3)])
+    parquet.write_table(arrow.table({"id": ["a", "b", "c"], "size": [1, 2, 3], "image": image}), table)
+    with h5py.File(boxes, "w") as file:
+        for name in ("7", "8"):
+            group = file.create_group(name)
+            group["img_w"], group["img_h"], group["boxes"] = 10.0, 10.0, np.ones((2, 4), "f4")
+            group["features"] = np.ones((2, 5), "f4")
+
+    def read_table() -> Any:
+        opened = ParquetTable([table], images=["image"])
+        return list(opened.rows()), [opened(f"{row}/image") for row in range(3)]
+
+    def read_boxes() -> Any:
+        return [(one.id, one.features.tolist(), one.boxes.tolist()) for one in read_regions(boxes)]
+
+    # Neither has checksums by default.
+    return {
+        "rows.parquet": door_of(table, read_table, whole=False),
+        "boxes.h5": door_of(boxes, read_boxes, whole=False),
+    }
