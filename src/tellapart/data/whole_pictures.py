@@ -7,11 +7,10 @@ cut loses detail, not a part, and is not seen here.
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -20,6 +19,10 @@ __all__ = ["expect_rows", "mark_rows", "without_end"]
 
 #: Bytes that libjpeg reads ahead of the last block.
 _AHEAD = bytes(8)
+
+#: JPEG's end marker, and the markers that end a scan: restart markers are within one. Searches by numpy are faster
+#: alone, but after a picture was decoded their code is in no cache.
+_END, _AFTER_SCAN = re.compile(rb"\xff\xd9"), re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 
 #: Samples of a pixel, by PNG's colour type.
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -51,15 +54,8 @@ def without_end(data: bytes) -> bytes:
     if not alone:
         _expect_scans(data)
         return data
-    ends = [end for odd in (0, 1) if (end := _find_end(data, start + odd)) is not None]
-    return data[: min(ends)] + _AHEAD if ends else data
-
-
-def _find_end(data: bytes, start: int) -> int | None:
-    """Find the end marker at every second place; within a scan, 0xff is followed by 0 or a restart marker."""
-    found = np.frombuffer(data, "<u2", count=max(0, len(data) - start) // 2, offset=min(start, len(data))) == 0xD9FF
-    first = int(found.argmax()) if len(found) else 0
-    return start + 2 * first if len(found) and found[first] else None
+    end = _END.search(data, start)  # within a scan, 0xff is followed by 0 or a restart marker
+    return data[: end.start()] + _AHEAD if end else data
 
 
 def _read_head(data: bytes) -> tuple[int, bool]:
@@ -86,11 +82,6 @@ def _expect_scans(data: bytes) -> None:
     wanted: set[int] = set()
     lacking: dict[int, list[int]] = {}  # component -> bits that each of 64 coefficients still lacks
     progressive, at = False, 2
-    pixels = np.frombuffer(data, np.uint8)
-    marks = np.flatnonzero(pixels[:-1] == 0xFF)
-    after = pixels[marks + 1]
-    # Restart markers are within a scan.
-    ends = marks[(after != 0) & (after != 0xFF) & ((after < 0xD0) | (after > 0xD7))]
     while at + 4 <= len(data) and data[at] == 0xFF:
         kind, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
         body = data[at + 4 : at + 2 + size]
@@ -106,40 +97,39 @@ def _expect_scans(data: bytes) -> None:
         if kind == 0xDA and body:
             first, last, low = body[-3], body[-2], body[-1] & 15
             for component in body[1 : 1 + 2 * body[0] : 2]:
-                for place in range(first, min(last, 63) + 1) if progressive else (0,):
-                    if component in lacking:
-                        lacking[component][place] = low if progressive else 0
-            behind = int(np.searchsorted(ends, at))
-            at = int(ends[behind]) if behind < len(ends) else len(data)
+                if component in lacking:
+                    places = slice(first, min(last, 63) + 1) if progressive else slice(1)
+                    lacking[component][places] = [low if progressive else 0] * len(lacking[component][places])
+            behind = _AFTER_SCAN.search(data, at)
+            at = behind.start() if behind else len(data)
     short = [component for component, bits in lacking.items() if any(bits)]
     if short:
         raise ValueError(f"scans of {len(short)} of its {len(wanted)} components are missing: it ends early")
 
 
-def mark_rows(picture: Image.Image, data: bytes) -> bytes:
-    """Colour the last row of a PNG that was opened and not decoded yet; return the row's bytes, empty of other formats.
+def mark_rows(picture: Image.Image, data: bytes) -> bool:
+    """Colour the last pixel of a PNG that was opened and not decoded yet; return whether this was done.
 
     Pillow leaves missing rows as they were.
 
     >>> from PIL import Image
     >>> mark_rows(Image.new("RGB", (2, 2)), b"RIFF")
-    b''
+    False
     """
     from PIL import Image
 
     if not data.startswith(b"\x89PNG") or picture.mode not in _MARKS:
-        return b""
+        return False
     blank = Image.new(picture.mode, picture.size, None)
-    last = (0, picture.height - 1, picture.width, picture.height)
-    blank.paste(_MARKS[picture.mode], last)
+    blank.putpixel((picture.width - 1, picture.height - 1), _MARKS[picture.mode])
     picture.im = blank.im
-    return blank.crop(last).tobytes()
+    return True
 
 
-def expect_rows(picture: Image.Image, data: bytes, marked: bytes) -> None:
+def expect_rows(picture: Image.Image, data: bytes, marked: bool) -> None:
     """Expect that a decoded PNG held all of its rows.
 
-    The pixels are only unpacked again, and counted, if the last row is still as it was marked.
+    The pixels are only unpacked again, and counted, if the last one is still as it was marked.
 
     Args:
         picture: as Pillow decoded it.
@@ -150,14 +140,13 @@ def expect_rows(picture: Image.Image, data: bytes, marked: bytes) -> None:
         ValueError: rows are missing.
 
     >>> from PIL import Image
-    >>> expect_rows(Image.new("RGB", (2, 2)), b"RIFF", b"") is None
+    >>> expect_rows(Image.new("RGB", (2, 2)), b"RIFF", False) is None
     True
     """
     if not marked:
         return
     width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", data[16:29])
-    last = picture.crop((0, picture.height - 1, picture.width, picture.height))
-    if not interlaced and last.tobytes() != marked:
+    if not interlaced and picture.getpixel((width - 1, height - 1)) != _MARKS[picture.mode]:
         return
     bits = depth * _CHANNELS.get(colour, 1)
     passes = [(-(-(width - x) // dx), -(-(height - y) // dy)) for x, y, dx, dy in _PASSES]
