@@ -101,7 +101,9 @@ def main() -> None:
             "checked_milliseconds": round(1e3 * checked, 3),
             "cost_percent": round(100 * (checked / plain - 1), 1),
         }
-        print(f"{kind:20} {1e3 * plain:8.3f} ms {1e3 * checked:8.3f} ms {100 * (checked / plain - 1):+6.1f} %", flush=True)
+        print(
+            f"{kind:20} {1e3 * plain:8.3f} ms {1e3 * checked:8.3f} ms {100 * (checked / plain - 1):+6.1f} %", flush=True
+        )
     record = {"pictures": 3, "repeats": given.repeats, "kinds": rows, "machine": this_machine("cpu").model_dump()}
     if given.out:
         given.out.write_text(json.dumps(record, indent=1) + "\n")

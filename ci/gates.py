@@ -3,10 +3,11 @@
     python ci/gates.py --inputs 20000 --out bench/records/gates.json
 
 Each input is a valid file of one of the formats of `doors.py`, `made_doors.py` and `container_doors.py`, damaged in one
-of the ways of `damage.py`; seed and number make it, so that any one can be made again: `--only NUMBER` reads one and prints what comes of it. Inputs are read in processes
-forked for a hundred each; one that says nothing for ten seconds is ended and counted. Where a flipped bit makes one
-valid number of another, no reader of a plain text can know: such files count as `other`; cut and doubled files, keys
-and members given twice that are accepted as something else, where the reader knows what there must be, are `silent`.
+of the ways of `damage.py`; seed and number make it, so that any one can be made again: `--only NUMBER` reads one and
+prints what comes of it. Inputs are read in processes forked for a hundred each; one that says nothing for ten seconds
+is ended and counted. Where a flipped bit makes one valid number of another, no reader of a plain text can know: such
+files count as `other`; cut and doubled files, keys and members given twice that are accepted as something else, where
+the reader knows what there must be, are `silent`.
 The files of `attacks.py` are read first, each once; `--attacks` reads them alone.
 (A CSV file that was cut inside its last field ends in a shorter field; many files end without a line's end.)
 """

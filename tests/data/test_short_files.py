@@ -90,6 +90,19 @@ def test_an_interlaced_png_is_counted_by_its_passes() -> None:
         decode(short, "cup.png")
 
 
+@pytest.mark.parametrize("rows", [1, 39, 40])
+@pytest.mark.parametrize("value", [0, 255])
+def test_a_png_of_one_bit_is_counted_too(rows: int, value: int) -> None:
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 30, 40, 1, 0, 0, 0, 0))
+    pixels = chunk(b"IDAT", zlib.compress((b"\0" + bytes([value]) * 4) * rows))
+    data = b"\x89PNG\r\n\x1a\n" + head + pixels + chunk(b"IEND", b"")
+    if rows == 40:
+        assert (decode(data, "cup.png") == value).all()
+    else:
+        with raises(DataError, "cup.png", "ends early"):
+            decode(data, "cup.png")
+
+
 #: Ways to write a JPEG: sequential in one scan, and progressive.
 JPEGS: dict[str, dict[str, Any]] = {
     "plain": {},

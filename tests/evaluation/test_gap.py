@@ -72,6 +72,18 @@ def test_a_benchmark_measured_twice_is_refused(runs: list[Path]) -> None:
         gaps([runs[0], *runs])
 
 
+def test_a_number_of_a_part_of_the_items_says_so(command, runs: list[Path]) -> None:
+    for run in runs[:3]:
+        record = read_result(run)
+        part = record.benchmarks["nlvr2"].model_copy(update={"limited_from": 6967})
+        write_result(run, record.model_copy(update={"benchmarks": {"nlvr2": part}}))
+    ran = command("gap", *runs)
+    assert ran.out.count("(50 of 6,967 items)") == 3, ran.out
+    assert {
+        (row.in_domain_items, row.in_domain_limited_from, row.out_of_domain_limited_from) for row in gaps(runs).rows
+    } == {(50, 6967, None)}
+
+
 def test_the_reference_models_of_several_runs_are_no_models(runs: list[Path]) -> None:
     plain = gaps(runs)
     for run in runs:

@@ -14,6 +14,7 @@ import pytest
 import tellapart as ta
 from facts import raises
 from tellapart.errors import RunError, TellapartError
+from tellapart.records.run_folder import write_result
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 Make = Callable[..., Path]
@@ -47,6 +48,18 @@ def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(
     assert of_runs.record.scores == pytest.approx(values)
     assert {(row.tag, row.value, row.n) for row in of_runs.record.tags} >= {("type", "swap", 7), ("side", "left", 10)}
     assert sum(row.share for row in of_runs.record.tags if row.tag == "type") == pytest.approx(1)
+
+
+def test_items_of_a_limited_run_are_counted_with_the_benchmarks(systems: tuple[str, Path], tmp_path: Path) -> None:
+    name, scores = systems
+    runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())]
+    for run in runs:
+        result = ta.read_result(run)
+        part = {key: one.model_copy(update={"limited_from": 300}) for key, one in result.benchmarks.items()}
+        write_result(run.folder, result.model_copy(update={"benchmarks": part}))
+    found = ta.items(*runs)
+    assert found.record.limited_from == 300
+    assert "20 of 300 items" in repr(found) and "measured, of 300" in repr(found)
 
 
 ASKED = """

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tellapart as ta
 from facts import raises
 from tellapart.errors import DataError, ModelError, RunError, ScoreError, StoreError, UnknownNameError
 from tellapart.evaluation.evaluate import chosen
@@ -365,6 +366,18 @@ def test_ties_that_float32_makes_are_counted(made_set: Make, tmp_path: Path) -> 
     values[4] = [[0.5, 0.5], [0.1, 0.2]]
     record = sole(run_scores({f"folder:{made_set()}": score_file(tmp_path / "a.csv", values)}, tmp_path / "run"))
     assert (record.tied_items, record.tied_comparisons, record.rounded_ties) == (2, 2, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.uint64])
+def test_the_first_look_counts_ties_that_float32_makes(
+    made_set: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: type
+) -> None:
+    values = np.arange(48, dtype=dtype).reshape(12, 2, 2)
+    values[3] = [[2**50, 2**50 + 1], [1, 2]]
+    np.save(tmp_path / "a.npy", values)
+    ta.score(f"folder:{made_set()}", tmp_path / "a.npy", kind="similarity", out=tmp_path / "run").show()
+    said = next(line for line in capsys.readouterr().out.splitlines() if "float32" in line)
+    assert "a:" in said and "1 item" in said and "tied" in said
 
 
 def test_another_score_file_does_not_go_into_the_same_folder(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tellapart.benchmarks.find import set_name
+from tellapart.benchmarks.find import set_name, takes_options
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.pair_table import TABLE
 from tellapart.data.pairset import PairSet
@@ -30,6 +30,7 @@ __all__ = [
     "expect_used",
     "locations",
     "refuse_columns",
+    "refuse_idle",
     "run_folders",
 ]
 
@@ -162,6 +163,38 @@ def refuse_columns(columns: Mapping[str, str] | None, names: Iterable[object]) -
     tables = (isinstance(name, str | os.PathLike) and set_name(str(name)).startswith(TABLE) for name in names)
     if columns and not any(tables):
         raise RunError(f"columns={quote(dict(columns))} is of {TABLE}FILE (.csv, .tsv, .jsonl, .parquet); name one")
+
+
+def refuse_idle(names: Iterable[object], place: Locations, *, strict: bool = False) -> Locations:
+    """Return the folders of the user's benchmarks if each option acts on one of these benchmarks.
+
+    Args:
+        names: of benchmarks, or benchmarks in memory: pairs need none of it, others may need all.
+        place: the folders that are given.
+        strict: whether a set's published number of records was asked for.
+
+    Raises:
+        RunError: an option has no effect.
+    """
+    named = [str(name) if isinstance(name, os.PathLike) else name for name in names]
+    given = {"data": place.data, "images": place.images, "strict": strict or None}
+    why = {
+        "data": "needs no files",
+        "images": "shows no images, or holds them",
+        "strict": "has no published number of records",
+    }
+    for option in (option for option, value in given.items() if value is not None):
+        if not any(_takes_option(name, option) for name in named):
+            sets = ", ".join(quote(getattr(name, "name", name)) for name in named)
+            raise RunError(f"{option}={given[option]} has no effect on {sets}, which {why[option]}; leave it out")
+    return place
+
+
+def _takes_option(benchmark: object, option: str) -> bool:
+    if not isinstance(benchmark, str):
+        return not isinstance(benchmark, PairSet)
+    taken = takes_options(benchmark)
+    return taken is None or option in taken
 
 
 def locations(

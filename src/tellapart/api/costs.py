@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, as_tuple, expect_used, locations
+from tellapart.api.arguments import (
+    PathGiven,
+    ProgressGiven,
+    as_path,
+    as_tuple,
+    expect_used,
+    locations,
+    refuse_idle,
+)
 from tellapart.api.evaluate import ModelNamed, load_pairs
 from tellapart.api.plugins import load_again, loaded, open_benchmark, open_model
 from tellapart.api.progress import reporting
@@ -99,7 +107,7 @@ def time(
     """
     settings = TimingSettings(
         benchmark=open_benchmark(benchmark),
-        place=locations(data, images, outside_images),
+        place=refuse_idle((benchmark,), locations(data, images, outside_images)),
         repeats=repeats,
         warm_up=warm_up,
         batch_size=batch_size,

@@ -25,6 +25,7 @@ from tellapart.api.arguments import (
     as_tuple,
     locations,
     refuse_columns,
+    refuse_idle,
 )
 from tellapart.api.follow import EVERY, as_follower, follow_training
 from tellapart.api.plugins import open_benchmark, open_model
@@ -50,7 +51,17 @@ from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs
 
-__all__ = ["describe_kept", "describe_stored", "evaluate", "load_pairs", "open_store", "run", "score", "use_store"]
+__all__ = [
+    "describe_kept",
+    "describe_stored",
+    "evaluate",
+    "load_pairs",
+    "load_pairs_at",
+    "open_store",
+    "run",
+    "score",
+    "use_store",
+]
 
 #: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.
 CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
@@ -172,6 +183,8 @@ def evaluate(
             "evaluate(ta.model(model, preprocess=preprocess, tokenizer=tokenizer), ...)"
         )
     refuse_columns(columns, as_tuple(benchmarks, "benchmarks"))
+    place = locations(data, images, outside_images, columns)
+    refuse_idle(as_tuple(benchmarks, "benchmarks"), place, strict=strict)
     settings = Settings(
         names=as_names(names),
         benchmarks=tuple(
@@ -194,7 +207,7 @@ def evaluate(
         frames=frames,
         seed=seed,
         strict=strict,
-        place=locations(data, images, outside_images, columns),
+        place=place,
     )
     follower = as_follower(follow, every, until, models, settings.names)
     if models is not None and follower is None:
@@ -269,6 +282,7 @@ def score(
         raise ScoreError(f"kind={kind}: use one of {', '.join(get_args(ScoreKind))}")
     refuse_columns(columns, scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,))
     place = locations(data, images, outside_images, columns)
+    refuse_idle(scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,), place, strict=strict)
     with _run_folder(out) as folder:
         if benchmark is None:
             if not isinstance(scores, Mapping) or not scores:
@@ -308,11 +322,21 @@ def load_pairs(
     >>> load_pairs("demo").shape, len(load_pairs(Path("examples/eqsim_ablation/smoke_scenes")))
     ((2, 2), 36)
     """
+    if not isinstance(pairs, PairSet):
+        refuse_columns(columns, (str(as_path(pairs, "pairs")),))
+    return load_pairs_at(pairs, refuse_idle((pairs,), locations(data, images, outside_images, columns)))
+
+
+def load_pairs_at(pairs: PairsGiven, place: Locations) -> PairSet:
+    """Load minimal pairs as `load_pairs` does, from folders that were checked.
+
+    Raises:
+        UnknownNameError: no benchmark of that name, and no folder.
+        DataError: it is another task, or files are missing or damaged.
+    """
     if isinstance(pairs, PairSet):
         return pairs
-    name = open_benchmark(str(as_path(pairs, "pairs")))
-    refuse_columns(columns, (name,))
-    return load_pairs_or_folder(name, locations(data, images, outside_images, columns))
+    return load_pairs_or_folder(open_benchmark(str(as_path(pairs, "pairs"))), place)
 
 
 def open_store(cache: PathGiven | Literal[False] | None = None) -> EmbeddingStore:

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, locations, refuse_columns, run_folders
+from tellapart.api.arguments import (
+    PathGiven,
+    as_names,
+    as_path,
+    as_paths,
+    locations,
+    refuse_columns,
+    refuse_idle,
+    run_folders,
+)
 from tellapart.api.plugins import open_benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
@@ -72,7 +81,7 @@ def export(
     'id,image,text,score,image_file,caption'
     """
     refuse_columns(columns, (benchmark,))
-    place = locations(data, images, outside_images, columns)
+    place = refuse_idle((benchmark,), locations(data, images, outside_images, columns))
     if isinstance(benchmark, str):
         return write_template(find_benchmark(open_benchmark(benchmark), place), as_path(to, "to"))
     return write_template(as_benchmark(benchmark, place), as_path(to, "to"))

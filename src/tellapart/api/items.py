@@ -104,6 +104,8 @@ def items(
         raise RunError("to= is the file of a short form's ids: add short=, its number of items")
     if scores is None:
         expect_used("items", "without scores=FILES", kind=(kind, None))
+        if page is None:
+            expect_used("items", "without scores=FILES or page=FILE", data=(data, None), images=(images, None))
     place = locations(data, images, outside_images)
     with unpacked([as_path(each, "runs") for each in runs]) as folders:
         chosen = gather_models(folders)[0] if folders else ()

@@ -54,8 +54,9 @@ def ls(
         raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks, models, losses or builders")
     given = {"task": task, "media": media, "year": year, "language": language}
     wanted = {name: value for name, value in given.items() if value is not None}
-    if wanted and what != "benchmarks":
-        named = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
+    if (wanted or data is not None) and what != "benchmarks":
+        typed = wanted if data is None else {"data": str(data), **wanted}
+        named = ", ".join(f"{name}={value!r}" for name, value in typed.items())
         raise UnknownNameError(f"{named}: only benchmarks have these; list benchmarks, or leave {named} out")
     found = rows[what]()
     for name, value in wanted.items():

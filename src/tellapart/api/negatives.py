@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path, expect_used
-from tellapart.api.evaluate import CacheGiven, load_pairs, use_store
+from tellapart.api.arguments import (
+    PairsGiven,
+    PathGiven,
+    ProgressGiven,
+    as_path,
+    expect_used,
+    locations,
+    refuse_idle,
+)
+from tellapart.api.evaluate import CacheGiven, load_pairs_at, use_store
 from tellapart.api.plugins import open_model
 from tellapart.api.progress import reporting
 from tellapart.auditing.detectors import Detection, DetectorSettings
@@ -74,7 +81,7 @@ def mine(
     8
     """
     if scorer is None:
-        parts = {"reading": (reading, None), "negatives": (negatives, 15), "hard": (hard, 8)}
+        parts = {"reading": (reading, None), "negatives": (negatives, 15), "hard": (hard, 8), "seed": (seed, 0)}
         expect_used("mine", "without scorer=MODEL, which judges captions", **parts)
     folder, to = None if images is None else as_path(images, "images"), as_path(out, "out")
     root = images_root(rows, folder)
@@ -129,13 +136,14 @@ def detect(
     """
     if trained_on is not None:
         expect_used("detect", "with trained_on=PAIRS: there are no folds then", folds=(folds, 5))
-    load = partial(load_pairs, data=data, images=images, outside_images=outside_images)
+    sets = [each for each in (pairs, trained_on) if each is not None]
+    place = refuse_idle(sets, locations(data, images, outside_images))
     with use_store(cache) as store, reporting(progress) as report:
         detection = fit_and_measure(
-            load(pairs),
+            load_pairs_at(pairs, place),
             find_deferred(open_model(model), ModelOptions(device=device), store),
             store=store,
-            trained_on=None if trained_on is None else load(trained_on),
+            trained_on=None if trained_on is None else load_pairs_at(trained_on, place),
             settings=DetectorSettings(folds=folds, seed=seed),
             progress=None if report is None else report("detect"),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, locations
+from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, locations, refuse_idle
 from tellapart.api.plugins import open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.benchmarks.find import find_benchmark
@@ -70,7 +70,7 @@ def parity(
     0.0
     """
     named = open_benchmark(benchmark)
-    found = find_benchmark(named, locations(data, images, outside_images))
+    found = find_benchmark(named, refuse_idle((named,), locations(data, images, outside_images)))
     if found.task != "pairs":
         raise RunError(f"benchmark={quote(benchmark)} is of the task {found.task!r}; parity compares scores of pairs")
     ready = prepare(found, store=EmbeddingStore(None), limit=None if limit is None else str(limit))

@@ -39,6 +39,7 @@ __all__ = [
     "load_pairs",
     "load_pairs_or_folder",
     "set_name",
+    "takes_options",
     "tell_apart",
 ]
 
@@ -181,6 +182,26 @@ def set_name(typed: str) -> str:
         return f"{prefixes}{path.rpartition('/')[2]}"
     is_path = "/" in path or path in {".", "..", "~"}  # anything else may be a name already, with its "#1f0c9a2e"
     return f"{prefixes}{Path(path).expanduser().resolve().name if prefixes and is_path else path}"
+
+
+def takes_options(typed: str) -> frozenset[str] | None:
+    """Return which of the options data, images and strict act on a benchmark as it was typed, without reading it.
+
+    None if only reading it would show that.
+
+    >>> takes_options("demo"), takes_options("folder:mine"), sorted(takes_options("winoground"))
+    (frozenset(), frozenset({'images'}), ['data', 'images', 'strict'])
+    """
+    prefixes, name = _split_name(_with_prefix(typed))
+    if prefixes.endswith((FOLDER, TABLE, "ranking:")):
+        return frozenset({"images"})
+    if prefixes.endswith("classes:"):
+        return frozenset()
+    found = None if CODE in name or prefixes.endswith(SET) else declared_benchmark(name)
+    if found is None:
+        return None
+    acts = {"data": found.files, "images": found.images, "strict": found.files and (found.items or found.rows)}
+    return frozenset(option for option, needed in acts.items() if needed)
 
 
 def _with_prefix(name: str) -> str:

@@ -29,7 +29,7 @@ _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 #: A colour that hardly any picture ends in, by Pillow's mode of a PNG.
 _MARKS: dict[str, int | tuple[int, ...]] = {
-    "1": 1, "L": 91, "P": 91, "LA": (91, 17), "RGB": (91, 163, 29), "RGBA": (91, 163, 29, 17), "I;16": 23395,
+    "1": 255, "L": 91, "P": 91, "LA": (91, 17), "RGB": (91, 163, 29), "RGBA": (91, 163, 29, 17), "I;16": 23395,
     "I": 23395,
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from tellapart.catalog import REFERENCES, names
 from tellapart.errors import RunError, TellapartError
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.generalisation import generalisation_gap, pearson
-from tellapart.records.result import Result, Value
+from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.records.run_folder import find_runs
 
 __all__ = ["Gap", "Gaps", "difference_bounds", "gaps"]
@@ -38,6 +38,8 @@ class Gap(BaseModel, frozen=True):
     Attributes:
         task: `IN-DOMAIN BENCHMARK: metric`.
         in_domain, out_of_domain: the values.
+        in_domain_items, out_of_domain_items: how many items each counts.
+        in_domain_limited_from, out_of_domain_limited_from: the benchmark's full number of items if a limit cut it.
         gap: the first less the second; positive if the model loses.
         low, high: its interval, the two benchmarks being independent of each other; None if one has none.
         reason: why it has none.
@@ -51,6 +53,10 @@ class Gap(BaseModel, frozen=True):
     low: float | None
     high: float | None
     reason: str | None = None
+    in_domain_items: int = 0
+    out_of_domain_items: int = 0
+    in_domain_limited_from: int | None = None
+    out_of_domain_limited_from: int | None = None
 
 
 class Gaps(BaseModel, frozen=True):
@@ -75,7 +81,7 @@ def gaps(folders: Sequence[Path]) -> Gaps:
 
     Source: VLUE section 5.2 (Table 2 and the correlation over models).
     """
-    models: dict[str, dict[str, dict[str, Value]]] = {}
+    models: dict[str, dict[str, BenchmarkResult]] = {}
     results = [read_result(each) for folder in folders for each in find_runs(folder)]
     # The reference models of several runs are no models of their own: they lie beside each.
     for result in [one for one in results if one.model.name not in REFERENCES] or results:
@@ -92,12 +98,12 @@ def gaps(folders: Sequence[Path]) -> Gaps:
     return Gaps(rows=tuple(rows), correlation=correlation)
 
 
-def _add_results(models: dict[str, dict[str, dict[str, Value]]], result: Result) -> None:
+def _add_results(models: dict[str, dict[str, BenchmarkResult]], result: Result) -> None:
     own = models.setdefault(result.model.name, {})
     for name, record in result.benchmarks.items():
         if name in own:
             raise RunError(f"{result.model.name} measured {name} in two of these runs; name one of them")
-        own[name] = record.metrics
+        own[name] = record
 
 
 def _in_domain() -> list[Benchmark]:
@@ -112,13 +118,17 @@ def _in_domain() -> list[Benchmark]:
     return benchmarks
 
 
-def _make_rows(model: str, benchmarks: dict[str, dict[str, Value]]) -> list[Gap]:
+def _make_rows(model: str, benchmarks: dict[str, BenchmarkResult]) -> list[Gap]:
     rows = []
     for benchmark in _in_domain():
-        inside, outside = benchmarks.get(benchmark.name, {}), benchmarks.get(benchmark.rival, {})
+        inside, outside = benchmarks.get(benchmark.name), benchmarks.get(benchmark.rival)
+        if inside is None or outside is None:
+            continue
+        limits = {"in_domain_limited_from": inside.limited_from, "out_of_domain_limited_from": outside.limited_from}
         for own, other in _PAIRED:
-            if own in inside and other in outside:
-                rows.append(_measure_gap(model, f"{benchmark.name}: {own}", inside[own], outside[other]))
+            if own in inside.metrics and other in outside.metrics:
+                row = _measure_gap(model, f"{benchmark.name}: {own}", inside.metrics[own], outside.metrics[other])
+                rows.append(row.model_copy(update=limits))
     return rows
 
 
@@ -138,6 +148,8 @@ def _measure_gap(model: str, task: str, inside: Value, outside: Value) -> Gap:
         low=low,
         high=high,
         reason=None if lacking is None else lacking.reason,
+        in_domain_items=inside.n,
+        out_of_domain_items=outside.n,
     )
 
 

@@ -108,6 +108,7 @@ class ItemAnalysis(BaseModel, frozen=True):
         needed: difference -> items that show it four times in five; empty if outcomes are not 0 or 1.
         groups: ids of items that are got together beyond their difficulty.
         unmeasured: items left out because a system has no value of them.
+        limited_from: the benchmark's full number of items, if the runs measured a part of them.
         notes: facts beyond the numbers.
         short: ids of the short form that was asked for, in the order in which they were chosen.
         short_forms: the cost of short forms of several sizes, that one's among them.
@@ -139,6 +140,7 @@ class ItemAnalysis(BaseModel, frozen=True):
     notes: tuple[str, ...]
     short: tuple[str, ...] = ()
     short_forms: tuple[ShortForm, ...] = ()
+    limited_from: int | None = None
 
 
 def analyse_items(
@@ -232,6 +234,7 @@ def analyse_items(
         tags=tuple(_describe_tags(outcomes, found.discrimination)),
         groups=tuple(tuple(ids[k] for k in group) for group in groups),
         unmeasured=outcomes.unmeasured,
+        limited_from=outcomes.limited_from,
         notes=tuple(notes),
         short=() if short is None else tuple(ids[k] for k in order_items(values, short)),
         short_forms=() if short is None else tuple(_try_sizes(values, families, short, seed)),

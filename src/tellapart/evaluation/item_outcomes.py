@@ -38,6 +38,7 @@ class ItemOutcomes:
         items: one of each, for ids, clusters, tags, images and texts; its scores are the first system's.
         values: float64 `(item, system)`, 1 is right.
         unmeasured: items left out because a system has no value of them.
+        limited_from: the benchmark's full number of items, if the runs measured a part of them.
     """
 
     benchmark: str
@@ -46,6 +47,7 @@ class ItemOutcomes:
     items: tuple[Sample, ...]
     values: NDArray[np.float64]
     unmeasured: int = 0
+    limited_from: int | None = None
 
     @property
     def clusters(self) -> list[str] | None:
@@ -61,6 +63,7 @@ class _System:
     name: str
     place: Path
     samples: Mapping[tuple[str, str], Sample]
+    limited_from: int | None = None
 
 
 def read_outcomes(
@@ -114,6 +117,7 @@ def read_outcomes(
         items=tuple(systems[0].samples[key] for key, kept in zip(keys, measured, strict=True) if kept),
         values=values[measured],
         unmeasured=int((~measured).sum()),
+        limited_from=systems[0].limited_from,
     )
 
 
@@ -204,7 +208,8 @@ def _read_runs(runs: Sequence[System], name: str) -> list[_System]:
         first = first or (folder, record)
         check_same(name, first[0], first[1], folder, record)
         samples = read_samples(folder, matched[number], record)
-        systems.append(_System(run.label, folder, {(sample.unit, sample.id): sample for sample in samples}))
+        by_key = {(sample.unit, sample.id): sample for sample in samples}
+        systems.append(_System(run.label, folder, by_key, record.limited_from))
     return systems
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.errors import plain
 from tellapart.evaluation.item_analysis import ItemAnalysis, ItemRow
-from tellapart.report.numbers import percent, thousands
+from tellapart.report.numbers import count_text, percent, thousands
 from tellapart.report.terminal import table
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def first_to_check(analysis: ItemAnalysis, most: int) -> list[ItemRow]:
 
 def analysis_lines(analysis: ItemAnalysis) -> list[str]:
     """Return sentences on the analysis: suspects, groups of items, and notes."""
-    name = f"{thousands(analysis.suspects)} of {thousands(len(analysis.items))} items"
+    limited = "" if analysis.limited_from is None else f" measured, of {thousands(analysis.limited_from)}"
+    name = f"{thousands(analysis.suspects)} of {thousands(len(analysis.items))} items{limited}"
     lines = [
         f"suspects: better systems get {name} wrong more often, at a false discovery rate of 5% (Holm: "
         f"{thousands(analysis.suspects_holm)})"
@@ -66,8 +67,9 @@ def analysis_lines(analysis: ItemAnalysis) -> list[str]:
 def _set_table(analysis: ItemAnalysis) -> Table:
     families = len(set(analysis.families))
     of = f" in {families} families" if families < len(analysis.systems) else ""
+    counted = count_text(len(analysis.items), analysis.limited_from)
     title = (
-        f"{plain(analysis.benchmark)}, {analysis.metric}: {thousands(len(analysis.items))} items, "
+        f"{plain(analysis.benchmark)}, {analysis.metric}: {counted} items, "
         f"{thousands(len(analysis.systems))} systems{of}"
     )
     rows = table("", "", numbers_from=1, title=title)

@@ -22,7 +22,7 @@ from tellapart.report.conclusions import WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.first_look import first_tables, tag_table
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import is_imported, percent, points, thousands
+from tellapart.report.numbers import count_text, is_imported, percent, points, thousands
 from tellapart.report.page import make_page
 from tellapart.report.paper_tables.paper_table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines
@@ -242,9 +242,9 @@ def on_the_same_items(results: Sequence[Result]) -> list[tuple[str, list[Result]
 
 def _note_lines(results: Sequence[Result], benchmark: str, *, ties: bool) -> list[str]:
     lines = []
-    for result in results if ties else ():
+    for result in results:
         record, model = result.benchmarks[benchmark], plain(result.model.name)
-        if record.tied_items:
+        if ties and record.tied_items:
             items = _write_count(record.tied_items, "item")
             tied = _write_count(record.tied_comparisons, "tied comparison")
             lines.append(f"{model}: ties in {items} ({tied}); a tie is never right")
@@ -269,7 +269,14 @@ def print_gaps(gaps: Gaps) -> None:
     lines = table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
     for row in gaps.rows:
         gap = points(row.gap, row.low, row.high, row.reason)
-        lines.add_row(plain(row.model), row.task, percent(row.in_domain), percent(row.out_of_domain), gap)
+        inside, outside = (
+            percent(value) if limit is None else f"{percent(value)} ({count_text(n, limit)} items)"
+            for value, n, limit in (
+                (row.in_domain, row.in_domain_items, row.in_domain_limited_from),
+                (row.out_of_domain, row.out_of_domain_items, row.out_of_domain_limited_from),
+            )
+        )
+        lines.add_row(plain(row.model), row.task, inside, outside, gap)
     console().print(lines)
     print_lines("")
     for task, r in gaps.correlation.items():

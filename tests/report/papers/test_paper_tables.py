@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -218,6 +219,25 @@ def test_vlues_tables_are_the_papers(vlue, vlue_costs, vlue_published, publish) 
     numbers = {("coco-captions", "bleu_4"): 0.399, ("coco-captions", "cider"): 1.34, ("vlue-captions", "cider"): 0.674}
     captions = lay_out([publish("X-VLM", numbers, "captions")], "vlue-captions")
     assert [cell.value and round(cell.value, 6) for cell in captions.rows[0].cells] == [39.9, 134.0, None, 67.4]
+
+
+def test_reference_models_are_never_best_in_vlues_tables(publish, tmp_path: Path) -> None:
+    numbers = {("vlue-nlvr2", "accuracy"): 0.7, ("vlue-vqa", "exact_match"): 0.5, ("vlue-captions", "cider"): 0.6}
+    runs = [
+        publish(name, {key: value + more for key, value in numbers.items()})
+        for name, more in (("a", 0.0), ("b", 0.1), ("oracle", 0.3))
+    ]
+    tasks = lay_out(runs, "vlue")
+    assert [[cell.best for cell in row.cells] for row in tasks.rows] == [[False, True, False]] * 2
+    (tmp_path / "costs.csv").write_text("model,ms\na,3\nb,2\noracle,1\n")
+    cost = lay_out(runs, "vlue-cost", TableSettings(costs=tmp_path / "costs.csv"))
+    assert [[cell.best for cell in row.cells] for row in cost.rows] == [[False, False], [True, True], [False, False]]
+    captions = lay_out(runs, "vlue-captions")
+    assert [any(cell.best for cell in row.cells) for row in captions.rows] == [False, True, False]
+    for table in (tasks, cost, captions):
+        assert any("reference models" in note for note in table.notes)
+    alone = lay_out(runs[2:], "vlue")
+    assert not any("reference models" in note for note in alone.notes)
 
 
 def test_runs_of_one_model_fill_one_column(publish) -> None:

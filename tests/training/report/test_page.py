@@ -143,6 +143,8 @@ def test_the_terminal_names_the_metric_and_what_was_gained_and_lost(
     trained: tuple[Path, TrainRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, record = trained
+    print_trained(record.model_copy(update={"limit": 4}), folder / "report.html")
+    assert "--limit" in capsys.readouterr().out.splitlines()[0]
     print_trained(record, folder / "report.html")
     out = capsys.readouterr().out
     assert out.startswith("kept the weights after step 4 of 4: group_score 68.75 % on 4 items held out of the training")

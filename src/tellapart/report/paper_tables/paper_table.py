@@ -75,10 +75,15 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column, and the heading that it shares with its neighbours; empty if it shares none."""
+    """A column, and the heading that it shares with its neighbours; empty if it shares none.
+
+    Attributes:
+        reference: of a reference model beside measured ones, in a table with models across: never best.
+    """
 
     group: str
     name: str
+    reference: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +142,8 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     [True, True, False]
     """
     if table.best_of == "row":
-        rows = tuple(row if row.plain else replace(row, cells=_mark_best(row.cells, sign=1)) for row in table.rows)
-        return replace(table, rows=rows)
+        compared = [number for number, column in enumerate(table.columns) if not column.reference]
+        return replace(table, rows=tuple(row if row.plain else _mark_in_row(row, compared) for row in table.rows))
     compared = [number for number, row in enumerate(table.rows) if not row.plain and not row.reference]
     cells = [list(row.cells) for row in table.rows]
     for column in range(len(table.columns)):
@@ -151,6 +156,11 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
                 cells[number][column] = cell
     rows = tuple(replace(row, cells=tuple(own)) for row, own in zip(table.rows, cells, strict=True))
     return _drop_empty_marks(replace(table, rows=rows))
+
+
+def _mark_in_row(row: TableRow, compared: Sequence[int]) -> TableRow:
+    marked = dict(zip(compared, _mark_best([row.cells[number] for number in compared], sign=1), strict=True))
+    return replace(row, cells=tuple(marked.get(number, cell) for number, cell in enumerate(row.cells)))
 
 
 def _drop_empty_marks(table: PaperTable) -> PaperTable:

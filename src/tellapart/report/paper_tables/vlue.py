@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tellapart.errors import RunError, plain
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import Value
 from tellapart.report.numbers import items_text
-from tellapart.report.paper_tables.benchmark_table import unlike_published
+from tellapart.report.paper_tables.benchmark_table import BESIDE, unlike_published
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.plots.costs import Costs
 
@@ -70,7 +70,8 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
     ]
     benchmarks = [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines]
     measured = _measured_rows(rows, benchmarks)
-    columns = tuple(TableColumn("", model) for model in models)
+    beside = _name_references(runs)
+    columns = tuple(TableColumn("", model, reference=model in beside) for model in models)
     notes = ("bold: the best of its row; OOD: out of domain", *_list_deviations(runs, benchmarks))
     return mark_best(PaperTable("VLUE, percent", ("task", "metric"), columns, measured, best_of="row", notes=notes))
 
@@ -83,8 +84,9 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
 
     Source: Zhou et al. 2022, Table 3.
     """
+    beside = _name_references(runs)
     rows = [
-        TableRow(model, tuple(_make_cell(own.get(source)) for source in _CAPTIONS.values()))
+        TableRow(model, tuple(_make_cell(own.get(source)) for source in _CAPTIONS.values()), reference=model in beside)
         for model, own in _collect_numbers(runs).items()
     ]
     benchmarks = [benchmark for benchmark, _ in _CAPTIONS.values()]
@@ -104,7 +106,7 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     """
     known = {plain(name): cost for name, cost in costs.of.items()}
     name_of = {run.label: plain(run.result.model.name) for run in runs}
-    rows = []
+    beside, rows = _name_references(runs), []
     for label, own in _collect_numbers(runs).items():
         scores = [own[source].value for source in _PERFORMANCE if source in own]
         if len(scores) < len(_PERFORMANCE):
@@ -112,7 +114,8 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
         model = name_of[label]
         if model not in known:
             raise RunError(f"no {costs.what} of {model}; the file has {', '.join(known) or 'no model'}")
-        rows.append(TableRow(label, (TableCell(100 * sum(scores) / len(scores)), TableCell(known[model]))))
+        cells = TableCell(100 * sum(scores) / len(scores)), TableCell(known[model])
+        rows.append(TableRow(label, cells, reference=label in beside))
     benchmarks = [benchmark for benchmark, _ in _PERFORMANCE]
     measured = _measured_rows(rows, benchmarks)
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
@@ -142,7 +145,13 @@ def _list_deviations(runs: Sequence[System], benchmarks: Sequence[str]) -> list[
         for run in runs
         if (record := run.result.benchmarks.get(benchmark)) and record.limited_from is not None
     ]
-    return [*([f"limited: {', '.join(cut)}"] if cut else []), *unlike_published(runs, benchmarks)]
+    limited = [f"limited: {', '.join(cut)}"] if cut else []
+    return [*([BESIDE] if _name_references(runs) else []), *limited, *unlike_published(runs, benchmarks)]
+
+
+def _name_references(runs: Sequence[System]) -> set[str]:
+    """Return the labels of reference models beside measured ones, which are never best."""
+    return {run.label for run in runs} - {run.label for run in leave_references(runs)}
 
 
 def _make_cell(value: Value | None) -> TableCell:

@@ -66,6 +66,7 @@ _USES = {
     "metrics": ("bars", "tiers", "curves", "heatmap", "pareto"),
     "item": ("matrix",),
     "tag": ("heatmap",),
+    "seed": ("tiers",),
     "costs": ("pareto",),
     "cost": ("pareto",),
     "labels": tuple(kind for kind in KINDS if kind != "cost"),

@@ -27,6 +27,7 @@ def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
     return {
         "model": record.model,
         "steps": record.steps,
+        "limit": record.limit,
         "best_step": record.best_step,
         "validation": record.best,
         "validation_metric": record.data.validation_metric,
@@ -42,7 +43,7 @@ def print_trained(record: TrainRecord, page: Path) -> None:
     """Print which weights were kept, how to measure them, their gains and losses, and the page's path."""
     value = record.describe_validation() or "no validation set, so the last ones"
     print_lines(
-        plain(f"kept the weights after step {record.best_step} of {record.steps}: {value}"),
+        plain(f"kept the weights after step {record.best_step} of {record.steps}{_name_limit(record)}: {value}"),
         f"measure with: tellapart run -m {shlex.quote(record.model)}",
     )
     if record.comparison is not None:
@@ -56,6 +57,10 @@ def print_trained(record: TrainRecord, page: Path) -> None:
     if record.sweep is not None:
         _print_sweep(record.sweep)
     print_lines("", f"report: {page}")
+
+
+def _name_limit(record: TrainRecord) -> str:
+    return f" (a smoke run of {record.limit} steps, by --limit)" if record.limit else ""
 
 
 def _join_rows(rows: Sequence[MetricComparison]) -> str:
@@ -82,6 +87,7 @@ def seeds_json(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | N
     return {
         "models": [record.model for record in records],
         "seeds": [record.config["seed"] for record in records],
+        "limit": records[0].limit if records else None,
         "validation": [record.best for record in records],
         "start": [asdict(row) for row in over_seeds(records)],
         "against": None if others is None else [asdict(row) for row in between(records, others)],
@@ -101,12 +107,13 @@ def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | 
     if not rows:
         print_lines("nothing was measured before and after: name benchmarks in report.benchmarks")
         return
-    _print_over_seeds("the start", rows)
+    _print_over_seeds("the start", rows, _name_limit(records[0]))
     if versus is not None and others is not None:
-        _print_over_seeds(str(others[0].config["name"]), versus)
+        limits = dict.fromkeys((_name_limit(records[0]), f"{_name_limit(others[0])}"))
+        _print_over_seeds(str(others[0].config["name"]), versus, "; ".join(filter(None, limits)))
 
 
-def _print_over_seeds(other: str, rows: Sequence[SeedRow]) -> None:
+def _print_over_seeds(other: str, rows: Sequence[SeedRow], limit: str) -> None:
     tests = ("p", "p (Holm)", "p (ranks)")
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
         lines = table(plain(benchmark), "mean", "sd", plain(other), "difference", *tests, numbers_from=1)
@@ -118,6 +125,6 @@ def _print_over_seeds(other: str, rows: Sequence[SeedRow]) -> None:
         console().print(lines)
         print_lines("")
     print_lines(
-        f"{rows[0].seeds} seeds, percent: their mean and standard deviation; differences from {plain(other)} paired by "
-        "seed, 95% intervals by Student's t; p: paired t-test, Holm over these rows, Wilcoxon's signed ranks"
+        f"{rows[0].seeds} seeds{limit}, percent: their mean and standard deviation; differences from {plain(other)} "
+        "paired by seed, 95% intervals by Student's t; p: paired t-test, Holm over these rows, Wilcoxon's signed ranks"
     )
