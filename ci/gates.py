@@ -5,10 +5,11 @@
 Each input is a valid file of one of the formats of `doors.py`, `made_doors.py` and `container_doors.py`, damaged in one
 of the ways of `damage.py`; seed and number make it, so that any one can be made again: `--only NUMBER` reads one and
 prints what comes of it. Inputs are read in processes forked for a hundred each; one that says nothing for ten seconds
-is ended and counted. Where a flipped bit makes one valid number of another, no reader of a plain text can know: such
-files count as `other`; cut and doubled files, keys and members given twice that are accepted as something else, where
-the reader knows what there must be, are `silent`.
-The files of `attacks.py` are read first, each once; `--attacks` reads them alone.
+of the processor is ended and counted. Where a flipped bit makes one valid number of another, no reader of a plain text
+can know: such files count as `other`; cut and doubled files, keys and members given twice that are accepted as
+something else, where the reader knows what there must be, are `silent`.
+The files of `attacks.py` and its neighbours are read first, each once; `--attacks` reads them alone and renews their
+part of the record, `--no-attacks` leaves them out and keeps it.
 (A CSV file that was cut inside its last field ends in a shorter field; many files end without a line's end.)
 """
 
@@ -27,6 +28,7 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,9 @@ BAD = ("traceback", "hang", "memory", "crash", "silent", "text")
 _SEEN = ("cut", "double", "key twice", "members")
 
 _PATIENCE, _MOST_MEMORY, _BATCH = 10.0, 2 << 30, 100
+
+#: A reader on a busy machine may wait for the processor; one that waits for something else waits for this long.
+_IDLE = 30 * _PATIENCE
 
 
 def try_input(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
@@ -105,7 +110,7 @@ def _run_batch(doors: dict[str, Door], seed: int, numbers: range) -> list[dict[s
         if child == 0:
             _work(doors, seed, numbers[len(done) :], writing)
         os.close(writing)
-        ended = _collect(reading, done, len(numbers))
+        ended = _collect(reading, done, len(numbers), child)
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -125,9 +130,9 @@ def _work(doors: dict[str, Door], seed: int, numbers: range, writing: int) -> No
     resource.setrlimit(resource.RLIMIT_AS, (used + 3 * _MOST_MEMORY, used + 3 * _MOST_MEMORY))
     for number in numbers:
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        started = time.monotonic()
+        started = time.process_time()
         tried = try_input(doors, seed, number)
-        tried["seconds"] = time.monotonic() - started
+        tried["seconds"] = time.process_time() - started
         tried["peak"] = _peak()
         if tried["peak"] > _MOST_MEMORY:
             tried["outcome"] = "memory"
@@ -135,16 +140,25 @@ def _work(doors: dict[str, Door], seed: int, numbers: range, writing: int) -> No
     os._exit(0)
 
 
+def _used_seconds(process: int) -> float:
+    ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
 def _peak() -> int:
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
-def _collect(reading: int, done: list[dict[str, Any]], most: int, patience: float = _PATIENCE) -> str:
-    rest = b""
+def _collect(reading: int, done: list[dict[str, Any]], most: int, child: int, patience: float = _PATIENCE) -> str:
+    """Read a process's outcomes; it hangs after so many of its seconds of the processor without one."""
+    rest, used, heard = b"", _used_seconds(child), time.monotonic()
     while len(done) < most:
-        if not select.select([reading], [], [], patience)[0]:
-            return "hang"
+        if not select.select([reading], [], [], 1.0)[0]:
+            if _used_seconds(child) - used > patience or time.monotonic() - heard > _IDLE:
+                return "hang"
+            continue
+        used, heard = _used_seconds(child), time.monotonic()
         block = os.read(reading, 1 << 16)
         if not block:
             return "crash"
@@ -170,13 +184,17 @@ def run_attacks() -> dict[str, dict[str, Any]]:
             os._exit(0)
         os.close(writing)
         done: list[dict[str, Any]] = []
-        outcome = _collect(reading, done, 1, 6 * _PATIENCE)  # the file is made, too
+        outcome = _collect(reading, done, 1, child, 6 * _PATIENCE)  # the file is made, too
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         os.close(reading)
         ended[name] = done[0] if done else {"outcome": outcome}
     return ended
+
+
+def _count(tried: Iterable[dict[str, Any]]) -> dict[str, int]:
+    return dict(sorted(Counter(one["outcome"] for one in tried).items()))
 
 
 def main() -> int:
@@ -187,12 +205,17 @@ def main() -> int:
     options.add_argument("--only", type=int)
     options.add_argument("--doors", nargs="*", default=[])
     options.add_argument("--out", type=Path)
-    options.add_argument("--attacks", action="store_true")
+    options.add_argument("--attacks", action=argparse.BooleanOptionalAction, help="read these alone, or none of them")
     given = options.parse_args()
-    attacks = run_attacks() if given.only is None and not given.doors else {}
+    kept = json.loads(given.out.read_text()) if given.out and given.out.exists() else {}
+    apart = given.only is not None or given.doors or given.attacks is False
+    attacks = {} if apart else run_attacks()
     lost = {name: one for name, one in attacks.items() if one["outcome"] in BAD}
-    print(json.dumps({"attacks": len(attacks), "lost": lost}, indent=1))
+    counts = _count(attacks.values()) if attacks else kept.get("attacks", {})
+    print(json.dumps({"attacks": counts, "lost": lost}, indent=1))
     if given.attacks:
+        if given.out:
+            given.out.write_text(json.dumps({**kept, "attacks": counts}, indent=1) + "\n")
         return 1 if lost else 0
     with tempfile.TemporaryDirectory() as scratch:
         doors = open_doors(Path(scratch)) | open_made_doors(Path(scratch)) | open_container_doors(Path(scratch))
@@ -209,16 +232,13 @@ def main() -> int:
     for one in bad[:50]:
         print(json.dumps({**one, "said": one.get("said", "").replace(scratch, "")}))
     record = {
-        "attacks": dict(sorted(Counter(one["outcome"] for one in attacks.values()).items())),
+        "attacks": counts,
         "inputs": given.inputs,
         "seed": given.seed,
-        "outcomes": dict.fromkeys(BAD, 0) | dict(sorted(Counter(one["outcome"] for one in tried).items())),
+        "outcomes": dict.fromkeys(BAD, 0) | _count(tried),
         "slowest_seconds": round(max(one.get("seconds", _PATIENCE) for one in tried), 2),
         "largest_bytes": max(one.get("peak", 0) for one in tried),
-        "doors": {
-            name: dict(sorted(Counter(one["outcome"] for one in tried if one["door"] == name).items()))
-            for name in sorted(doors)
-        },
+        "doors": {name: _count(one for one in tried if one["door"] == name) for name in sorted(doors)},
     }
     print(json.dumps(record, indent=1))
     if given.out:
