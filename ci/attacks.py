@@ -33,7 +33,7 @@ from tellapart.records.imported import read_imported
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.training.config import read_config
 
-__all__ = ["ATTACKS", "Attack", "try_attack"]
+__all__ = ["ATTACKS", "STEERS", "Attack", "encrypt", "try_attack"]
 
 #: Turns a terminal's title into another, and a line's end around.
 STEERS = "a\x1b]0;owned\x07\u202eb"
@@ -126,7 +126,8 @@ def _archive(method: int, change: Callable[[bytearray], None] | None = None, siz
     return lambda folder: partial(_zip(folder, method, change, size), "a.png")
 
 
-def _encrypt(data: bytearray) -> None:
+def encrypt(data: bytearray) -> None:
+    """Mark the first file of an archive as encrypted."""
     data[6] |= 1
     data[data.find(b"PK\x01\x02") + 8] |= 1
 
@@ -288,7 +289,7 @@ ATTACKS: dict[str, Attack] = {
     "half a character in an array": Attack(_half_id, ("scores.npz", "ids")),
     "a whole character in two halves": Attack(_text("a.json", '["\\ud83d\\ude00 \\\\ud800"]', read_json)),
     "an id that steers the terminal": Attack(_foreign_id, ("scores.jsonl", "\\x1b", "\\u202e")),
-    "zip, encrypted": Attack(_archive(8, _encrypt), ("images.zip", "a.png")),
+    "zip, encrypted": Attack(_archive(8, encrypt), ("images.zip", "a.png")),
     "zip, unknown packing": Attack(_archive(8, _pack_oddly), ("images.zip", "a.png")),
     "zip, lzma": Attack(_archive(14), ("images.zip", "a.png")),
     "zip, broken packing": Attack(_archive(8, _break_packing), ("images.zip", "a.png")),

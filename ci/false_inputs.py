@@ -5,38 +5,61 @@
 
 from __future__ import annotations
 
-import io
 import json
+import stat
 import struct
 import sys
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
 sys.path.append(str(Path(__file__).parent))
 
-from attacks import Attack, try_attack
+from attacks import Attack, encrypt, try_attack
+from container_doors import encode_picture, film, zip_folder
 
 import tellapart as ta
+from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.images import decode
+from tellapart.data.video import sample_frames
+from tellapart.errors import require
 from tellapart.evaluation.verified import read_result
+from tellapart.models.fusion.feature_files import read_regions
 from tellapart.models.memory.external import read_scores
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.records.run_folder import write_result
 
-__all__ = ["FALSE_INPUTS", "false_inputs_table"]
+__all__ = ["FALSE_INPUTS", "describe_outcome", "false_inputs_table", "split_name"]
 
-_FORGED = 0.98765
+_FORGED, _SHOWN = 0.98765, ("98.77", "98765", "0.988", ">98.8<")
+
+
+@cache
+def _measure(model: str) -> dict[str, bytes]:
+    """Return the files of a run, by their paths."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / model
+        ta.evaluate(model, "demo", limit=12, out=run, cache=False)
+        return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def _write_run(folder: Path, model: str) -> Path:
+    for name, content in _measure(model).items():
+        path = folder / model / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return folder / model
 
 
 def _forge(folder: Path, *, signed: bool = False) -> Path:
     """Write a run of random scores whose group score says 98.77."""
-    run = folder / "run"
-    ta.evaluate("random", "demo", limit=40, out=run)
+    run = _write_run(folder, "random")
     result = read_result(run)
     demo = result.benchmarks["demo"]
     high = demo.metrics["group_score"].model_copy(update={"value": _FORGED, "low": 0.97, "high": 0.99})
@@ -57,12 +80,29 @@ def _forged(show: Callable[[Path], object]) -> Attack:
 
         def read() -> None:
             text = str(show(run))
-            if "98.77" in text or "98765" in text or len(text) < 40:
+            if any(number in text for number in _SHOWN) or len(text) < 40:
                 raise AssertionError(f"the forged number is shown: {text[:200]}")
 
         return read
 
     return Attack(make)
+
+
+def _export_board(run: Path) -> str:
+    site = run.parent / "site"
+    ta.board_export(site, runs=run, items=0, comparisons=0, database=f"sqlite:///{run.parent}/board.sqlite")
+    return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
+
+
+def _push(run: Path) -> str:
+    with patch("huggingface_hub.constants.HF_HUB_OFFLINE", True):
+        return str(ta.push(run, "me/mine", dry_run=True).files.files)
+
+
+def _forge_without_samples(folder: Path) -> Callable[[], object]:
+    run = _forge(folder)
+    (run / "samples" / "demo.jsonl").unlink()
+    return lambda: ta.open_run(run).value("group_score")
 
 
 def _verify(run: Path) -> None:
@@ -72,8 +112,7 @@ def _verify(run: Path) -> None:
 
 
 def _change_samples(folder: Path) -> Callable[[], object]:
-    run = folder / "run"
-    ta.evaluate("random", "demo", limit=10, out=run)
+    run = _write_run(folder, "random")
     path = run / "samples" / "demo.jsonl"
     path.write_text(path.read_text().replace('"group_score":0.0', '"group_score":1.0'))
     return lambda: ta.compare(run, run, gate=True).model_dump() if ta.open_run(run).items() else None
@@ -86,42 +125,101 @@ def _wrong_checksum(folder: Path) -> Callable[[], object]:
     return lambda: ta.read_result(run)
 
 
-def _zip(folder: Path, name: str, data: bytes) -> Path:
-    with zipfile.ZipFile(folder / "run.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("results.json", b"{}")
-        archive.writestr(name, data)
-    return folder / "run.zip"
+def _zip(
+    add: Callable[[zipfile.ZipFile], None], *facts: str, change: Callable[[bytearray], None] | None = None
+) -> Attack:
+    """An archive of a run that is more than that."""
+
+    def make(folder: Path) -> Callable[[], object]:
+        path = folder / "run.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("results.json", b"{}")
+            add(archive)
+        if change is not None:
+            data = bytearray(path.read_bytes())
+            change(data)
+            path.write_bytes(data)
+        return partial(ta.open_run, path)
+
+    return Attack(make, ("run.zip", *facts))
+
+
+def _add_link(archive: zipfile.ZipFile) -> None:
+    entry = zipfile.ZipInfo("samples/demo.jsonl")
+    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+    archive.writestr(entry, "/etc/passwd")
 
 
 def _chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
-def _short_png() -> bytes:
-    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", 8000, 7900, 8, 2, 0, 0, 0))
-    rows = _chunk(b"IDAT", zlib.compress((b"\0" + b"\7" * 24000) * 10))
+def _short_png(*, depth: int = 8, colour: int = 2, interlaced: int = 0) -> bytes:
+    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", 8000, 7900, depth, colour, 0, 0, interlaced))
+    rows = _chunk(b"IDAT", zlib.compress((b"\0" + b"\7" * (24_000 if colour == 2 else 1_000)) * 10))
     return b"\x89PNG\r\n\x1a\n" + head + rows + _chunk(b"IEND", b"")
 
 
-def _picture(kind: str, *, cut: float, **options: bool) -> bytes:
-    from PIL import Image
+def _picture(kind: str, *, cut: float, **options: object) -> bytes:
+    data = encode_picture(kind, side=96, **options)
+    return data[: int(cut * len(data))].rstrip(b"\xff") + (b"\xff\xd9" if kind == "jpg" else b"")
 
-    pixels = np.random.default_rng(0).integers(0, 255, (96, 64, 3), np.uint8)
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind, **options)
-    data = stream.getvalue()
-    return data[: int(cut * len(data))].rstrip(b"\xff") + (b"\xff\xd9" if kind == "JPEG" else b"")
+
+def _short_webp(*, lossless: bool) -> bytes:
+    """A WebP whose sizes fit what is left of it."""
+    cut = encode_picture("webp", side=96, lossless=lossless)
+    cut = cut[: int(len(cut) * 0.6) // 2 * 2]
+    return cut[:4] + struct.pack("<I", len(cut) - 8) + cut[8:16] + struct.pack("<I", len(cut) - 20) + cut[20:]
 
 
 def _decode(name: str, data: Callable[[], bytes], *facts: str) -> Attack:
     return Attack(lambda _folder: lambda: decode(data(), name), (name, *facts))
 
 
-def _short_scores(folder: Path) -> Callable[[], object]:
-    path = folder / "mine.npy"
-    np.save(path, np.zeros((9, 2, 2), np.float32))
-    path.write_bytes(path.read_bytes()[:-16])
-    return lambda: read_scores(path, ids=[f"i{k}" for k in range(9)], shape=(2, 2))
+def _film(change: Callable[[bytes], bytes]) -> Attack:
+    return Attack(lambda _folder: lambda: sample_frames(change(film()), "fall.mp4", 4), ("fall.mp4",))
+
+
+def _blank_frames(data: bytes) -> bytes:
+    start = data.index(b"mdat") + 4 + len(data) // 3
+    return data[:start] + bytes(1_500) + data[start + 1_500 :]
+
+
+def _cut_file(name: str, write: Callable[[Path], object], read: Callable[[Path], object]) -> Attack:
+    """A file of numbers without its last bytes."""
+
+    def make(folder: Path) -> Callable[[], object]:
+        path = folder / name
+        write(path)
+        path.write_bytes(path.read_bytes()[:-16])
+        return lambda: read(path)
+
+    return Attack(make, (name,))
+
+
+def _write_table(path: Path) -> None:
+    arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+    parquet.write_table(arrow.table({"id": list("abc")}), path)
+
+
+def _write_boxes(path: Path) -> None:
+    h5py = require("h5py", extra="regions")
+    with h5py.File(path, "w") as file:
+        group = file.create_group("7")
+        group["img_w"], group["img_h"], group["boxes"] = 10.0, 10.0, np.ones((2, 4), "f4")
+        group["features"] = np.ones((2, 5), "f4")
+
+
+def _write_tensors(path: Path) -> None:
+    require("safetensors.numpy", extra="models").save_file({"x": np.ones((64, 8), np.float32)}, path)
+
+
+_IDS = [f"i{k}" for k in range(9)]
+_SCORES = np.zeros((9, 2, 2), np.float32)
+
+
+def _read_nine(path: Path) -> object:
+    return read_scores(path, ids=_IDS, shape=(2, 2), kind="similarity")
 
 
 #: What, and at which door -> the attack. The doors of one kind of file read it through one function.
@@ -131,28 +229,56 @@ FALSE_INPUTS: dict[str, Attack] = {
     "record with a forged number: plot": _forged(
         lambda run: ta.plot("heatmap", run, run / "a.svg", metrics="group_score", tag="aspect").read_text()
     ),
-    "record with a forged number: convert": _forged(lambda run: ta.convert(run, to="lm-eval")),
+    "record with a forged number: compare": _forged(lambda run: ta.compare(run, _write_run(run.parent, "oracle"))),
     "record with a forged number: gate": _forged(lambda run: ta.compare(run, run, gate=True).model_dump_json()),
+    "record with a forged number: push": _forged(_push),
+    "record with a forged number: convert": _forged(lambda run: ta.convert(run, to="lm-eval")),
+    "record with a forged number: board": _forged(_export_board),
     "record with a forged number: Python": _forged(lambda run: ta.read_result(run).model_dump_json()),
+    "record with a forged number in a zip archive: show": _forged(
+        lambda run: ta.open_run(zip_folder(run, run.parent / "run.zip"))
+    ),
     "record with a forged number and a fitting checksum: verify": Attack(
         lambda folder: partial(_verify, _forge(folder, signed=True))
     ),
+    "record without checksum and samples: every command": Attack(_forge_without_samples, ("checksum", "demo.jsonl")),
     "record with a wrong checksum: every command": Attack(_wrong_checksum, ("results.json", "tellapart verify")),
     "samples with forged outcomes: show, compare": Attack(_change_samples, ("demo.jsonl", "SHA-256")),
-    "zipped run that leaves its folder: every command": Attack(
-        lambda folder: partial(ta.open_run, _zip(folder, "../out.json", b"x")), ("run.zip", "leaves")
+    "zipped run that leaves its folder: every command": _zip(lambda zipped: zipped.writestr("../a", b"x"), "leaves"),
+    "zipped run with a link: every command": _zip(_add_link, "link"),
+    "zipped run, encrypted: every command": _zip(lambda _zipped: None, "encrypted", change=encrypt),
+    "zipped run, oddly packed: every command": _zip(
+        lambda zipped: zipped.writestr("samples/demo.jsonl", b"x" * 99, zipfile.ZIP_LZMA),
+        "samples/demo.jsonl",
+        "packed",
     ),
-    "zipped run that is a bomb: every command": Attack(
-        lambda folder: partial(ta.open_run, _zip(folder, "samples/demo.jsonl", bytes(80 << 20))), ("run.zip", "bytes")
+    "zipped run that is a bomb: every command": _zip(
+        lambda zipped: zipped.writestr("samples/demo.jsonl", bytes(80 << 20)), "bytes"
     ),
     "PNG of 10 of its 7,900 rows: images": _decode("a.png", _short_png, "ends early"),
-    "JPEG that ends in its scan: images": _decode("a.jpg", partial(_picture, "JPEG", cut=0.5)),
+    "PNG of 10 rows, interlaced: images": _decode("a.png", partial(_short_png, interlaced=1)),
+    "PNG of 10 rows, one bit a pixel: images": _decode("a.png", partial(_short_png, depth=1, colour=0), "ends early"),
+    "JPEG that ends in its scan: images": _decode("a.jpg", partial(_picture, "jpg", cut=0.5)),
     "JPEG without its last scans: images": _decode(
-        "a.jpg", partial(_picture, "JPEG", cut=0.3, progressive=True), "ends early"
+        "a.jpg", partial(_picture, "jpg", cut=0.3, progressive=True), "ends early"
     ),
-    "WebP that ends early: images": _decode("a.webp", partial(_picture, "WEBP", cut=0.6)),
-    "TIFF called a PNG: images": _decode("a.png", partial(_picture, "TIFF", cut=1.0), "identify"),
-    "array without its last row: scores": Attack(_short_scores, ("mine.npy",)),
+    "WebP that ends early: images": _decode("a.webp", partial(_short_webp, lossless=False)),
+    "WebP that ends early, lossless: images": _decode("a.webp", partial(_short_webp, lossless=True)),
+    **{
+        f"{kind} called a PNG: images": _decode("a.png", partial(_picture, kind, cut=1.0), "identify")
+        for kind in ("TIFF", "BMP", "GIF")
+    },
+    "film that ends early: videos": _film(lambda data: data[: len(data) // 2]),
+    "film with blank frames: videos": _film(_blank_frames),
+    "array without its last row: scores": _cut_file("mine.npy", lambda path: np.save(path, _SCORES), _read_nine),
+    "archive of arrays, cut: scores": _cut_file(
+        "mine.npz", lambda path: np.savez(path, ids=np.array(_IDS), scores=_SCORES), _read_nine
+    ),
+    "parquet, cut: tables": _cut_file(
+        "rows.parquet", _write_table, lambda path: list(ParquetTable([path], images=[]).rows())
+    ),
+    "HDF5, cut: regions": _cut_file("boxes.h5", _write_boxes, lambda path: list(read_regions(path))),
+    "safetensors, cut: models": _cut_file("x.safetensors", _write_tensors, read_state_dict),
 }
 
 
@@ -162,9 +288,18 @@ def false_inputs_table() -> str:
     for name, attack in FALSE_INPUTS.items():
         with tempfile.TemporaryDirectory() as folder:
             outcome, _ = try_attack(attack, Path(folder))
-        made, _, door = name.partition(": ")
-        shown = {"read": "read without the forged number", "refused": "refused by name"}.get(outcome, outcome)
-        if door == "verify" and outcome == "read":
-            shown = "named, with both values"
-        rows.append(f"| {made} | {door} | {shown} |")
+        rows.append(f"| {' | '.join((*split_name(name), describe_outcome(name, outcome)))} |")
     return "\n".join(rows) + "\n"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return an input, and the door at which it was tried."""
+    made, _, door = name.partition(": ")
+    return made, door
+
+
+def describe_outcome(name: str, outcome: str) -> str:
+    """Return what came of an input in words."""
+    if outcome == "read" and name.endswith(": verify"):
+        return "named, with both values"
+    return {"read": "read without the forged number", "refused": "refused by name"}.get(outcome, outcome)

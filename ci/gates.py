@@ -42,6 +42,7 @@ from damage import damage
 from doors import Door, open_doors
 from false_inputs import FALSE_INPUTS
 from made_doors import open_made_doors
+from name_attacks import NAME_ATTACKS
 
 from tellapart.errors import TellapartError
 
@@ -170,7 +171,7 @@ def _collect(reading: int, done: list[dict[str, Any]], most: int, child: int, pa
 def run_attacks() -> dict[str, dict[str, Any]]:
     """Make and read each file of `attacks.py` in a process of its own; return what came of it, by name."""
     ended = {}
-    attacks = ATTACKS | FALSE_INPUTS
+    attacks = ATTACKS | FALSE_INPUTS | NAME_ATTACKS
     for number, name in enumerate(attacks):
         reading, writing = os.pipe()
         child = os.fork()

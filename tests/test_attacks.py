@@ -13,6 +13,7 @@ for _library in ("torch", "h5py", "pyarrow", "safetensors", "fastapi"):
     pytest.importorskip(_library)
 
 from attacks import ATTACKS, try_attack  # noqa: E402
+from name_attacks import NAME_ATTACKS  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [*(ROOT / "src").rglob("*.py")]
@@ -27,13 +28,14 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in ATTACKS]
-)
+EVERY = ATTACKS | NAME_ATTACKS
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EVERY])
 def test_a_harmful_file_is_refused_soon_in_one_line(name: str, tmp_path: Path) -> None:
     started = time.process_time()
-    outcome, said = try_attack(ATTACKS[name], tmp_path)
-    assert outcome == ("refused" if ATTACKS[name].facts else "read"), said
+    outcome, said = try_attack(EVERY[name], tmp_path)
+    assert outcome == ("refused" if EVERY[name].facts else "read"), said
     assert time.process_time() - started < 15
 
 

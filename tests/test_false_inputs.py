@@ -10,10 +10,23 @@ for _library in ("torch", "h5py", "pyarrow", "safetensors", "fastapi", "matplotl
     pytest.importorskip(_library)
 
 from attacks import try_attack  # noqa: E402
-from false_inputs import FALSE_INPUTS  # noqa: E402
+from false_inputs import FALSE_INPUTS, describe_outcome, split_name  # noqa: E402
+
+TRUST = Path(__file__).parents[1] / "docs" / "trust.md"
+
+
+def test_the_table_of_the_documents_has_each_input_with_what_comes_of_it() -> None:
+    """Each outcome is the one that the test below asks for: so the table is what trying them gives."""
+    table = TRUST.read_text(encoding="utf-8").partition("<!-- table: false-inputs -->")[2].partition("<!-- end -->")[0]
+    rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in table.strip().splitlines()[2:]]
+    assert rows == [(*split_name(name), describe_outcome(name, attack_outcome(name))) for name in FALSE_INPUTS]
+
+
+def attack_outcome(name: str) -> str:
+    return "refused" if FALSE_INPUTS[name].facts else "read"
 
 
 @pytest.mark.parametrize("name", FALSE_INPUTS)
 def test_a_false_input_is_refused_or_read_without_its_number(name: str, tmp_path: Path) -> None:
-    attack = FALSE_INPUTS[name]
-    assert try_attack(attack, tmp_path)[0] == ("refused" if attack.facts else "read")
+    outcome, said = try_attack(FALSE_INPUTS[name], tmp_path)
+    assert outcome == attack_outcome(name), said

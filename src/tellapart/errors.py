@@ -37,13 +37,18 @@ __all__ = [
     "quote",
     "require",
     "shorten",
+    "steer_nothing",
 ]
 
 #: The longest message of an error: some readers list ids, and a stranger's id may be a book.
 _LONGEST = 2000
 
+#: Control characters but for tabs and line ends, and embeddings, overrides and isolates of direction.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
 #: A file, perhaps with a line or a row: `a.jsonl`, `a.jsonl:3`, `a.json: row 3`.
 _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d+)|: .*)?", re.DOTALL)
+
 #: Schemas that torchvision's Python files expect of its C++ library at import.
 _OPERATORS = ("nms", "qnms")
 _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
@@ -177,6 +182,17 @@ def plain(text: str, keep: str = "") -> str:
         else ascii(letter)[1:-1]
         for letter in text
     )
+
+
+def steer_nothing(value: Any) -> Any:
+    """Return what a page's template shows: in a text, control characters and turns of direction are spelled out.
+
+    Marks that single letters need (joiners, a direction's mark) stay.
+
+    >>> steer_nothing("a\\x1b]0;b\\u202ec\\n\\u200d"), steer_nothing(3)
+    ('a\\\\x1b]0;b\\\\u202ec\\n\\u200d', 3)
+    """
+    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], value) if type(value) is str else value
 
 
 def quote(value: Any, limit: int = 60) -> str:

@@ -19,7 +19,7 @@ from tellapart.annotate.presentation import ImageFile, TaskPart, choice_names, f
 from tellapart.annotate.replies import Reply
 from tellapart.annotate.survey import Ask, Study, Survey
 from tellapart.data.images import decode
-from tellapart.errors import DataError, quote
+from tellapart.errors import DataError, quote, steer_nothing
 
 __all__ = ["PagePicture", "page", "page_picture", "read_page_answers"]
 
@@ -84,7 +84,9 @@ def page(survey: Survey, study: Study, annotator: str, picture: Callable[[TaskPa
     """
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, finalize=steer_nothing, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     base = files("tellapart.report").joinpath("page.css").read_text(encoding="utf-8")
     return environment.from_string(_read_asset("page.html.j2")).render(
         annotator=annotator,

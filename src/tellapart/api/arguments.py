@@ -105,7 +105,7 @@ def as_names(value: object, what: str = "names") -> tuple[str, ...]:
     """Return names as a tuple; none of None or of an empty one.
 
     Raises:
-        RunError: one is not a text.
+        RunError: one is not a text, or holds half a character.
 
     >>> as_names(["a", "b"]), as_names(None)
     (('a', 'b'), ())
@@ -113,6 +113,8 @@ def as_names(value: object, what: str = "names") -> tuple[str, ...]:
     names = () if value is None or (isinstance(value, list | tuple) and not value) else as_tuple(value, what)
     if other := [name for name in names if not (isinstance(name, str) and name)]:
         raise RunError(f"{what}={quote(value)}: {quote(other[0])} is not a name; give texts")
+    if halves := [name for name in names if any("\ud800" <= letter <= "\udfff" for letter in name)]:
+        raise RunError(f"{what}={quote(halves[0])}: a part of it is not UTF-8; type the name again")
     return names
 
 

@@ -51,17 +51,7 @@ from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs
 
-__all__ = [
-    "describe_kept",
-    "describe_stored",
-    "evaluate",
-    "load_pairs",
-    "load_pairs_at",
-    "open_store",
-    "run",
-    "score",
-    "use_store",
-]
+__all__ = ["describe_kept", "describe_stored", "evaluate", "load_pairs", "open_store", "run", "score", "use_store"]
 
 #: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.
 CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
@@ -130,8 +120,7 @@ def evaluate(
         models: one or several; the default model and the reference models if not given.
         benchmarks: one or several: a name (`tellapart ls benchmarks`), `folder:PATH`, `table:FILE`, a file's object
             (`my_set.py:MY_SET`), a `PairSet` or a `Benchmark`.
-        out: the run folder, which a later call with the same models goes on with; one that is deleted with the result
-            if not given.
+        out: the run folder, which a later call with the same models goes on with; a temporary one if not given.
         limit: measure only so many items (20) or such a share of them (0.1), spread evenly.
         items: a file of ids, one a line: measure these items of the one benchmark alone.
         batched: whether functions take all images and texts of an item and return their matrix; the value of their
@@ -162,8 +151,7 @@ def evaluate(
             once. `models` may be a name with `{}` for their paths: `open_clip:ViT-B-32-gelu@{}`.
         every: seconds between two looks, or a text such as 30s, 10m, 2h.
         until: how many checkpoints end it; no number for none.
-        ready, left_out: called with the name of each checkpoint that was measured, and with a sentence on each that
-            cannot be read.
+        ready, left_out: called with the name of each measured checkpoint, and a sentence on each unreadable one.
 
     Raises:
         TellapartError: a name is unknown, a file is malformed, or a model cannot do a benchmark. Nothing is
@@ -182,14 +170,12 @@ def evaluate(
             "evaluate: tokenizer= names the folder of a tokenizer, for models in their authors' files: write "
             "evaluate(ta.model(model, preprocess=preprocess, tokenizer=tokenizer), ...)"
         )
-    refuse_columns(columns, as_tuple(benchmarks, "benchmarks"))
-    place = locations(data, images, outside_images, columns)
-    refuse_idle(as_tuple(benchmarks, "benchmarks"), place, strict=strict)
+    sets, place = as_tuple(benchmarks, "benchmarks"), locations(data, images, outside_images, columns)
+    refuse_columns(columns, sets)
+    refuse_idle(sets, place, strict=strict)
     settings = Settings(
         names=as_names(names),
-        benchmarks=tuple(
-            open_benchmark(each) if isinstance(each, str) else each for each in as_tuple(benchmarks, "benchmarks")
-        ),
+        benchmarks=tuple(open_benchmark(each) if isinstance(each, str) else each for each in sets),
         limit=as_limit(limit),
         items=None if items is None else as_path(items, "items"),
         batch_size=batch_size,
@@ -278,6 +264,7 @@ def score(
     >>> ta.score("demo", numbers, name="mine").value("text_score")
     1.0
     """
+    as_names(name, "name")
     if kind is not None and kind not in get_args(ScoreKind):
         raise ScoreError(f"kind={kind}: use one of {', '.join(get_args(ScoreKind))}")
     refuse_columns(columns, scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,))
@@ -322,21 +309,12 @@ def load_pairs(
     >>> load_pairs("demo").shape, len(load_pairs(Path("examples/eqsim_ablation/smoke_scenes")))
     ((2, 2), 36)
     """
-    if not isinstance(pairs, PairSet):
-        refuse_columns(columns, (str(as_path(pairs, "pairs")),))
-    return load_pairs_at(pairs, refuse_idle((pairs,), locations(data, images, outside_images, columns)))
-
-
-def load_pairs_at(pairs: PairsGiven, place: Locations) -> PairSet:
-    """Load minimal pairs as `load_pairs` does, from folders that were checked.
-
-    Raises:
-        UnknownNameError: no benchmark of that name, and no folder.
-        DataError: it is another task, or files are missing or damaged.
-    """
+    place = refuse_idle((pairs,), locations(data, images, outside_images, columns))
     if isinstance(pairs, PairSet):
         return pairs
-    return load_pairs_or_folder(open_benchmark(str(as_path(pairs, "pairs"))), place)
+    name = open_benchmark(str(as_path(pairs, "pairs")))
+    refuse_columns(columns, (name,))
+    return load_pairs_or_folder(name, place)
 
 
 def open_store(cache: PathGiven | Literal[False] | None = None) -> EmbeddingStore:

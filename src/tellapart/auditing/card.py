@@ -17,7 +17,7 @@ from tellapart.auditing.counted import COUNTED, count_answers
 from tellapart.auditing.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.pairset import PairSet
-from tellapart.errors import plain
+from tellapart.errors import plain, steer_nothing
 from tellapart.report.pictures import Album, album
 
 __all__ = ["SAMPLES", "Card", "html", "make_card", "markdown"]
@@ -110,7 +110,9 @@ def html(card: Card) -> str:
     """Return the card as one HTML file."""
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, finalize=steer_nothing, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     template = files("tellapart.auditing").joinpath("card.html.j2").read_text(encoding="utf-8")
     style = files("tellapart.report").joinpath("page.css").read_text(encoding="utf-8")
     return environment.from_string(template).render(

@@ -20,6 +20,7 @@ from tellapart.board.views.model import ModelPage
 from tellapart.board.views.ranks import RankLine
 from tellapart.board.views.rows import Block, Column, Leaderboard, LeaderboardRow
 from tellapart.board.views.view import Cell, View
+from tellapart.errors import steer_nothing
 from tellapart.report.charts import score_bar
 from tellapart.report.line_chart import inline_svg
 from tellapart.report.numbers import deviation, percent, thousands
@@ -205,6 +206,7 @@ def environment(folder: Path | None = None) -> Environment:
     templates = Environment(
         loader=own if folder is None else ChoiceLoader([FileSystemLoader(folder), own]),
         autoescape=True,  # everywhere, not by the file's name
+        finalize=steer_nothing,
         undefined=StrictUndefined,  # a name that a template misspells is an error
         trim_blocks=True,
         lstrip_blocks=True,

@@ -13,6 +13,7 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from tellapart.errors import steer_nothing
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
@@ -326,6 +327,7 @@ def page_environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_read_asset),
         autoescape=True,
+        finalize=steer_nothing,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
