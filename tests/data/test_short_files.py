@@ -124,6 +124,16 @@ def test_a_jpeg_whose_scan_ends_early_is_refused(kind: str, share: float) -> Non
             decode(cut + end, "cup.jpg")
 
 
+def test_a_jpeg_that_ends_early_before_another_file_is_refused() -> None:
+    data = saved(noise(96, 64), "JPEG", quality=95)
+    scan = data.index(b"\xff\xda") + 14
+    for left in (300, len(data) - scan - 20):  # of fewer bytes the last block's colour alone may hang
+        cut = data[: len(data) - 2 - left].rstrip(b"\xff") + b"\xff\xd9"
+        for more in (b"", b"\0" * 3, b"\0\xff\xd9", b"\0" * 14 + b"\xff\xd9", bytes(90_000) + b"\xff\xd9", data):
+            with raises(DataError, "cup.jpg"):
+                decode(cut + more, "cup.jpg")
+
+
 @pytest.mark.parametrize("size", [(1, 1), (8, 8), (17, 33), (96, 64)])
 @pytest.mark.parametrize("kind", [*JPEGS, "progressive", "grey"])
 def test_a_whole_jpeg_is_read_whatever_follows_its_end(kind: str, size: tuple[int, int]) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.whole_pictures import expect_rows, mark_rows, without_end
+from tellapart.data.whole_pictures import AHEAD, expect_rows, find_tail, mark_rows, without_end
 from tellapart.errors import DataError, quote
 
 if TYPE_CHECKING:
@@ -254,12 +254,17 @@ def _decode_picture(data: bytes, where: str) -> NDArray[np.uint8]:
         raise DataError(f"{where}: {_ANIMATED}")
     # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is not an image.
     try:
-        picture = _open_picture(without_end(data))
+        tail = find_tail(data)
+        picture = _open_picture(without_end(data) if tail is None else data)
         _check_size(picture.width, picture.height, where)
         if getattr(picture, "n_frames", 1) > 1:
             raise DataError(f"{where}: {_ANIMATED}")
         marked = mark_rows(picture, data)
+        if tail is not None:
+            picture.tail = tail  # type: ignore[attr-defined]
         pixels = _rgb_pixels(picture)
+        if tail is not None and not picture.asked:  # type: ignore[attr-defined]
+            pixels = _rgb_pixels(_open_picture(without_end(data)))
         expect_rows(picture, data, marked)
         return turn_upright(pixels, orientation(picture.info.get("exif", b"")))  # a PNG may hold it after the pixels
     except DataError:
@@ -278,10 +283,24 @@ def _known_formats() -> dict[bytes, type[ImageFile.ImageFile]]:
     from PIL.WebPImagePlugin import WebPImageFile
 
     class PlainJpeg(JpegImageFile):
-        """A JPEG whose EXIF block Pillow does not look into: it would warn of damaged ones."""
+        """A JPEG whose EXIF block Pillow does not look into, as it would warn of damaged ones; and that is complete."""
+
+        tail: int | None = None
+        asked = False
 
         def getexif(self) -> Image.Exif:
             return Image.Exif()
+
+        def load_read(self, read_bytes: int) -> bytes:
+            """Give the last bytes, without the end marker, to a decoder that asks for more than those before."""
+            if self.tail is None or self.fp is None:
+                return super().load_read(read_bytes)
+            left = self.tail - self.fp.tell()
+            if left > 0:
+                return self.fp.read(min(read_bytes, left))
+            last = b"" if self.asked else self.fp.read()[:-2] + AHEAD
+            self.asked = True
+            return last
 
     return {b"\x89PNG\r\n\x1a\n": PngImageFile, b"\xff\xd8\xff": PlainJpeg, b"RIFF": WebPImageFile}
 

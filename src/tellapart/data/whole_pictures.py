@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["expect_rows", "mark_rows", "without_end"]
+__all__ = ["AHEAD", "expect_rows", "find_tail", "mark_rows", "without_end"]
 
 #: Bytes that libjpeg reads ahead of the last block.
-_AHEAD = bytes(8)
+AHEAD = bytes(8)
+
+#: Bytes at the end of a scan that no decoder can do without, and the end marker.
+_TAIL = 18
 
 #: JPEG's end marker, and the markers that end a scan: restart markers are within one. Searches by numpy are faster
 #: alone, but after a picture was decoded their code is in no cache.
@@ -55,7 +58,22 @@ def without_end(data: bytes) -> bytes:
         _expect_scans(data)
         return data
     end = _END.search(data, start)  # within a scan, 0xff is followed by 0 or a restart marker
-    return data[: end.start()] + _AHEAD if end else data
+    return data[: end.start()] + AHEAD if end else data
+
+
+def find_tail(data: bytes) -> int | None:
+    """Return the place near the end of a JPEG of one scan up to which a decoder must ask for more; None of others.
+
+    A decoder that is given the bytes before this place and is content with them met an end marker there, and filled the
+    rest with grey: `without_end` finds it. One that asks for the others, which hold the end marker alone, met none.
+
+    >>> find_tail(b"RIFF") is None
+    True
+    """
+    if not data.startswith(b"\xff\xd8\xff") or not data.endswith(b"\xff\xd9") or not _read_head(data)[1]:
+        return None
+    tail = max(2, len(data) - _TAIL)
+    return tail if data.find(b"\xff\xd9", tail - 1) == len(data) - 2 else None
 
 
 def _read_head(data: bytes) -> tuple[int, bool]:
