@@ -53,3 +53,11 @@ def test_no_more_than_the_bound_is_unpacked() -> None:
         unpack_gzip(bomb, Path("a.jsonl.gz"), most=1_000)
     two = b"".join(gzip.compress(json.dumps(each).encode()) for each in (1, 2))  # members joined, as `cat` does
     assert unpack_gzip(two, Path("a.gz"), most=10) == b"12"
+
+
+@pytest.mark.parametrize("length", [0, 1, 10, 20, -1])
+def test_a_part_of_a_file_is_no_file(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(b"id,caption\na,a cat\n")[:length])
+    with raises(DataError, path="rows.csv.gz"):
+        list(read_csv(path))

@@ -47,6 +47,8 @@ def unpack_gzip(data: bytes, path: Path, most: int, *, error: type[TellapartErro
     if path.suffix.lower() != _GZIP:
         return data
     try:
+        if not data:  # which gzip reads as nothing
+            raise EOFError("it is empty")
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             content = file.read(most + 1)
     except (OSError, EOFError, zlib.error) as failure:
