@@ -176,3 +176,17 @@ def test_every_example_is_a_configuration_of_benchmarks_that_exist(path: Path) -
     chosen = settings.data.validation
     assert chosen is None or chosen.startswith("folder:") or chosen in names("benchmark")
     assert not settings.data.take or len(settings.data.take) == len(settings.data.train)
+
+
+def test_a_reported_folder_is_beside_the_configuration_or_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home" / "sets" / "a").mkdir(parents=True)
+    (tmp_path / "work" / "sets" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    path = written(tmp_path / "home", report={"benchmarks": ["demo", "folder:sets/a", "folder:sets/b"]})
+    assert read_config(path).report.benchmarks == [
+        "demo",
+        f"folder:{tmp_path / 'home' / 'sets' / 'a'}",
+        "folder:sets/b",
+    ]

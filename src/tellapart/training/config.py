@@ -293,8 +293,16 @@ def read_config(path: Path) -> TrainConfig:
         if isinstance(values.get(key), Mapping):
             validate_table(table, values[key], f"{path}: [{key}]")
     config = validate_table(TrainConfig, values, str(path))
+    reported = [_locate_set(each, path.parent) for each in config.report.benchmarks]
+    config = config.model_copy(update={"report": config.report.model_copy(update={"benchmarks": reported})})
     read_terms(config.loss, f"{path}: [loss]")
     return config
+
+
+def _locate_set(name: str, home: Path) -> str:
+    """Return a set's name with its path relative to the working folder; one that is not in `home` is left as it is."""
+    path = name.removeprefix("folder:")
+    return f"folder:{home / path}" if path != name and (home / path).exists() else name
 
 
 def read_values(path: Path) -> dict[str, Any]:
