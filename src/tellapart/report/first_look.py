@@ -99,7 +99,7 @@ def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str
     counts = (first.metrics.get(main), *of_first)
     add_row(rows, ["items", *("–" if each is None else thousands(each.n) for each in counts)], style="dim")
     if ties:
-        rows.caption = Text(f"a tie is wrong; with ties broken at random: {', '.join(ties)}", style="not italic")
+        rows.caption = Text(f"a tie counts as wrong; with ties broken at random: {', '.join(ties)}", style="not italic")
         rows.caption_justify = "left"
     return rows
 
