@@ -42,7 +42,7 @@ def gemma(folder: Path) -> Path:
     )
 
 
-def open_clip_folder(folder: Path) -> Path:
+def open_clip_folder(folder: Path, embed_dim: int = 24, **changes: Any) -> Path:
     """A folder of open_clip with SigLIP's bias, a tokenizer of transformers, and its cleaner of captions."""
     from tokenizers import normalizers
 
@@ -53,10 +53,16 @@ def open_clip_folder(folder: Path) -> Path:
     text = {
         "context_length": 16, "vocab_size": len(tokenizer), "width": 32, "heads": 2, "layers": 2,
         "no_causal_mask": True, "pool_type": "last", "proj_bias": True, "hf_tokenizer_name": "its own",
-        "tokenizer_kwargs": {"clean": "canonicalize"},
+        "tokenizer_kwargs": {"clean": "canonicalize"}, **changes,
     }  # fmt: skip
     vision = {"image_size": 32, "layers": 2, "width": 48, "head_width": 16, "patch_size": 8}
-    config = {"embed_dim": 24, "init_logit_bias": -10, "custom_text": True, "vision_cfg": vision, "text_cfg": text}
+    config = {
+        "embed_dim": embed_dim,
+        "init_logit_bias": -10,
+        "custom_text": True,
+        "vision_cfg": vision,
+        "text_cfg": text,
+    }
     preprocess = {"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic", "resize_mode": "squash"}
     (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config, "preprocess_cfg": preprocess}))
     torch.manual_seed(0)
@@ -96,6 +102,59 @@ def test_a_caption_is_lower_case_with_its_punctuation_in_every_form(form: tuple[
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE)
     assert equal(caption, lower) and not equal(caption, bare)
     assert find_model(name).texts == AS_AUTHORS  # type: ignore[attr-defined]
+
+
+def give_weights(folder: Path, source: Path) -> None:
+    """Write a folder's text tower of transformers into one of open_clip."""
+    from safetensors.torch import load_file
+
+    torch, file = import_torch(), folder / "open_clip_pytorch_model.bin"
+    given = {name.removeprefix("text_model."): value for name, value in load_file(source / "model.safetensors").items()}
+    names = {
+        "token_embedding.weight": "embeddings.token_embedding.weight",
+        "positional_embedding": "embeddings.position_embedding.weight",
+        **{f"ln_final.{end}": f"final_layer_norm.{end}" for end in ("weight", "bias")},
+        **{f"text_projection.{end}": f"head.{end}" for end in ("weight", "bias")},
+    }
+    state = torch.load(file, weights_only=True)
+    for layer in range(tiny_models.LAYERS):
+        block, of = f"transformer.resblocks.{layer}", f"encoder.layers.{layer}"
+        for end in ("weight", "bias"):
+            joined = [given[f"{of}.self_attn.{side}_proj.{end}"] for side in "qkv"]
+            state[f"text.{block}.attn.in_proj_{end}"] = torch.cat(joined)
+            parts = {"ln_1": "layer_norm1", "ln_2": "layer_norm2", "attn.out_proj": "self_attn.out_proj"}
+            parts |= {"mlp.c_fc": "mlp.fc1", "mlp.c_proj": "mlp.fc2"}
+            names |= {f"{block}.{to}.{end}": f"{of}.{part}.{end}" for to, part in parts.items()}
+    state |= {f"text.{to}": given[part] for to, part in names.items()}
+    torch.save(state, file)
+
+
+@pytest.mark.parametrize("tanh", [True, False])
+def test_one_text_tower_gives_the_same_vectors_in_both_libraries_but_for_the_activation(
+    tanh: bool, tmp_path: Path
+) -> None:
+    source, folder = tiny_models.siglip2_fixed(tmp_path / "hf"), tmp_path / "open_clip"
+    folder.mkdir()
+    changes = {"mlp_ratio": 2.0, "norm_kwargs": {"eps": 1e-6}, "heads": tiny_models.HEADS}
+    changes |= {"act_kwargs": {"approximate": "tanh"}} if tanh else {}  # as SigLIP 2, else as SigLIP
+    open_clip_folder(folder, embed_dim=tiny_models.WIDTH, **changes)
+    give_weights(folder, source)
+    texts = (CAPTION, "two cups", "a blue bowl, left of a red cup")
+    doors: list[Any] = [find_model(name) for name in (f"local-dir:{folder}", f"hf:{source}")]
+    assert doors[0].token_ids(texts) == doors[1].token_ids(texts)
+    one, other = (door.encode_texts(texts) for door in doors)
+    assert (np.abs(one - other).max() < 1e-6) is np.bool_(tanh)
+    assert np.abs(one - other).max() < 1e-3
+    assert [door.traits["activation"] for door in doors] == ["GELU (tanh)" if tanh else "GELU", "GELU (tanh)"]
+
+
+def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone() -> None:
+    open_clip = import_open_clip()
+    names = [name for name in open_clip.list_models() if "SigLIP" in name]
+    for name in names:
+        approximate = open_clip.get_model_config(name)["text_cfg"].get("act_kwargs", {}).get("approximate")
+        assert approximate == ("tanh" if "SigLIP2" in name else None), name
+    assert len(names) > 20
 
 
 def test_the_librarys_own_way_is_there_when_asked_for(form: tuple[str, bool, bool]) -> None:

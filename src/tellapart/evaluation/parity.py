@@ -304,7 +304,7 @@ def _find_trait_cause(a: Model, b: Model) -> str:
     """Return the traits in which two models differ, in words; without any, what is left."""
     if not (isinstance(a, Transparent) and isinstance(b, Transparent)):
         return ""
-    shared = [name for name in a.traits if name in b.traits and name != "texts"]
+    shared = [name for name in a.traits if a.traits[name] and b.traits.get(name) and name != "texts"]
     differ = [name for name in shared if a.traits[name] != b.traits[name]]
     if not differ:
         return "weights, pooling or a step that no trait names"

@@ -226,7 +226,8 @@ class Transparent(Model, Protocol):
     """A model that shows the inputs of its towers, so that it can be compared with another, step by step.
 
     Attributes:
-        traits: facts that change a score and are in no input: `activation`, `context`, `dtype`, `texts`.
+        traits: facts that change a score and are in no input: `activation` (of the text tower), `image activation`,
+            `context`, `dtype`, `texts`; empty if unknown.
     """
 
     traits: Mapping[str, str]

@@ -114,7 +114,7 @@ def test_another_activation_is_found(folder: Path, copied: Path, pairs: Path) ->
     change_json(copied / "config.json", change_activation)
     first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}").first
     assert first is not None and (first.step, first.differ) == ("vectors", 12)
-    assert first.cause == "activation: QuickGELU in A, GELU in B"
+    assert first.cause == "activation: QuickGELU in A, GELU in B; image activation: QuickGELU in A, GELU in B"
 
 
 def test_another_precision_is_found(folder: Path, pairs: Path) -> None:

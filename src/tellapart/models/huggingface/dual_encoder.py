@@ -122,9 +122,9 @@ def hold_dual(
     return _test_encoder(HuggingFaceDual(name, model, processor, fitted, where, fingerprint="held"), processor)
 
 
-def _read_activation(config: PreTrainedConfig) -> str:
-    """Return the activation of the text tower, as configurations name it; empty if none is named."""
-    named = getattr(getattr(config, "text_config", config), "hidden_act", "")
+def _read_activation(config: PreTrainedConfig, tower: str) -> str:
+    """Return the activation of a tower, as configurations name it; empty if none is named."""
+    named = getattr(getattr(config, tower, config), "hidden_act", "")
     return {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_pytorch_tanh": "GELU (tanh)"}.get(named, str(named))
 
 
@@ -176,7 +176,8 @@ class HuggingFaceDual:
         self.texts, clean = caption_rule(is_siglip(towers), processor.tokenizer, texts)
         self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole, clean=clean)
         self.traits = {
-            "activation": _read_activation(model.config),
+            "activation": _read_activation(model.config, "text_config"),
+            "image activation": _read_activation(model.config, "vision_config"),
             "context": f"{length} tokens",
             "dtype": where.dtype,
             "texts": self.texts,

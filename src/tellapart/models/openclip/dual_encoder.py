@@ -92,6 +92,17 @@ def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, wher
     return OpenClipEncoder(name, parts, where, config={"embed_dim": width}, fingerprint="held")
 
 
+def _name_activation(tower: Network) -> str:
+    """Return the activation of a tower's layers; empty if it is none that is known here."""
+    kinds = {"GELU": "GELU", "GELUTanh": "GELU (tanh)", "QuickGELU": "QuickGELU"}
+    found = {
+        "GELU (tanh)" if "tanh" in part.extra_repr() else kinds[type(part).__name__]
+        for part in tower.modules()
+        if type(part).__name__ in kinds
+    }
+    return " and ".join(sorted(found))
+
+
 def _name_preparation(config: Mapping[str, Any]) -> str:
     """Name all that a prepared image depends on; mean and deviation are applied later, a batch at a time."""
     shaping = {key: value for key, value in config.items() if key not in {"mean", "std"}}
@@ -178,7 +189,8 @@ class OpenClipEncoder:
         )
         self.parameters = parameter_count(parts.model)
         self.traits = {
-            "activation": parts.activation,
+            "activation": _name_activation(getattr(parts.model, "text", None) or parts.model.transformer),
+            "image activation": _name_activation(parts.model.visual),
             "context": f"{self._tokens.facts['context_length']} tokens",
             "dtype": runtime.dtype,
             "texts": parts.texts,
