@@ -16,7 +16,7 @@ from tellapart.report.plots.style import new_figure, write_picture
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 #: Pages that take more than some seconds.
-SLOW = {"leaderboard", "checkpoints", "gains", "without-looking"}
+SLOW = {"leaderboard", "checkpoints", "gains", "without-looking", "order-and-ties"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PAGES])

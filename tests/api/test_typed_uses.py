@@ -54,6 +54,7 @@ def test_mypy_takes_right_uses_and_refuses_wrong_ones(tmp_path: Path) -> None:
     assert len(wrong_lines()) > 20 and set(found) == wrong_lines(), found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("basedpyright") is None, reason='needs basedpyright: pip install "tellapart[dev]"')
 def test_pyright_takes_right_uses_and_refuses_wrong_ones(tmp_path: Path) -> None:
     found = lines_of_pyright(tmp_path)

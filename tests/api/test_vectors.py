@@ -85,6 +85,7 @@ def test_arrays_in_order_and_with_ids_give_the_cosines(pairs: ta.PairSet, made: 
     assert calls[0].result().model.fingerprint == calls[1].result().model.fingerprint
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["npz", "npy", "parquet", "safetensors"])
 def test_files_with_ids_give_the_same_in_python_and_on_the_command_line(
     form: str, pairs: ta.PairSet, made: dict[str, Any], tmp_path: Path

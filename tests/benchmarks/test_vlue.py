@@ -62,6 +62,7 @@ def owners_of(gallery: RetrievalSet) -> dict[str, Counter[str]]:
     return owners
 
 
+@pytest.mark.slow
 def test_what_the_duplicates_of_the_retrieval_file_cost_every_model() -> None:
     gallery = read_retrieval(shared("itr_vlue_test.json"))
     listed = Counter(gallery.images)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier, Event
+from threading import Barrier, Event, Semaphore
 from typing import Any
 
 import pytest
@@ -71,14 +71,17 @@ def test_many_pages_at_once_are_each_made_by_one() -> None:
 
 
 def test_an_error_is_told_to_all_who_wait_and_the_next_reader_tries_again() -> None:
-    pages, tried = PageCache(), []
+    pages, asked, tried = PageCache(), Semaphore(0), []
 
     def fail() -> CachedPage:
         tried.append(1)
+        for _ in range(READERS):
+            assert asked.acquire(timeout=10)
         time.sleep(0.05)
         raise UnknownNameError("no such page")
 
     def ask(_: int) -> None:
+        asked.release()
         with raises(UnknownNameError, "page"):
             pages.get(1, "a", fail)
 

@@ -44,7 +44,7 @@ def own_scores(board: Any, values: np.ndarray[Any, Any]) -> Scores:
     return Scores(list(restored), np.array(list(restored.values())), "similarity")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("shape", "clusters"), [((2, 2), 8), ((1, 3), None), ((3, 1), None)])
 def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(
     board: MakeBoard, tmp_path: Path, shape: tuple[int, int], clusters: int | None

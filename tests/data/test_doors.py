@@ -76,17 +76,17 @@ def _try(doors: Any, seed: int) -> None:
 def test_toml_that_has_no_end_is_one_line(tmp_path: Path, content: str, said: str | tuple[str, ...]) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text(content)
-    started = time.monotonic()
+    started = time.process_time()
     with raises(DataError, "recipe.toml", said):
         read_toml(path)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_long_word_in_toml_takes_no_time(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(f'a = "{"a" * 2_000_000}"\n')
-    started = time.monotonic()
+    started = time.process_time()
     assert len(read_toml(tmp_path / "a.toml")["a"]) == 2_000_000
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000, "[" * 150 + "]" * 150])
@@ -152,10 +152,10 @@ def test_a_pickle_of_lists_that_share_lists_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "refs.p"
     for content in (shared, [{"ann_id": shared}], itself):
         path.write_bytes(pickle.dumps(content))
-        started = time.monotonic()
+        started = time.process_time()
         with raises(DataError, "refs.p", "pickle"):
             read_plain_pickle(path)
-        assert time.monotonic() - started < 5
+        assert time.process_time() - started < 5
     path.write_bytes(pickle.dumps([one := ["x"], one, {"a": one}]))
     assert read_plain_pickle(path) == [["x"], ["x"], {"a": ["x"]}]
 

@@ -135,6 +135,7 @@ def test_the_command_prints_tables_json_and_csv(systems: tuple[str, Path], comma
     assert refused.code == 2 and "--csv" in refused.err and "--json" in refused.err
 
 
+@pytest.mark.slow
 def test_winogrounds_55_systems() -> None:
     if not WINOGROUND.is_dir():
         pytest.skip("the Winoground score files are not beside this checkout")

@@ -374,7 +374,7 @@ def test_the_command_prints_tables_and_writes_what_it_prints_as_json(command: Ca
     assert "throughput and size" in ran.out
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -50,6 +50,7 @@ def test_an_archive_is_read_as_its_folder_is(name: str, runs: Path) -> None:
     assert ta.open_run(packed).items()["id"] == ta.open_run(whole).items()["id"]
 
 
+@pytest.mark.slow
 def test_archives_are_compared_drawn_and_put_on_a_board(runs: Path, tmp_path: Path) -> None:
     compared = [ta.compare(one, two) for one, two in ((runs / "a.zip", runs / "b.zip"), (runs / "a", runs / "b"))]
     assert compared[0].columns == compared[1].columns

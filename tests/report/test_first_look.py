@@ -32,6 +32,7 @@ def row(text: str, start: str) -> list[str]:
     return found.split()
 
 
+@pytest.mark.slow
 def test_the_demo_fits_thirty_lines_of_a_hundred_columns_and_the_rest_is_one_option_away(command) -> None:
     ran = command("run", "--out", "r")
     assert ran.code == 0, ran.err

@@ -140,6 +140,7 @@ def test_a_part_that_people_rate_alike_has_no_number() -> None:
     assert table.by["generator"]["g0"].metrics and "pearson_r" not in table.macro["generator"].metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [False, True])
 def test_intervals_are_as_wide_as_the_draws_of_prompts_spread(labels: bool) -> None:
     rated, scored = records(240, 3, labels=labels)

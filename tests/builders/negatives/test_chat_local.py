@@ -96,6 +96,7 @@ def test_the_answer_that_a_model_learnt_becomes_an_item(
     assert list(json.loads((home / "set/card.json").read_text())["models"]) == ["LlamaForCausalLM"]
 
 
+@pytest.mark.slow
 def test_a_greedy_answer_needs_no_seed_and_a_drawn_one_has_its_own(chat_model: Path) -> None:
     torch = import_torch()
     messages = conversation("replace_obj", CAPTION)

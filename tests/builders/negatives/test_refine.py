@@ -102,6 +102,7 @@ def test_an_item_of_another_shape_is_named() -> None:
         Refine(scorers=["words"]).left_out([four], seed=0, home=Path())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SUGARCREPE.is_dir(), reason="needs SugarCrepe's captions in ../shared/data")
 def test_sugarcrepe_s_longer_captions_no_longer_give_the_true_ones_away() -> None:
     items = []

@@ -51,6 +51,7 @@ def test_a_sample_is_scored_in_float32_too(
     assert "40 items" in note and f"group_score {found.flips['group_score'].flipped}" in note
 
 
+@pytest.mark.slow
 def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
     checkpoints: Callable[[str], Path],
     picture_set: Callable[..., Any],
