@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
+from tellapart.models.huggingface.load import load
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 
 SIZE, PATCH, WIDTH, HEADS, LAYERS, DIMENSIONS = 32, 8, 32, 4, 2, 24
@@ -338,3 +341,10 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
     "blip_2": blip_2,
     "bridgetower": bridgetower,
 }
+
+
+def loaded(folder: Path, **options: Any) -> HuggingFaceDual:
+    """A saved dual encoder, opened."""
+    model = load(str(folder), ModelOptions(reading="itc", **options))
+    assert isinstance(model, HuggingFaceDual)
+    return model

@@ -1,0 +1,41 @@
+"""Tiny dual encoders of transformers, saved and loaded once for each file of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
+pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
+
+from tiny_models import FAMILIES, loaded
+
+from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Save a family's tiny model once."""
+    folders: dict[str, Path] = {}
+
+    def make(family: str) -> Path:
+        if family not in folders:
+            folders[family] = FAMILIES[family](tmp_path_factory.mktemp(family))
+        return folders[family]
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def encoders(saved: Callable[[str], Path]) -> Callable[[str], HuggingFaceDual]:
+    """Load a family's tiny model once."""
+    models: dict[str, HuggingFaceDual] = {}
+
+    def make(family: str) -> HuggingFaceDual:
+        if family not in models:
+            models[family] = loaded(saved(family))
+        return models[family]
+
+    return make
