@@ -25,6 +25,7 @@ SLOW = {
     "regions, a bomb",
     "device without end",
     "recipe of a device",
+    "names that steer: board",
 }
 
 
