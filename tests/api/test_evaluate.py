@@ -155,6 +155,7 @@ def test_a_pair_set_made_in_memory_is_a_benchmark_with_its_pictures() -> None:
     run = ta.evaluate(bright, mine)
     assert run.benchmarks == ["mine"]
     assert run.items()[0]._repr_html_().count("<img src=") == 2
+    assert [item.sample.id for item in run.items()] == run.items()["id"]
 
 
 def test_an_object_with_the_name_of_the_catalogues_benchmark_is_refused() -> None:

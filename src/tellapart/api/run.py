@@ -296,6 +296,9 @@ class Items(Frame):
         """Every score, float32 `(item, image, text)`; of a task without scores an empty array."""
         return np.array([sample.scores for sample in self.samples], np.float32)
 
+    def __iter__(self) -> Iterator[ShownItem]:
+        return (self[number] for number in range(len(self)))
+
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, str) and key in self.columns:
             return self.columns[key]
