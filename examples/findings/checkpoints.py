@@ -57,6 +57,7 @@ class _Set:
     one: float
     within: float
     data: float
+    data_interval: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ def checkpoints(data: Path) -> Page:
     sugar, coco = next(one for one in sets if one.name == "sugarcrepe"), _correlation(zoo, *_RIVALS)
     answer = f"""{len(high)} of {len(sets)} sets of pairs rank {len(zoo.values)} published checkpoints almost as COCO
         retrieval does, with a rank correlation of {_HIGH} or more (SugarCrepe: {sugar.coco:.2f},
-        {_interval(sugar.interval)}), {len(signal)} rank them differently and reliably
+        {_interval(sugar.interval)}, and {sugar.data:.2f}, {_interval(sugar.data_interval)}, among checkpoints of the
+        same data), {len(signal)} rank them differently and reliably
         ({join_words([f"`{one.name}`" for one in signal])}), and {len(noise)} differently, but there the checkpoints
         hardly differ by more than the draw of independent items would make them (reliability
         {max(one.reliability for one in noise):.2f} or less)."""
@@ -107,7 +109,7 @@ def checkpoints(data: Path) -> Page:
         the mean of their architecture; and by their rank less the mean of those trained on the same data, as the
         file's `pretrained` column names it ({_count_groups(zoo.trained_on)}). Checkpoints of the
         same data correlate less: {join_words([f"`{one.name}` with {one.data:.2f}" for one in (sugar, *fallen)])}. So
-        these agreements are in good part between checkpoints of different data; but checkpoints of the same data also
+        these agreements may be mostly between checkpoints of different data; but checkpoints of the same data also
         differ less, which lowers any correlation.""",
         make_table(
             [
@@ -120,7 +122,7 @@ def checkpoints(data: Path) -> Page:
                 "ImageNet",
                 "one architecture",
                 "within",
-                "same data",
+                "same data (95 %)",
             ],
             "l|r|r|r|r|r|r|r|r|r",
             [_row(one) for one in sets],
@@ -164,8 +166,9 @@ def checkpoints(data: Path) -> Page:
         sources=(RESULTS,),
         limits=(
             """The checkpoints are not a sample of models. Families are few and unequal, so the intervals are rough, and
-            they do not cover other kinds of models: all of these are dual encoders. The last three columns have no
-            interval, and the 22 intervals are not adjusted for their number.""",
+            they do not cover other kinds of models: all of these are dual encoders. Two of the columns have no
+            interval, and no interval is adjusted for the number of sets. Those of the last column draw names of
+            data.""",
             """A correlation of ranks over so wide a range of models can be near 1 while two models of similar size are
             ordered differently.""",
             """The mean of ARO's parts and of VL-CheckList's is ranked as published; its reliability is approximate or
@@ -225,6 +228,9 @@ def _describe_set(zoo: _Zoo, name: str) -> _Set:
         one=_correlate(rankdata(zoo.values[one][:, [at, rival]], axis=0)),
         within=_correlate(_less_means(pair, zoo.architectures)),
         data=_correlate(_less_means(pair, zoo.trained_on)),
+        data_interval=cluster_bootstrap(
+            _moments(_less_means(pair, zoo.trained_on)), _kept_groups(zoo.trained_on), reduce=_correlate_means
+        ),
     )
 
 
@@ -261,8 +267,14 @@ def _correlate_means(means: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _count_groups(groups: NDArray[np.str_]) -> str:
     """Describe the groups that `_less_means` keeps."""
-    counts = np.unique(groups, return_counts=True)[1]
-    return f"{counts[counts > 1].sum()} checkpoints of {(counts > 1).sum()} names"
+    kept = _kept_groups(groups)
+    return f"{len(kept)} checkpoints of {len(np.unique(kept))} names"
+
+
+def _kept_groups(groups: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Return the groups that `_less_means` keeps, one for each of its rows."""
+    names, counts = np.unique(groups, return_counts=True)
+    return np.repeat(names[counts > 1], counts[counts > 1])
 
 
 def _less_means(pair: NDArray[np.float64], groups: NDArray[np.str_]) -> NDArray[np.float64]:
@@ -336,7 +348,8 @@ def _row(one: _Set) -> list[str]:
         "" if np.isnan(one.chance) else percent(one.chance),
         "" if np.isnan(one.reliability) else f"{one.reliability:.2f}",
         f"{one.coco:.2f} ({_interval(one.interval)})",
-        *(f"{value:.2f}" for value in (one.imagenet, one.one, one.within, one.data)),
+        *(f"{value:.2f}" for value in (one.imagenet, one.one, one.within)),
+        f"{one.data:.2f} ({_interval(one.data_interval)})",
     ]
 
 
