@@ -78,6 +78,19 @@ def test_what_is_written_is_read_back(encoded: Encode, noise: Noise, items: list
         assert [path.name for path in home.parent.iterdir()] == ["set"]
 
 
+def test_an_image_that_many_items_show_is_looked_for_once(tmp_path: Path) -> None:
+    rows = [{"id": f"{k}", "images": [image], "texts": ["a", "b"]} for k, image in enumerate("xyxxy")]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    looked: list[str] = []
+
+    def find(reference: str) -> Path:
+        looked.append(reference)
+        return tmp_path / reference
+
+    assert [item.images[0] for item in read_pair_set(tmp_path, find=find).items] == list("xyxxy")
+    assert looked == ["x", "y"]
+
+
 def test_blank_lines_a_byte_order_mark_and_windows_line_ends_are_no_hindrance(folder: Folder, record: Record) -> None:
     text = "\ufeff" + "\r\n".join(["", json.dumps(record()), "  ", json.dumps(record(id="b"))])
     pairs = read_pair_set(folder(text))

@@ -57,6 +57,7 @@ class FolderImages:
         self._suffixes = suffixes
         self._deeper = deeper
         self._outside = outside
+        self._homes: dict[Path, Path] = {}
 
     @cached_property
     def _all_folders(self) -> list[Path]:
@@ -85,8 +86,11 @@ class FolderImages:
         raise DataError(f"no image {quote(reference, 200)} in {where}; name the folder that holds it with images=")
 
     def _allow_path(self, folder: Path, name: str) -> Path:
-        path = resolve(folder, name, outside=True)
-        if not self._outside and not path.is_relative_to(folder.resolve()):
+        home = self._homes.get(folder)
+        if home is None:  # resolved once, as each link on the way takes a call of the system
+            home = self._homes[folder] = folder.resolve()
+        path = resolve(home, name, outside=True)
+        if not self._outside and not path.is_relative_to(home):
             raise DataError(f"{quote(name, 200)} leaves the pair set's folder through a link; {_ALLOW}")
         return path
 

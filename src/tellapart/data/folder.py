@@ -154,13 +154,13 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
     if listing is None:
         raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_name_splits(folder)}")
-    find = find or find_inside(folder)
+    look = _find_once(find or find_inside(folder))
     items: list[Item] = []
     lines: dict[str, str] = {}
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         where = f"{listing}:{line}"
         try:
-            item = _own_item(find, row) if listing.name == LISTINGS[0] else _foreign_item(find, row, line)
+            item = _own_item(look, row) if listing.name == LISTINGS[0] else _foreign_item(look, row, line)
         except DataError as error:
             raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
         if item.id in lines:
@@ -232,19 +232,34 @@ def _item_row(item: Item) -> dict[str, Any]:
     return item.model_dump(exclude=None if item.true else {"true"})
 
 
-def _own_item(find: Callable[[str], Path], row: Mapping[str, Any]) -> Item:
+def _find_once(find: Callable[[str], Path]) -> Callable[[str], object]:
+    """Return a function that looks for each image once, however many items show it, and keeps no path.
+
+    A path is resolved link by link, which takes longer than reading the item.
+    """
+    found: set[str] = set()
+
+    def find_new(reference: str) -> None:
+        if reference not in found:
+            find(reference)
+            found.add(reference)
+
+    return find_new
+
+
+def _own_item(find: Callable[[str], object], row: Mapping[str, Any]) -> Item:
     for key in row:
         if key not in _FIELDS:
             raise DataError(f"unknown key {quote(key)}{nearest(key, _FIELDS)} (an item has {', '.join(_FIELDS)})")
     return make_item(find, row, {})
 
 
-def _foreign_item(find: Callable[[str], Path], row: Mapping[str, Any], line: int) -> Item:
+def _foreign_item(find: Callable[[str], object], row: Mapping[str, Any], line: int) -> Item:
     fields, sources = fields_of(find, row)
     return make_item(find, {"id": f"row-{line}", **fields}, sources)
 
 
-def make_item(find: Callable[[str], Path], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
+def make_item(find: Callable[[str], object], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
     """Make an item of fields, and check that its images exist; `sources` names the columns of the fields.
 
     Raises:
