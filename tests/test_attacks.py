@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-for _library in ("torch", "h5py", "pyarrow", "safetensors", "fastapi"):
+for _library in ("torch", "av", "h5py", "pyarrow", "safetensors", "fastapi"):
     pytest.importorskip(_library)
 
 from attacks import ATTACKS, try_attack  # noqa: E402

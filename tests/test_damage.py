@@ -14,7 +14,14 @@ import pytest
 
 CI = Path(__file__).parents[1] / "ci"
 
-NEEDED = ("torch", "open_clip", "fastapi")  # looked for, not imported: the programs do that in processes of their own
+NEEDED = (
+    "torch",
+    "open_clip",
+    "fastapi",
+    "av",
+    "h5py",
+    "pyarrow",
+)  # looked for, not imported: the programs do that in processes of their own
 
 pytestmark = [
     pytest.mark.slow,

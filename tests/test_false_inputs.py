@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-for _library in ("torch", "h5py", "pyarrow", "safetensors", "fastapi", "matplotlib"):
+for _library in ("torch", "av", "h5py", "pyarrow", "safetensors", "fastapi", "huggingface_hub", "matplotlib"):
     pytest.importorskip(_library)
 
 from attacks import try_attack  # noqa: E402
