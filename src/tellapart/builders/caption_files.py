@@ -213,12 +213,14 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             "'sentences'), or a list of objects with 'image' and 'caption'",
             path=path,
         )
-    names = {image.get("id"): image.get("file_name") for image in images if isinstance(image, dict)}
+    known = (image for image in images if isinstance(image, dict) and isinstance(image.get("id"), int | str))
+    names = {image["id"]: image.get("file_name") for image in known}
     for number, row in enumerate(captions):
         where = f"{path}: annotations[{number}]"
-        if not isinstance(row, dict) or row.get("image_id") not in names:
+        named = row.get("image_id") if isinstance(row, dict) else None
+        if not isinstance(named, int | str) or named not in names:
             raise DataError(f"{where}: field 'image_id' must be the id of one of 'images', got {quote(row)}")
-        yield where, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[row["image_id"]]}
+        yield where, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[named]}
 
 
 def _karpathy_captions(path: Path, images: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, first_line
 from tellapart.models.caption_rules import caption_rule
 from tellapart.models.openclip.causal import SharedTexts
 from tellapart.models.openclip.fitting import explain_weights
@@ -199,10 +199,13 @@ class OpenClipEncoder:
         self._tower = TextTower(self._model)
         self._shared = SharedTexts(self._model, self._tower)
         # Not by torchvision's step, which copies these again and asks the device about zeros, a wait in every batch.
-        self._mean, self._deviation = (
-            import_torch().as_tensor(numbers, device=runtime.device).view(-1, 1, 1)
-            for numbers in (scale.mean, scale.std)
-        )
+        try:
+            self._mean, self._deviation = (
+                import_torch().as_tensor(numbers, device=runtime.device).view(-1, 1, 1)
+                for numbers in (scale.mean, scale.std)
+            )
+        except (RuntimeError, TypeError, ValueError) as error:  # each of torch's, for what is no number
+            raise ModelError(f"{name}: mean and std must be a number for each colour ({first_line(error)})") from error
 
     def prepare_image(self, pixels: Pixels) -> Tensor:
         """Resize and crop one image, uint8 `(height, width, 3)`, to a `torch.uint8` tensor `(height, width, 3)`."""
