@@ -217,6 +217,7 @@ def test_names_and_shapes_that_open_clip_itself_renames_are_read(
             ("(224, 224)", "(32, 32)"),
         ),
         ({"preprocess_cfg": PREPROCESSING | {"resize_mode": "crop"}}, ("open_clip", "build")),
+        ({"preprocess_cfg": PREPROCESSING | {"std": [None, 0.5, 0.5]}}, ("mean", "std", "number")),
         ({"model_cfg": CLIP | {"wings": 2}}, ("open_clip", "build")),
         (
             {"model_cfg": CLIP | {"text_cfg": TEXT | {"vocab_size": 500}}},

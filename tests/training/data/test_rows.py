@@ -287,6 +287,8 @@ def test_captions_of_coco_are_rows(tmp_path: Path, content: object, packed: Call
         ({"annotations": []}, ("'images'", "'annotations'", "'sentences'", "'caption'")),
         ({**COCO, "annotations": [{"image_id": 8, "caption": "a"}]}, ("annotations[0]", "'image_id'", "8")),
         ({**COCO, "annotations": [{"image_id": 7}]}, ("annotations[0]", "'caption'", "None")),
+        ({**COCO, "annotations": [{"image_id": [7], "caption": "a"}]}, ("annotations[0]", "'image_id'", "[7]")),
+        ({"images": [{}], "annotations": [{"caption": "a"}]}, ("annotations[0]", "'image_id'")),
         ({"images": [{"sentences": 3, "split": "train"}]}, ("images[0]", "'sentences'", "3")),
         ([{"image": "a.png"}], ("[0]", "'caption'")),
     ],
