@@ -396,10 +396,15 @@ def test_too_little_room_is_said_before_a_byte_is_read(board: MakeBoard) -> None
     assert (answer.status_code, answer.json()["detail"][:30]) == (507, "the server's disk is too full ")
 
 
-@pytest.mark.parametrize("file", ["scores.pkl", "scores.py", "../../etc/passwd", "s.npz.exe", "", "npz", "a\0.npy"])
+@pytest.mark.parametrize("file", ["scores.pkl", "scores.py", "../../etc/passwd", "s.npz.exe", "npz", "a\0.npy"])
 def test_only_the_endings_of_score_files_are_taken(made: Any, file: str) -> None:
     answer = made.send(b"x", file=file)
     assert (answer.status_code, "send a file that ends in .npz, .csv, .jsonl" in answer.json()["detail"]) == (422, True)
+
+
+def test_a_file_without_a_name_is_answered_with_the_address_to_use(made: Any) -> None:
+    answer = made.send(b"x", file="")
+    assert (answer.status_code, "&file=NAME" in answer.json()["detail"]) == (422, True)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from facts import raises
 from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
+from tellapart.board.submissions.state import find_losses
 from tellapart.cli.board_user import user_command
 from tellapart.errors import DataError, StoreError
 
@@ -85,6 +86,17 @@ def test_two_servers_that_start_at_once_have_one_secret(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         keys = {made.accounts.key for made in pool.map(opened, [tmp_path / "state"] * 8)}
     assert len(keys) == 1
+
+
+def test_a_database_that_another_start_makes_meanwhile_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_too_early(database: Path, **_: object) -> None:
+        database.touch()
+        raise FileNotFoundError(database)
+
+    monkeypatch.setattr("tellapart.board.submissions.state.look_into", look_too_early)
+    assert not list(find_losses(tmp_path))
 
 
 def test_a_token_of_the_command_line_has_the_role_that_was_asked_for(

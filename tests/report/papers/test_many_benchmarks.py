@@ -143,7 +143,8 @@ def test_every_format_has_every_number(systems) -> None:
     assert [[cell["value"] for cell in row["cells"]] for row in read["rows"]] == [
         [cell.value for cell in row.cells] for row in table.rows
     ]
-    assert read["columns"][0] == {"group": "sugarcrepe", "name": "choice score"} and read["notes"] == list(table.notes)
+    assert read["columns"][0] == {"group": "sugarcrepe", "name": "choice score", "reference": False}
+    assert read["notes"] == list(table.notes)
     latex, markdown = write_latex(table), write_markdown(table)
     assert r" & \multicolumn{1}{c}{sugarcrepe} & \multicolumn{1}{c}{bivlc} & " in latex
     assert "| model | sugarcrepe choice score | bivlc group score | winoground group score |" in markdown

@@ -126,7 +126,8 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
                 return
             counters, marks = Database.read_counters(rows), Database.read_marks(rows)
     except (sqlite3.Error, OSError) as error:
-        if database.exists():
+        # A file that was missing may exist now, made by another server that starts at the same time.
+        if not isinstance(error, FileNotFoundError) and database.exists():
             yield f"{database} cannot be used as the board's database: {error}"
             return
     if known and not counters:
