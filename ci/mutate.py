@@ -238,6 +238,7 @@ def spread(jobs: int, mutants: Sequence[Mutant], tests: Sequence[Measured], judg
 def in_place(runner: Runner) -> Judge:
     """Return the judge of a mutant of a function: whatever holds the function, by any name, gets the changed code."""
     functions: dict[str, list[FunctionType]] = {}
+    gc.unfreeze()  # pytest froze what collecting made, and frozen objects are not listed
     caches = [found for found in gc.get_objects() if isinstance(found, functools._lru_cache_wrapper)]
     for found in gc.get_objects():
         if isinstance(found, FunctionType) and found.__code__.co_filename.startswith(str(SOURCES)):

@@ -330,7 +330,10 @@ def pretend(folder: Path, name: str) -> dict[str, float]:
     began = time.monotonic()
     if name == "c" and not (folder / "mended").exists():
         raise SystemExit(1)
-    time.sleep(1)
+    (folder / f"{name}.began").touch()
+    other = folder / f"{'b' if name == 'a' else 'a'}.began"
+    while not other.exists() and time.monotonic() < began + 60:  # a process may take its time to start
+        time.sleep(0.02)
     return {"began": began, "ended": time.monotonic()}
 
 
