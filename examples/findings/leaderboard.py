@@ -89,7 +89,7 @@ def leaderboard(data: Path) -> Page:
         intervals and {corrected or "none"} after a correction for {len(group.outcomes)} tests; a paired test tells
         {items.differing} of {items.pairs:,} pairs of systems apart at 5 percent, and {items.differing_holm} after
         Holm's correction; the reliability of the {len(items.items)} items over these systems is {items.alpha:.2f}
-        ({items.low:.2f} to {items.high:.2f}), and no system gets {int(nobody.sum())} of them."""
+        ({items.low:.2f} to {items.high:.2f}), and every system fails on {int(nobody.sum())} of them."""
     first = group.tiers[0]
     lead = paired_difference(group.people, group.outcomes[best], None, binary=True)
     numbers = (
