@@ -32,6 +32,8 @@ from facts import check_facts
             ["score", "winoground", "--scores", "a.csv", "--kind", "cosine"],
             ("--kind cosine", "similarity"),
         ),
+        # A name of bytes that are not UTF-8, as Python reads it from the command line.
+        (["score", "winoground", "--scores", "a.csv", "--name", "a\udcffb"], (r"'a\udcffb'", "UTF-8", "0xff")),
         (["show", "gone"], ("gone", "run folder")),
         (["compare", "gone", "gone"], ("gone", "run folder")),
         (["check", "oracel"], ("'oracel'", "'oracle'")),
