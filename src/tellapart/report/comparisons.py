@@ -217,7 +217,7 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[s
     unknown = [row.only_a + row.only_b for row in rows if row.detectable is None]
     reasons = (
         "the two agree on every item",
-        "so few items would show none, or an item is not right or wrong by the metric",
+        "so few items would show none, or the metric has no right and wrong items",
     )
     if unknown:
         given = [reason for reason, fits in zip(reasons, (0 in unknown, any(unknown)), strict=True) if fits]
