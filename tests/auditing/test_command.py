@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from facts import check_facts
-from tellapart.auditing.audit import Audit
+from tellapart.auditing.audit import Audit, Options, audit
+from tellapart.auditing.show import print_audit
+from tellapart.data.pairset import PairSet
 
 Run = Callable[..., Any]
 
@@ -18,7 +21,6 @@ Run = Callable[..., Any]
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     """The embedded set, audited once."""
-    from tellapart.auditing.audit import audit
     from tellapart.benchmarks.find import load_pairs_or_folder
 
     return audit(load_pairs_or_folder("demo"))
@@ -56,6 +58,24 @@ def test_it_prints_a_table_and_what_was_not_checked_and_exits_with_0(made_set: A
     assert "by more than 24 of 255 levels: 100.00 %; not minimal to the eye" in text
     assert "not checked  grammar" in ran.out
     assert "checks pass" in ran.out
+
+
+def test_every_verdict_can_be_read_at_80_columns_if_a_finding_has_no_interval(
+    captioned: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [(f"a red cup {k}", f"a blue cup {k}" + " there" * (k < 7)) for k in range(30)]
+    record = audit(captioned(texts), Options(pictures=False))
+    for name, value in (("TTY_COMPATIBLE", "1"), ("NO_COLOR", "1"), ("COLUMNS", "80")):
+        monkeypatch.setenv(name, value)
+    print_audit(record)
+    shown = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+    assert [each.name for each in record.findings if each.reason] == ["length: words", "length: characters"]
+    assert re.search(r"^too few .*length: words: .*7 of 30 items", shown, re.MULTILINE)
+    head = next(line for line in shown.splitlines() if line.startswith("check"))
+    place = head.index("verdict")
+    assert len(head.rstrip()) <= 80 and "passes if" in head
+    verdicts = [line[place : place + 7].rstrip() for line in shown.splitlines()]
+    assert [word for word in verdicts if word in {"pass", "warn"}] == [each.verdict for each in record.findings]
 
 
 @pytest.mark.slow

@@ -11,9 +11,12 @@ import pytest
 from PIL import Image
 
 import tellapart as ta
-from facts import raises
+from facts import check_facts, raises
+from tellapart.auditing.audit import Options, audit
+from tellapart.auditing.card import make_card, markdown
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.pair_table import read_pair_table
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.verified import read_result
 from tellapart.report.image_sources import ImageSources
@@ -120,3 +123,17 @@ def test_the_command_line_takes_columns(command, tmp_path: Path, photos: Path) -
     assert "FIELD=COLUMN" in ran.err
     ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--out", "r3")
     assert "--columns image_0=COLUMN,image_1=COLUMN" in ran.err
+
+
+def test_a_card_next_to_a_table_is_the_sets_card(tmp_path: Path, photos: Path) -> None:
+    path = write_table(tmp_path, "p.csv", ROWS)
+    place = Locations(images=photos, columns=tuple(COLUMNS.items()))
+    without = read_pair_table(path, place)
+    (tmp_path / "card.json").write_text(json.dumps({"title": "Cups", "frames": 4, "datasheet": {"purpose": "To test"}}))
+    pairs = read_pair_table(path, place)
+    assert (without.card, pairs.card["title"], pairs.frames) == ({}, "Cups", 4)
+    card = markdown(make_card(pairs, audit(pairs, Options(pictures=False))))
+    check_facts(card, "# Cups", "To test")
+    (tmp_path / "card.json").write_text("[]")
+    with raises(DataError, "card.json"):
+        read_pair_table(path, place)

@@ -18,7 +18,11 @@ def test_every_answer_is_a_command_or_an_option_that_is_there_and_no_word_is_our
 
 
 def test_a_word_of_another_tool_is_one_line_with_ours(command) -> None:
-    for words, ours in ((["gate", "a"], "compare --gate"), (["train", "--output_path", "x"], "--out")):
+    for words, ours in (
+        (["gate", "a"], "compare --gate"),
+        (["train", "--output_path", "x"], "--out"),
+        (["train", "--steps", "4"], "--limit"),
+    ):
         ran = command(*words)
         assert (ran.code, ran.err.count("\n")) == (2, 1)
         assert words[-2] in ran.err

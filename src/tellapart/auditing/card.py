@@ -32,8 +32,8 @@ _BUDGET = 4_000_000
 _FACTS = ("description", "licence", "source", "citation", "masks")
 
 _HOW_TO_ANSWER = (
-    "To answer, fill in these fields of datasheet in the set's card.json and audit again; tellapart audit SET --to DIR "
-    "writes a card.json that has them all."
+    "To answer, fill in these fields of datasheet in card.json, in the folder of the set (or of the table), and audit "
+    "again; tellapart audit SET --to DIR writes a card.json that has them all."
 )
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")

@@ -88,16 +88,19 @@ def print_audit(record: Audit) -> None:
     pictures = f", {record.images:,} distinct pictures" if record.images is not None else ""
     print_lines(f"{plain(record.name)}: {size}{pictures}, {record.clusters:,} clusters")
     rows = table("check", "value", "interval", numbers_from=1)
-    rows.add_column("verdict")
+    rows.columns[0].no_wrap = False  # on a narrow terminal names make room for the numbers
+    rows.add_column("verdict", no_wrap=True, min_width=len("verdict"))
     rows.add_column("passes if")
     for each in record.findings:
         colour = "green" if each.verdict == "pass" else "yellow"
+        interval = "too few" if each.reason else format_interval(each)
         name, *numbers, threshold = (
-            escape(plain(cell)) for cell in (each.name, format_value(each), format_interval(each), each.threshold)
+            escape(plain(cell)) for cell in (each.name, format_value(each), interval, each.threshold)
         )
         rows.add_row(name, *numbers, f"[{colour}]{each.verdict}[/]", threshold)
     console().print(rows)
-    lines = []
+    few = [each for each in record.findings if each.reason]
+    lines = [f"too few  {each.name}: {each.reason.removeprefix('too few for an interval: ')}" for each in few]
     for each in record.warnings:
         names = ", ".join(each.items[:_NAMED]) + (", ..." if len(each.items) > _NAMED else "")
         lines.append(

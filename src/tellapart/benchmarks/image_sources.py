@@ -26,7 +26,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 _ALLOW = (
     "copy the image into it, or, if you trust whoever wrote the set, allow other places with outside_images=True "
-    "(outside_images of a training file)"
+    "(in a training file: outside_images = true under [data])"
 )
 
 

@@ -14,7 +14,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.catalog import nearest
 from tellapart.data.compressed import plain_suffix
-from tellapart.data.folder import fields_of, make_item
+from tellapart.data.folder import fields_of, make_item, read_card
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
@@ -69,7 +69,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     """Read a file of pairs; every image must be there.
 
     Columns are those of `fields_of`, and `tag:NAME`. Images are paths relative to the file, or to the folder of images;
-    in parquet they may also be encoded images, as the hub stores them.
+    in parquet they may also be encoded images, as the hub stores them. A `card.json` in the file's folder is the card.
 
     Args:
         path: a `.csv`, `.tsv`, `.jsonl` or `.parquet` file; a text file may be packed (`.csv.gz`).
@@ -110,7 +110,9 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
             f"columns={{'negative_caption': 'COLUMN'}}, or a second image ('image_1'){unread}",
             path=path,
         )
-    return PairSet(f"{TABLE}{path.name}", tuple(items.values()), path.parent, read=table if encoded else images)
+    card, frames = read_card(path.parent)
+    read = table if encoded else images
+    return PairSet(f"{TABLE}{path.name}", tuple(items.values()), path.parent, card, read=read, frames=frames)
 
 
 def _open_rows(path: Path) -> tuple[ParquetTable | None, Iterator[tuple[str, Mapping[str, Any]]]]:

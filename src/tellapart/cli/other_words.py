@@ -18,7 +18,7 @@ _OPTIONS = {
     **dict.fromkeys(("--task", "--tasks", "--dataset", "--datasets", "--set"), "--benchmark"),
     **dict.fromkeys(("--pretrained", "--checkpoint", "--model-name", "--model-args", "--ckpt"), "--model"),
     **dict.fromkeys(("--output", "--output-path", "--output-dir", "--output-folder", "--save"), "--out"),
-    **dict.fromkeys(("--num-samples", "--max-samples", "--samples", "--subset"), "--limit"),
+    **dict.fromkeys(("--num-samples", "--max-samples", "--samples", "--subset", "--steps", "--max-steps"), "--limit"),
     **dict.fromkeys(("--image-root", "--image-dir", "--image-folder", "--images-dir"), "--images"),
     **dict.fromkeys(("--dataset-root", "--data-dir", "--data-root", "--root"), "--data"),
     **{"--precision": "--dtype", "--bs": "--batch-size", "--rename": "--label"},

@@ -23,7 +23,7 @@ from tellapart.data.validation import Problem
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, quote
 
-__all__ = ["LISTINGS", "fields_of", "make_item", "read_pair_set", "write_pair_set"]
+__all__ = ["LISTINGS", "fields_of", "make_item", "read_card", "read_pair_set", "write_pair_set"]
 
 _NUMBERED = re.compile(r"(image|caption|text)_?(\d{1,3})(_file_name)?")
 _SINGLE = {"image": ("file_name", "image", "image_path", "filepath"), "text": ("caption", "negative_caption", "foil")}
@@ -171,12 +171,26 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
         lines[item.id] = where
     if not items:
         raise DataError(f"{listing} lists no pairs")
+    card, frames = read_card(folder)
+    return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames)
+
+
+def read_card(folder: Path) -> tuple[dict[str, Any], int]:
+    """Return the set's card, empty if the folder has none, and how many frames its videos are read as.
+
+    Raises:
+        DataError: `card.json` is malformed, or its `frames` is not a positive whole number.
+
+    >>> card, frames = read_card(Path("examples/eqsim_ablation/smoke_scenes"))
+    >>> card["licence"], frames
+    ('Apache-2.0', 8)
+    """
     path = folder / "card.json"
     card = read_object(path) if path.exists() else {}
     frames = card.get("frames", DEFAULT_FRAMES)
     if not isinstance(frames, int) or isinstance(frames, bool) or frames < 1:
         raise DataError(f"{path}: field 'frames': {quote(frames)} is not a number of frames; write 1 or more")
-    return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames)
+    return card, frames
 
 
 def write_pair_set(

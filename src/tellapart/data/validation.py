@@ -112,18 +112,28 @@ def validate_table(model: type[Model], values: object, where: str) -> Model:
 def find_problems(model: type[BaseModel], values: Mapping[str, object], where: str) -> list[DataError]:
     """Return an error for every problem of a table, of which `validate_table` raises the first.
 
+    A misspelt key is one problem, not a missing key as well.
+
     >>> class Recipe(BaseModel):
     ...     builder: str
     ...     seed: int = 0
     >>> [problem.field for problem in find_problems(Recipe, {"bilder": "scenes", "seed": "x"}, "recipe.toml")]
-    ['bilder', 'builder', 'seed']
+    ['bilder', 'seed']
     """
-    found = [_unknown_key(model, key, where) for key in values if key not in model.model_fields]
+    unknown = [key for key in values if key not in model.model_fields]
+    found = [_unknown_key(model, key, where) for key in unknown]
+    meant = " ".join(nearest(key, model.model_fields) for key in unknown)
     try:
         model.model_validate({key: value for key, value in values.items() if key in model.model_fields})
     except ValidationError as error:
-        found += [_wrong_value(problem, where) for problem in Problem.every(error)]
+        found += [_wrong_value(each, where) for each in Problem.every(error) if not _lacks_key(each, meant)]
     return found
+
+
+def _lacks_key(problem: Problem, meant: str) -> bool:
+    """Return whether a problem is of a key that is missing because it is misspelt."""
+    lacking = problem.field if problem.kind == "missing" else "" if problem.field else problem.message
+    return any(repr(word) in meant for word in lacking.split())
 
 
 def _unknown_key(model: type[BaseModel], key: str, where: str) -> DataError:

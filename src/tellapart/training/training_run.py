@@ -292,16 +292,24 @@ def data_locations(data: DataConfig, home: Path) -> Locations:
 
 
 def read_sources(data: DataConfig, home: Path, refused: list[DataError] | None = None) -> TrainingRows:
-    """Read the rows of all sources, as `read_rows`."""
-    return read_rows(
-        find_sources(data, home),
-        home,
-        data.images,
-        take=data.take,
-        columns={str(field): column for field, column in data.columns.items()},
-        outside=data.outside_images,
-        refused=refused,
-    )
+    """Read the rows of all sources, as `read_rows`; an error names the key of the file in place of `images=`."""
+    errors: list[DataError] = [] if refused is None else refused
+    try:
+        return read_rows(
+            find_sources(data, home),
+            home,
+            data.images,
+            take=data.take,
+            columns={str(field): column for field, column in data.columns.items()},
+            outside=data.outside_images,
+            refused=refused,
+        )
+    except DataError as error:
+        errors = [*errors, error]
+        raise
+    finally:
+        for each in errors:
+            each.args = (str(each).replace(" with images=", ' with images = "FOLDER" under [data]'),)
 
 
 def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:

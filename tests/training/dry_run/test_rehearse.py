@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,8 +20,11 @@ from training_sets import squares, table, toml
 import tellapart as ta
 from facts import check_facts, find_missing, raises
 from tellapart.errors import DataError
+from tellapart.training.config import DataConfig
+from tellapart.training.dry_run.lenient import Problems, read_leniently
 from tellapart.training.dry_run.plan import DryRun
 from tellapart.training.dry_run.rehearse import rehearse
+from tellapart.training.training_run import read_sources
 
 pytestmark = pytest.mark.usefixtures("single_thread")
 
@@ -200,3 +204,23 @@ def test_memory_and_disk_that_do_not_suffice(write: Callable[..., Path], monkeyp
 def test_a_dry_run_goes_on_with_nothing(write: Callable[..., Path]) -> None:
     with raises(DataError, "resume=", "against="):
         ta.train(write(), dry_run=True, resume=True)
+
+
+@pytest.mark.parametrize(("typed", "missing"), [("stepz", "steps"), ("learning_rat", "learning_rate")])
+def test_a_misspelt_key_is_one_problem(typed: str, missing: str, write: Callable[..., Path]) -> None:
+    path = write()
+    path.write_text(re.sub(rf"^{missing} =", f"{typed} =", path.read_text(), flags=re.MULTILINE))
+    problems = Problems()
+    read_leniently(path, problems)
+    assert len(problems.found) == 1, problems.found
+    check_facts(problems.found[0], "[optimiser]", repr(typed), repr(missing))
+
+
+def test_errors_of_images_name_the_lines_of_the_training_file(tmp_path: Path) -> None:
+    for image, line in (("there/a.png", 'images = "FOLDER"'), ("/there/a.png", "outside_images = true")):
+        (tmp_path / "rows.csv").write_text(f"image,caption\n{image},a cup\n")
+        with raises(DataError, "rows.csv:2", image, line, "[data]"):
+            read_sources(DataConfig(train=["rows.csv"]), tmp_path)
+        refused: list[DataError] = []
+        read_sources(DataConfig(train=["rows.csv"]), tmp_path, refused)
+        check_facts(str(refused[0]), "rows.csv:2", image, line, "[data]")
