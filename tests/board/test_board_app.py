@@ -412,6 +412,14 @@ def test_an_empty_board_says_how_to_fill_it() -> None:
     assert "tellapart run --out runs/mine" in text
 
 
+def test_an_empty_board_whose_file_names_no_runs_sends_nobody_to_make_one(tmp_path: Path) -> None:
+    with Store("sqlite://") as store:
+        text = TestClient(create_app(BoardSettings(file=tmp_path / "board.toml"), store)).get("/").text
+        more = BoardSettings(file=tmp_path / "board.toml", runs=(tmp_path,))
+        named = TestClient(create_app(more, store)).get("/").text
+    assert "runs/mine" not in text and "<code>runs</code>" in text and "runs/mine" in named
+
+
 def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(
     settings, store, client, tmp_path: Path
 ) -> None:

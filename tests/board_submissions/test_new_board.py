@@ -14,6 +14,7 @@ import tellapart as ta
 from facts import raises
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
 from tellapart.board.submissions.new_board import fit_limits
+from tellapart.board.submissions.rounding import round_to
 from tellapart.errors import DataError
 
 
@@ -24,6 +25,9 @@ def test_a_new_board_opens_as_it_stands(n: int, made_set: Any, command: Callable
     assert ran.code == 0, ran.err
     file = tmp_path / "board" / "board.toml"
     assert str(file) in ran.out
+    limits = fit_limits(n, (2, 2))
+    assert limits is not None and limits.step <= 0.05
+    assert f" {100 * limits.step:g} point" in ran.out and f"count: {limits.total}\n" in ran.out
     settings = read_hidden(file)
     assert settings is not None and settings.hidden[0].name == "clocks"
     assert (
@@ -35,11 +39,30 @@ def test_a_new_board_opens_as_it_stands(n: int, made_set: Any, command: Callable
 
 def test_what_cannot_be_a_board_is_refused(made_set: Any, tmp_path: Path) -> None:
     pairs = made_set(n=3)
-    with raises(DataError, "3 pairs", "too few"):
+    with raises(DataError, "3 pairs", "too few", "from 16 pairs"):
         ta.board_new(tmp_path / "board", pairs, name="few")
     with raises(DataError, "'Big Clocks'", "name="):
         ta.board_new(tmp_path / "board", pairs, name="Big Clocks")
     assert not (tmp_path / "board").exists()
+    table = tmp_path / "pairs.csv"
+    table.write_text("id,image_0\n")
+    with raises(DataError, str(table), "folder", "write_pair_set", "docs/my_pairs.md"):
+        ta.board_new(tmp_path / "board", table)
+
+
+def test_a_boards_folder_is_no_board_file_and_the_error_names_the_file(tmp_path: Path) -> None:
+    with raises(DataError, "folder", str(tmp_path / "board.toml")):
+        ta.board_user("ann", tmp_path)
+    with raises(DataError, "folder", str(tmp_path / "board.toml")):
+        ta.board_export(tmp_path / "site", board=tmp_path)
+
+
+def test_sixty_pairs_get_numbers_that_tell_models_apart() -> None:
+    """Rounded to a half, a file with a fifth of its items wrong had the number of a perfect one."""
+    limits = fit_limits(60, (2, 2))
+    assert limits is not None and limits.total >= 2
+    assert len({round_to(right / 30, limits.step) for right in range(31)}) == 21
+    assert round_to(24 / 30, limits.step) == 0.8
 
 
 @given(st.integers(1, 20_000), st.sampled_from([(2, 2), (1, 2), (2, 1), (1, 5), (4, 4)]))
@@ -48,6 +71,7 @@ def test_limits_that_fit_are_never_refused(items: int, shape: tuple[int, int]) -
     if limits is None:
         assert items < 60
         return
-    assert 1 <= limits.total <= 20
+    assert 1 <= limits.total <= 20 and limits.step <= 0.1
+    assert limits.step <= 0.05 or items < 30  # fewer files, before numbers too coarse to rank by
     hidden = HiddenBenchmark(name="a", pairs=Path("a"), step=limits.step, total=limits.total)
     check_limits(hidden, int(0.9 * 0.5 * items), shape, 1)

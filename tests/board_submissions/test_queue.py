@@ -123,6 +123,7 @@ def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_cou
     for model in ("mine", "another name"):
         again = made.send(data, model=model)
         assert (again.status_code, again.json()["id"], again.json()["state"]) == (200, first["id"], "done")
+        assert again.json()["model"] == "mine"  # under which it is kept
     assert made.send(data, user="bob").json()["id"] != first["id"]  # another's file says nothing
     assert made.measured(made.npz(made.right()))["state"] == "done"  # the second place was not taken
     assert made.send(data).json()["again"]  # nor does it need one
@@ -141,6 +142,7 @@ def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(bo
     assert made.send(b"id,a\n", file="other.csv").json() == {
         "id": first["id"],
         "state": "refused",
+        "model": "mine",
         "at": f"/submissions/{first['id']}",
         "again": True,
     }

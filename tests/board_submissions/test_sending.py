@@ -44,6 +44,29 @@ def own_scores(board: Any, values: np.ndarray[Any, Any]) -> Scores:
     return Scores(list(restored), np.array(list(restored.values())), "similarity")
 
 
+def test_the_tasks_readme_has_the_lines_that_score_and_send_it(
+    board: MakeBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = board(8)
+    told = made.client.get("/hidden/clocks").json()["benchmark"]
+    archive = made.client.get(told["task_file"], headers=made.of("rita")).content
+    with zipfile.ZipFile(io.BytesIO(archive)) as task:
+        task.extractall(tmp_path / "task")
+    (tmp_path / "task" / "items.jsonl").rename(tmp_path / "task" / "pairs.jsonl")
+    lines = [line.strip() for line in (tmp_path / "task" / "README.txt").read_text().splitlines() if line[:4] == "    "]
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(lines[:3]).replace("MODEL", "random").replace("FOLDER", "task"), {})  # noqa: S102
+    sent, own = lines[3:]
+    assert "Bearer" in sent and "--data-binary @scores.npz" in sent and own.endswith('BOARD/submissions"')
+    address = sent.split('"')[-2].removeprefix("BOARD")
+    data = (tmp_path / "scores.npz").read_bytes()
+    answer = made.client.post(address, content=data, headers=made.of("ann"))
+    assert answer.status_code == 202 and answer.json()["model"] == "MINE"
+    with made.queue.lock() as mine:
+        assert mine and made.queue.work_one()
+    assert made.see(answer)["state"] == "done"
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("shape", "clusters"), [((2, 2), 8), ((1, 3), None), ((3, 1), None)])
 def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(

@@ -119,7 +119,7 @@ def serve(
     from tellapart.board.watch import Watch
 
     report = left_out or _warn_left
-    file = None if board is None else as_path(board, "board")
+    file = None if board is None else _as_board_file(board)
     with (
         _bind_address(host, port) as listening,
         open_submissions(file) as submissions,
@@ -181,7 +181,7 @@ def board_export(
     from tellapart.board.export import export_site
     from tellapart.board.submissions.service import open_submissions
 
-    file = None if board is None else as_path(board, "board")
+    file = None if board is None else _as_board_file(board)
     with (
         open_submissions(file, measuring=False) as submissions,
         _open_board(runs, file, database, submissions, left_out or _warn_left) as (settings, store),
@@ -359,10 +359,17 @@ def board_retry(board: PathGiven, files: str | Sequence[str] | None = None) -> t
         raise RunError(f"files={quote(files)}: {error}") from error
 
 
+def _as_board_file(board: PathGiven | None) -> Path:
+    path = as_path(board, "board")
+    if path.is_dir():
+        raise DataError(f"board={path} is a folder; name the board file, such as {path / 'board.toml'}", path=path)
+    return path
+
+
 def _read_hidden(board: PathGiven | None) -> HiddenSettings:
     from tellapart.board.submissions.hidden import read_hidden
 
-    path = as_path(board, "board")
+    path = _as_board_file(board)
     settings = read_hidden(path)
     if settings is None:
         raise DataError(f"{path} has no hidden benchmarks; add a table [[hidden]] to it")

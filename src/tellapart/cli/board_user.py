@@ -26,11 +26,18 @@ def new_command(
     Example: `tellapart board new board --pairs my_pairs`
     """
     from tellapart.api.board import board_new
+    from tellapart.board.submissions.rounding import in_points
+    from tellapart.data.rows import read_toml
 
     file = board_new(folder, pairs, name=name, title=title)
+    hidden = read_toml(file)["hidden"][0]
     if as_json:
-        return print_json({"board": str(file)})
-    return print_text(f"{file}; serve it: tellapart serve --board {file}")
+        return print_json({"board": str(file), "step": hidden["step"], "total": hidden["total"]})
+    return print_text(
+        f"{file}: numbers are rounded to {in_points(hidden['step'])}; files of a user that count: {hidden['total']}\n"
+        "more files or finer numbers could reveal over half of the public labels; more pairs allow both\n"
+        f"serve it: tellapart serve --board {file}"
+    )
 
 
 def user_command(

@@ -304,7 +304,10 @@ def _explain_lack(path: Path) -> str:
     if plain != path and plain.is_dir():
         return f"; write {plain} alone"
     if path.is_file():
-        return f"; {path} is a file: table:{path} names a table of pairs"
+        return (
+            f"; {path} is a file: -b table:{path} measures a table of pairs, and ta.write_pair_set makes a folder of "
+            "it (docs/my_pairs.md)"
+        )
     return ""
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from tellapart.board.submissions.hidden import BENCHMARK_NAME, HiddenBenchmark
-from tellapart.board.submissions.rounding import allowed_submissions
+from tellapart.board.submissions.rounding import allowed_submissions, in_points
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart.records.run_folder import write_text_file
@@ -17,10 +18,11 @@ from tellapart.tasks.registry import headline
 
 __all__ = ["FittedLimits", "fit_limits", "write_board"]
 
-#: Steps of rounding, the finest first.
-_STEPS = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5)
-_MOST_FILES, _PUBLIC, _LARGEST_SHARE = (
-    HiddenBenchmark.model_fields[name].default for name in ("total", "public_share", "largest_share")
+#: Steps of rounding, the finest first. Coarser ones leave so few numbers that models with many errors have the same.
+_STEPS = (0.01, 0.02, 0.05, 0.1)
+_USEFUL = 0.05
+_A_DAY, _MOST_FILES, _PUBLIC, _LARGEST_SHARE = (
+    HiddenBenchmark.model_fields[name].default for name in ("daily", "total", "public_share", "largest_share")
 )
 _ENOUGH_FILES = 10
 #: The public part may be smaller than its share by so much, for clusters are not split.
@@ -41,18 +43,21 @@ class FittedLimits(NamedTuple):
 def fit_limits(items: int, shape: tuple[int, int]) -> FittedLimits | None:
     """Return the finest step that leaves a user ten files or more, at most twenty; None if no step leaves one.
 
+    If none leaves ten, it is 0.05 and as many files as may be; 0.1 if 0.05 leaves none.
+
     Args:
         items: of the set, of which half are public.
         shape: images and texts of an item.
 
-    >>> fit_limits(4000, (2, 2)), fit_limits(300, (2, 2)), fit_limits(3, (2, 2))
-    (FittedLimits(step=0.01, total=20), FittedLimits(step=0.01, total=10), None)
+    >>> fit_limits(4000, (2, 2)), fit_limits(60, (2, 2)), fit_limits(3, (2, 2))
+    (FittedLimits(step=0.01, total=20), FittedLimits(step=0.05, total=3), None)
     """
     public = int(_LEAST * _PUBLIC * items)
-    allowed = {step: allowed_submissions(public, shape, step, _LARGEST_SHARE) for step in _STEPS}
-    fitting = [FittedLimits(step, min(_MOST_FILES, most)) for step, most in allowed.items()]
-    enough = next((one for one in fitting if one.total >= _ENOUGH_FILES), fitting[-1])
-    return enough if enough.total else None
+    for step in _STEPS:
+        most = allowed_submissions(public, shape, step, _LARGEST_SHARE)
+        if most >= (_ENOUGH_FILES if step < _USEFUL else 1):
+            return FittedLimits(step, min(_MOST_FILES, most))
+    return None
 
 
 def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: str | None = None) -> Path:
@@ -77,7 +82,11 @@ def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: st
         raise DataError(f"name={chosen!r}: a benchmark's name has small letters, digits and hyphens; give name=")
     limits = fit_limits(len(found), found.shape)
     if limits is None:
-        raise DataError(f"{pairs}: {len(found)} pairs are too few: the number of one file could tell their labels")
+        least = next(n for n in itertools.count(len(found)) if fit_limits(n, found.shape))
+        raise DataError(
+            f"{pairs}: {len(found)} pairs are too few: one file's number, rounded to {in_points(_STEPS[-1])}, could "
+            f"reveal over half of the public labels; from {least} pairs on, a board can hide them"
+        )
     metrics = {metric.name for metric in PAIRS.metrics_for(found.shape, found.true)}
     folder.mkdir(parents=True, exist_ok=True)
     write_text_file(
@@ -93,9 +102,9 @@ name = "{chosen}"
 pairs = {json.dumps(str(pairs.expanduser().resolve()))}
 metrics = ["{headline(metrics)[-1]}"]
 public_share = {_PUBLIC} # of the items: their numbers are published at once, the others' after closing
-step = {limits.step} # numbers are rounded to it
-daily = 3 # files of a user that count, and in all:
-total = {limits.total}
+step = {limits.step} # numbers are rounded to {in_points(limits.step)}
+daily = {min(_A_DAY, limits.total)} # files of a user that count, and in all:
+total = {limits.total} # more, or a finer step, could reveal over half of the public labels of {len(found)} pairs
 """,
     )
     return file

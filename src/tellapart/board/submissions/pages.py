@@ -18,6 +18,7 @@ from tellapart.board.links import Links, ServerLinks
 from tellapart.board.rendering import environment
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.submissions.rounding import in_points
 from tellapart.board.submissions.service import Submissions
 
 __all__ = ["RefusingRoute", "page", "render_template", "wants_page"]
@@ -97,6 +98,7 @@ def _page_environment() -> Environment:
     templates = environment(Path(__file__).parent / "templates")
     templates.filters["percent"] = lambda value: f"{100 * value:.4g}"
     templates.filters["bound"] = lambda value: f"{100 * value:.1f}"
+    templates.filters["points"] = in_points
     templates.filters["moment"] = _format_moment
     templates.globals |= {
         "under_way": _UNDER_WAY,

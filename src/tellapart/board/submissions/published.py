@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from tellapart.board.entries import HIDDEN, HIDDEN_NUMBERS
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared
+from tellapart.board.submissions.rounding import in_points
 from tellapart.errors import StoreError, first_line
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
@@ -201,7 +202,7 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
         by={"split": {name: Metrics(metrics=values) for name, values in numbers.items()}},
         tied_items=(best.private or best.public).ties,
         origin=f"submission {best.id} by {best.user}",
-        notes=(f"labels are hidden; {HIDDEN_NUMBERS}{shown} items, rounded to {settings.step}",),
+        notes=(f"labels are hidden; {HIDDEN_NUMBERS}{shown} items, rounded to {in_points(settings.step)}",),
     )
     return Result(
         run=RunRecord(started=datetime.fromtimestamp(best.at, UTC).isoformat(), seed=0, command="", versions={}),

@@ -63,7 +63,7 @@ ORDER BY state != 'validated', coalesce(files, 0), submission.rowid LIMIT 1
 
 _OF_SIZE = "SELECT 1 FROM submission WHERE user = ? AND benchmark = ? AND bytes BETWEEN ? AND ? LIMIT 1"
 _SAME = f"""
-SELECT id, state FROM submission WHERE user = ? AND benchmark = ? AND sha256 = ? AND substr(file, -length(?)) = ?
+SELECT id, state, model FROM submission WHERE user = ? AND benchmark = ? AND sha256 = ? AND substr(file, -length(?)) = ?
 AND ({_UNDER_WAY} OR state = 'done' OR (state = 'refused' AND created >= ?)) ORDER BY rowid LIMIT 1
 """  # noqa: S608  (constants)
 _FAILED = f"""
@@ -86,10 +86,11 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The fate of a file that was sent: its id, its state, and whether it was there before, as the same bytes."""
+    """The fate of a file that was sent: its id, state and model, and if it was there before, as the same bytes."""
 
     id: str
     state: str
+    model: str
     again: bool = False
 
 
@@ -136,7 +137,7 @@ class Queue:
         """Return the file of the same bytes and ending that was sent before; of refused ones, one of this day."""
         midnight, suffix = self.clock() - self.clock() % _DAY, PurePosixPath(file).suffix
         row = rows.execute(_SAME, (user, benchmark, sha256, suffix, suffix, midnight)).fetchone()
-        return None if row is None else Receipt(row["id"], row["state"], again=True)
+        return None if row is None else Receipt(**row, again=True)
 
     def take(self, account: Account, benchmark: str, model: str, file: str, upload: Upload) -> Receipt:
         """Take a complete file into the queue, or find the same one that was sent before.
@@ -176,7 +177,7 @@ class Queue:
                 raise RefusedError(507, why) from error
             raise
         self.wake.set()
-        return Receipt(id_, "received")
+        return Receipt(id_, "received", model)
 
     @contextmanager
     def lock(self) -> Iterator[bool]:

@@ -24,6 +24,7 @@ from tellapart.errors import MetricError
 __all__ = [
     "allowed_submissions",
     "first_step",
+    "in_points",
     "label_bits",
     "leaked_bits",
     "round_to",
@@ -56,6 +57,16 @@ def round_to(value: float, step: float) -> float:
         raise MetricError(f"only fractions are rounded here; got {value}, which is not in [0, 1]")
     exact = _exact_step(step)
     return float(math.floor(Fraction(value) / exact + Fraction(1, 2)) * exact)
+
+
+def in_points(step: float) -> str:
+    """Return a step as percentages are read: in points.
+
+    >>> in_points(0.05), in_points(0.01), in_points(0.001)
+    ('5 points', '1 point', '0.1 points')
+    """
+    points = f"{float(100 * _exact_step(step)):g}"
+    return f"{points} point" if points == "1" else f"{points} points"
 
 
 def leaked_bits(submissions: int, step: float, numbers: int = 1) -> float:

@@ -99,13 +99,13 @@ def _add_sending(router: APIRouter, board: Submissions) -> None:
     ) -> Response:
         """Send a file of scores or answers as the request's body, or as a form; it is measured in its turn.
 
-        The same bytes sent again are answered with 200 and the first one's state, and do not count.
+        The same bytes sent again are answered with 200, the first one's state and its model's name, and do not count.
         """
         taken = await receive(request, board, name, model, file)
         address = str(request.url_for("one", submission=taken.id).path)
         if RequestAuth(request, board).is_browser:
             return RedirectResponse(f"{address}?again=1" if taken.again else address, 303)
-        content = {"id": taken.id, "state": taken.state, "at": address, "again": taken.again}
+        content = {"id": taken.id, "state": taken.state, "model": taken.model, "at": address, "again": taken.again}
         return JSONResponse(content, 200 if taken.again else 202, {"Location": address})
 
 

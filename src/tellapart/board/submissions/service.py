@@ -158,6 +158,7 @@ class Submissions:
             "public_items": prepared.public,
             "task": prepared.task,
             "what": prepared.what,
+            "task_file": f"/hidden/{name}/task.zip",
             "metrics": list(prepared.metrics),
             "step": settings.step,
             "daily": settings.daily,

@@ -32,7 +32,7 @@ _PAIRS = """{title}
 items.jsonl: one item a line, with its id, images (files in this archive) and texts. {untold}
 
 {send}
-"""
+{how}"""
 _SEND = {
     "scores": """Send one score of every image with every text of every item, higher for a better match, as one of
 - .npz: arrays `ids` (strings, n) and `scores` (numbers, n x {images} x {texts}: item, image, text);
@@ -42,6 +42,23 @@ _SEND = {
 Send the answers (1;2 or 2;1: the text of the first image, then of the second) as .jsonl, .csv or .json rows with
 `id` (ID/1, then ID/2 for the swapped order) and `prediction`.""",
 }
+#: With tellapart itself, which reads pairs of a folder.
+_SCORE = """
+With tellapart, rename items.jsonl to pairs.jsonl, and score this folder in Python:
+
+    import numpy as np, tellapart as ta
+    items = ta.evaluate("MODEL", "folder:FOLDER").items()
+    np.savez("scores.npz", ids=items["id"], scores=items.scores)
+
+Ignore the numbers that it prints: they take text k for image k's, and here the order of the texts is drawn.
+"""
+_UPLOAD = """
+Send the file with your token, to the address of the board; the answer's `at` is the address of its number:
+
+    curl -H "Authorization: Bearer TOKEN" --data-binary @{file} "BOARD/hidden/{name}/submissions?model=MINE&file={file}"
+    curl -H "Authorization: Bearer TOKEN" "BOARD/submissions"
+"""
+_FILES = {"scores": "scores.npz", "answers": "answers.jsonl", "predictions": "items.jsonl"}
 _TASK = """{title}
 
 The task: {task}.
@@ -50,7 +67,7 @@ items.jsonl: one {noun} a line, with its id, what is shown (images are files in 
 Send .jsonl, .csv or .json rows with `id` and `prediction`, one for every id; items.jsonl with its predictions filled in
 is such a file.
 {send}
-"""
+{how}"""
 
 
 def write_task(
@@ -89,14 +106,18 @@ def write_task(
 
 def _readme_text(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> str:
     title = benchmark.title or benchmark.name
+    how = _SCORE * (benchmark.protocol == "scores") + _UPLOAD.format(
+        name=benchmark.name, file=_FILES[benchmark.protocol]
+    )
     if isinstance(hidden, HiddenRecords):
         task = TASKS[hidden.task]
-        return _TASK.format(title=title, task=task.title, noun=task.noun, send=hidden.how.send)
+        return _TASK.format(title=title, task=task.title, noun=task.noun, send=hidden.how.send, how=how)
     images, texts = hidden.shape
     untold = "Which of them belong together is\nnot told."
     if hidden.true > 1:
         untold = f"Of each item {hidden.true} of the texts are true;\nwhich of them is not told."
-    return _PAIRS.format(title=title, untold=untold, send=_SEND[benchmark.protocol].format(images=images, texts=texts))
+    send = _SEND[benchmark.protocol].format(images=images, texts=texts)
+    return _PAIRS.format(title=title, untold=untold, send=send, how=how)
 
 
 def suffix_for(files: Iterable[bytes]) -> str:

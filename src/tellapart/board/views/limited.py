@@ -47,7 +47,7 @@ def find_parts(session: Session) -> Mapping[int, Part]:
 
 
 def describe_hidden(session: Session, benchmarks: Sequence[Benchmark]) -> Mapping[int, str]:
-    """Return `150 of 300 items, rounded to 0.01` for each of these benchmarks whose labels are hidden, by its id."""
+    """Return `150 of 300 items, rounded to 1 point` for each of these benchmarks whose labels are hidden, by its id."""
     hidden = [one.id for one in benchmarks if one.fingerprint.startswith(HIDDEN)]
     if not hidden:
         return {}

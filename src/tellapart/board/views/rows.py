@@ -39,7 +39,7 @@ class Column(View):
 
     Attributes:
         unit: `percent`, or `points` for a difference of percentages.
-        note: what holds for all of its numbers: `150 of 300 items, rounded to 0.01`; empty if nothing does.
+        note: what holds for all of its numbers: `150 of 300 items, rounded to 1 point`; empty if nothing does.
         group: the family of benchmarks to which it belongs with its neighbours; empty if it stands alone.
         link: of its head, if it has one.
     """
