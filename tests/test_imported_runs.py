@@ -52,6 +52,22 @@ def test_parts_of_an_imported_set_are_not_called_a_mean_over_items(tmp_path) -> 
     assert "macro: 2 values of subset" in printed and "micro" not in printed
 
 
+def test_a_tag_is_offered_where_it_has_several_values_and_their_unknown_items_are_no_zero(tmp_path) -> None:
+    files = []
+    for part, right in (("add_att", 0.5), ("swap_obj", 0.75)):
+        held = {"dataset": f"sugar_crepe/{part}", "model": "m", "pretrained": "", "task": "image_caption_selection"}
+        files.append(tmp_path / f"{part}.json")
+        files[-1].write_text(json.dumps({**held, "metrics": {"text_acc": right}}))
+    import_results(files[:1], tmp_path / "one", command="")
+    import_results(files, tmp_path / "two", command="")
+    assert "--by" not in CliRunner().invoke(app, ["show", str(tmp_path / "one")]).output
+    assert "--by subset" in CliRunner().invoke(app, ["show", str(tmp_path / "two")]).output
+    printed = CliRunner().invoke(app, ["show", str(tmp_path / "two"), "--by", "subset"]).output
+    rows = {line.split("  ")[0].strip(): line.split() for line in printed.splitlines()}
+    assert rows["add_att"][1:] == ["–", "50.00"] and rows["swap_obj"][1:] == ["–", "75.00"]
+    assert rows["all items"][2:] == ["–", "62.50"]
+
+
 def test_the_four_commands_are_there() -> None:
     printed = CliRunner().invoke(app, ["--help"]).output
     assert all(f" {name} " in printed for name in ("plot", "table", "import", "convert"))

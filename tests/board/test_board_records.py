@@ -19,12 +19,15 @@ from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source,
 from tellapart.board.vectors import pack, unpack
 from tellapart.board.views.leaderboard import by_tag, leaderboard
 from tellapart.board.views.overview import all_benchmarks
+from tellapart.board.views.rows import read_scores
+from tellapart.board.views.view import heads_of
 from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import read_imported
 from tellapart.records.result import Flips, Precision
 from tellapart.records.run_folder import read_samples, write_result
+from tellapart.report.interchange.foreign import import_results
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar
 from tellapart.stats.tiers import tiers
@@ -161,6 +164,22 @@ def test_scores_made_elsewhere_join_the_benchmark_of_the_same_ids_on_trust(write
         with store.session() as session:
             assert session.exec(select(Benchmark.slug)).all() == ["shapes"]
             assert sorted(session.exec(select(Entry.on_trust)).all()) == [False, True]
+
+
+def test_an_imported_run_is_not_called_on_trust(write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "a", skill=1.0, fingerprint="ids-" + "0" * 60)
+    file = tmp_path / "theirs.json"
+    metrics = {"text_acc": 0.3, "image_acc": 0.1, "acc": 0.05}
+    held = {"dataset": "winoground", "model": "m", "pretrained": "", "task": "image_caption_selection"}
+    file.write_text(json.dumps({**held, "metrics": metrics}))
+    import_results([file], tmp_path / "theirs", command="")
+    with Store("sqlite://") as store:
+        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
+        with store.session() as session:
+            assert {head.label: mark for head, mark in heads_of(session).values()} == {"a": "on trust", "m": "imported"}
+            benchmarks = session.exec(select(Benchmark)).all()
+            scores = read_scores(session, benchmarks, "", ["text_score"])
+            assert sorted(one.cell.mark for one in scores) == ["imported", "on trust"]
 
 
 @pytest.mark.parametrize("clusters", [None, 12])

@@ -228,7 +228,7 @@ def _read_run(session: Session, path: Path, source: Source) -> set[int]:
             run=result.run.model_dump(mode="json"),
             folder=str(path.parent),
             on_trust=record.fingerprint.startswith((IDS_ONLY, IMPORTED)),
-            tie_rule=" ".join(record.notes) or "not known" if imported else "",
+            tie_rule=next(iter(record.notes), "not known") if imported else "",
         )
         add_entry(session, entry, record, samples)
         touched.add(entry.benchmark_id)

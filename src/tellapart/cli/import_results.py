@@ -33,6 +33,9 @@ def import_command(
 
     result = import_results(files, out, command=command_line(), model=model)
     if as_json:
-        print_json({"out": str(out), "model": result.model.name, "benchmarks": list(result.benchmarks)})
+        notes = {name: record.notes for name, record in result.benchmarks.items()}
+        print_json({"out": str(out), "model": result.model.name, "benchmarks": list(result.benchmarks), "notes": notes})
     else:
+        for name, record in result.benchmarks.items():
+            print_text(f"{name}: {record.notes[-1]}")
         print_text(f"{result.model.name}: {', '.join(result.benchmarks)}; run: {out}")

@@ -149,7 +149,8 @@ def tag_table(results: Sequence[Result], benchmark: str, tag: str) -> Table:
         for row in heat.rows:
             if row is heat.rows[-1]:
                 rows.add_section()
-            add_row(rows, [row.name, thousands(row.n), *("–" if v is None else write(v) for v in row.values)])
+            count = thousands(row.n) if row.n else "–"
+            add_row(rows, [row.name, count, *("–" if v is None else write(v) for v in row.values)])
         return rows
 
     full = fill(score)

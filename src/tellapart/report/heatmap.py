@@ -25,13 +25,18 @@ class HeatRow:
 
     Attributes:
         name: the value; `all items` in the last row.
-        n: items.
+        n: items; 0 if unknown.
         values: a number a model; None if it has none.
     """
 
     name: str
     n: int
     values: tuple[Value | None, ...]
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether another tool measured one of the numbers, over a number of items that is unknown."""
+        return any(value is not None and value.method == "imported" for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ def heat_map(
     groups = [{value: group.metrics for value, group in record.by.get(tag, {}).items()} for record in records.values()]
     by = (_make_row(value, [own.get(value, {}).get(metric) for own in groups]) for value in names)
     whole = _make_row("all items", [record.metrics.get(metric) for record in records.values()])
-    return HeatMap(benchmark, metric, tag, tuple(records), (*(row for row in by if row.n), whole))
+    return HeatMap(benchmark, metric, tag, tuple(records), (*(row for row in by if row.n or row.is_imported), whole))
 
 
 def _make_row(name: str, values: list[Value | None]) -> HeatRow:
@@ -138,7 +143,7 @@ def heat_table(heat: HeatMap) -> Markup:
     chance = "" if heat.chance is None else f"; in brackets: not above chance ({percent(heat.chance)})"
     heads = "".join(f'<th scope="col">{escape(model)}</th>' for model in heat.models)
     rows = "".join(
-        f'<tr><th scope="row">{escape(plain(row.name))}</th><td>{thousands(row.n)}</td>'
+        f'<tr><th scope="row">{escape(plain(row.name))}</th><td>{thousands(row.n) if row.n else "–"}</td>'
         f"{''.join(map(_write_cell, row.values))}</tr>"
         for row in heat.rows
     )

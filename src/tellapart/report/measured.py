@@ -22,7 +22,7 @@ __all__ = [
     "Outcomes",
     "first_metrics",
     "gather",
-    "name_on",
+    "mark_imported",
     "outcomes_of",
     "pick_benchmark",
     "samples_of",
@@ -41,13 +41,23 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     return [replace(system, label=plain(system.label)) for system in systems.gather(folders, labels)]
 
 
-def name_on(run: System, benchmark: str) -> str:
-    """Return a system's label, marked if another tool measured it on that benchmark.
+def mark_imported(runs: Sequence[System], benchmarks: Sequence[str] = ()) -> list[System]:
+    """Mark the label of each system that another tool measured; if on some of these benchmarks only, by their names.
 
-    Raises:
-        RunError: the system did not measure the benchmark.
+    Args:
+        runs: the systems.
+        benchmarks: those of a table or picture; all that a system has if not given.
     """
-    return f"{run.label} (imported)" if is_imported(run.record(benchmark)) else run.label
+    return [replace(run, label=_mark_label(run, [*map(set_name, benchmarks)])) for run in runs]
+
+
+def _mark_label(run: System, benchmarks: Sequence[str]) -> str:
+    own = {name: record for name, record in run.result.benchmarks.items() if name in benchmarks or not benchmarks}
+    imported = [title_of_set([run], name) for name, record in own.items() if is_imported(record)]
+    if not imported:
+        return run.label
+    some = "" if len(imported) == len(own) else f": {', '.join(imported)}"
+    return f"{run.label} (imported{some})"
 
 
 def title_of_set(runs: Sequence[System], benchmark: str) -> str:
@@ -73,7 +83,9 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
     """
     known = list(dict.fromkeys(benchmark for run in runs for benchmark in run.result.benchmarks))
     if name is None and len(known) > 1:
-        raise RunError(f"these runs measured {', '.join(known)}; choose one with benchmarks=")
+        raise RunError(
+            f"these runs measured {', '.join(known)}; choose one with benchmarks= (of bars several, a panel each)"
+        )
     chosen = set_name(name) if name else next(iter(known), None)
     measured = [run for run in runs if chosen in run.result.benchmarks]
     if chosen is None or not measured:

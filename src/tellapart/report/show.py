@@ -163,7 +163,9 @@ def print_runs(
         RunError: the folder is not a run, or no benchmark is broken down by that tag.
     """
     groups = on_the_same_items([read_result(each) for each in find_runs(folder)])
-    tags = [*dict.fromkeys(tag for name, own in groups for each in own for tag in each.benchmarks[name].by)]
+    # A tag with one value has the numbers over all items.
+    tagged_by = [tag for name, own in groups for each in own for tag in each.benchmarks[name].by.items()]
+    tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]
     if by is not None:
         having = [(name, own) for name, own in groups if any(by in each.benchmarks[name].by for each in own)]
         _print_tables(

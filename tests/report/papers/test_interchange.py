@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,16 @@ from typer.testing import CliRunner
 from facts import raises
 from tellapart.cli.convert import convert_command
 from tellapart.cli.import_results import import_command
+from tellapart.cli.main import app as main
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
 from tellapart.report.interchange.foreign import import_results, read_foreign
 from tellapart.report.interchange.formats import convert
-from tellapart.report.measured import gather, outcomes_of, samples_of
+from tellapart.report.measured import gather, mark_imported, outcomes_of, samples_of
 from tellapart.report.numbers import is_imported
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out
+from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
 from tellapart.report.tables import result_table
 
 
@@ -226,7 +229,7 @@ def test_an_imported_number_is_marked_and_claims_nothing(tmp_path) -> None:
     record = result.benchmarks["winoground"]
     value = record.metrics["text_score"]
     assert is_imported(record) and "gives a tie to whichever comes first (argmax)" in record.notes[0]
-    assert (value.low, value.high, value.n, value.chance, value.method) == (None, None, 0, None, "imported")
+    assert (value.low, value.high, value.n, value.chance, value.method) == (None, None, 0, 0.25, "imported")
     assert result.model.name == "ViT-B-32@open_clip_model.safetensors"
     assert "secret" not in (tmp_path / "run" / "results.json").read_text()
 
@@ -263,6 +266,99 @@ def test_chance_is_shown_beside_numbers_that_lack_it(tmp_path, save) -> None:
 
     (axes,) = prepare_plot("bars", runs, PlotSettings(benchmarks=("winoground",)))().axes
     assert "chance" in {line.get_label() for line in axes.get_lines()}
+
+
+def test_imported_numbers_are_marked_among_several_benchmarks_in_every_format(tmp_path, save) -> None:
+    wino = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
+    crepe = clip_file(tmp_path, "sugar_crepe/add_att", "image_caption_selection", {"text_acc": 0.6})
+    imported([wino, crepe], tmp_path / "theirs", model="theirs")
+    runs = [tmp_path / "theirs", save("ours", benchmark="winoground", n=40), save("ours", benchmark="demo", n=40)]
+    table = lay_out(runs)
+    labels = [row.label for row in table.rows]
+    assert labels == ["theirs (imported)", "ours", "chance"]
+    assert not any(note.startswith((",", ".")) or not note for note in table.notes)
+    for write in (write_csv, write_markdown, write_latex, write_json):
+        assert "theirs (imported)" in write(table)
+    marks = [[cell["imported"] for cell in row["cells"]] for row in json.loads(write_json(table))["rows"]]
+    assert marks == [[True, True, False], [False] * 3, [False] * 3]
+    lone = lay_out([tmp_path / "theirs"])  # no number of items is known
+    assert all(lone.notes) and "theirs (imported)" in write_csv(lone)
+    pytest.importorskip("matplotlib")
+    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+
+    figure = prepare_plot("bars", runs, PlotSettings(benchmarks=("winoground", "demo")))()
+    names = [label.get_text().replace("\n", " ") for label in figure.axes[0].get_yticklabels()]
+    assert names == ["theirs (imported)", "ours"]
+    with raises(RunError, "bars", "winoground", "benchmarks="):
+        prepare_plot("bars", runs, PlotSettings())()
+
+
+def test_a_system_that_is_imported_on_one_benchmark_is_marked_with_its_name(tmp_path, save) -> None:
+    (own,) = gather([save("ours", benchmark="winoground", n=40)])
+    imported([clip_file(tmp_path, "sugar_crepe/add_att", "image_caption_selection", {"text_acc": 0.6})], tmp_path / "c")
+    theirs = read_result(tmp_path / "c").benchmarks
+    both = replace(own, result=own.result.model_copy(update={"benchmarks": own.result.benchmarks | theirs}))
+    assert mark_imported([both])[0].label == "ours (imported: sugarcrepe)"
+    assert mark_imported([both], ["winoground"])[0].label == "ours"
+    assert mark_imported([both], ["sugarcrepe"])[0].label == "ours (imported)"
+
+
+def test_the_best_imported_number_is_bold_only_above_a_known_chance(tmp_path) -> None:
+    runs = []
+    for model, group, right in (("a", 0.085, 0.5), ("b", 0.05, 0.4)):
+        folder = tmp_path / model
+        folder.mkdir()
+        metrics = {"text_acc": 0.3 if model == "a" else 0.2, "image_acc": 0.1, "acc": group}
+        files = [
+            clip_file(folder, "winoground", "image_caption_selection", metrics),
+            clip_file(folder, "cifar10", "zeroshot_classification", {"acc1": right}),
+        ]
+        imported(files, folder / "run", model=model)
+        runs.append(folder / "run")
+    table = lay_out(runs, settings=TableSettings(benchmarks=("winoground",)))
+    best = {column.name: row.cells[n].best for row in table.rows[:1] for n, column in enumerate(table.columns)}
+    assert best == {"text score": True, "image score": False, "group score": False}
+    assert [cell.value for cell in table.rows[-1].cells] == pytest.approx([25, 25, 100 / 6])
+    # How many classes the other tool took is unknown, and chance with it.
+    several = lay_out(runs, settings=TableSettings(benchmarks=("winoground", "cifar10")))
+    assert several.rows[-1].cells[1].value is None
+    assert not any(cell.best for row in several.rows for cell in row.cells)
+
+
+def test_a_number_under_our_name_is_not_shadowed_and_the_rest_is_named(tmp_path) -> None:
+    metrics = {"text_score": 0.31, "image_score": 0.11, "group_score": 0.0825, "accuracy": 0.305, "nauc_x": 0.1}
+    path = mteb_file(tmp_path / "laion__m" / "1", "Winoground", metrics)
+    done = CliRunner().invoke(main, ["import", str(path), "--out", str(tmp_path / "run")])
+    values = read_result(tmp_path / "run").benchmarks["winoground"].metrics
+    assert {name: value.value for name, value in values.items()} == {
+        "group_score": 0.0825,
+        "text_score": 0.31,
+        "image_score": 0.11,
+    }
+    taken, left = next(line for line in done.output.splitlines() if line.startswith("winoground: ")).split("; ")
+    assert (
+        "taken: " in taken
+        and " as " not in taken
+        and "accuracy" in left
+        and "nauc_x" in left
+        and "accuracy" not in taken
+    )
+    path = mteb_file(tmp_path / "laion__m" / "2", "Winoground", {"accuracy": 0.09, "text_acc": 0.3125})
+    done = CliRunner().invoke(main, ["import", str(path), "--out", str(tmp_path / "other"), "--json"])
+    (note,) = json.loads(done.output)["notes"]["winoground"][1:]
+    assert "text_acc as text_score" in note and "accuracy as group_score" in note and "left" not in note
+
+
+def test_a_folder_and_an_unnamed_column_are_answered(tmp_path) -> None:
+    with raises(RunError, str(tmp_path), "folder", "*.json"):
+        read_foreign(tmp_path)
+    path = tmp_path / "clip.csv"
+    path.write_text(",txt,dataset,model,pretrained,task\n0,0.3,winoground,m,p,image_caption_selection\n")
+    with raises(RunError, "text_acc", "txt") as refused:
+        read_foreign(path)
+    assert " ," not in str(refused.value)
+    path.write_text(",acc1,dataset,model,pretrained,task\n0,0.3,cifar10,m,p,zeroshot_classification\n")
+    assert read_foreign(path)[0].metrics == {None: {"top1_accuracy": 0.3}}
 
 
 def test_samples_of_another_tool_are_answered_with_their_converter(tmp_path) -> None:
@@ -451,7 +547,8 @@ def test_the_commands_say_what_they_wrote(tmp_path) -> None:
     path = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
     run, out = tmp_path / "run", tmp_path / "lm.json"
     done = CliRunner().invoke(app, ["import", str(path), "--out", str(run), "--model", "m"])
-    assert done.output == f"m: winoground; run: {run}\n"
+    taken, wrote = done.output.splitlines()
+    assert wrote == f"m: winoground; run: {run}" and "acc as group_score" in taken
     done = CliRunner().invoke(app, ["convert", str(run), "--to", "lm-eval", "--out", str(out)])
     assert done.output == f"written: {out}\n" and json.loads(out.read_text())["model_name"] == "m"
     assert CliRunner().invoke(app, ["convert", str(run), "--to", "lm-eval"]).output == out.read_text()

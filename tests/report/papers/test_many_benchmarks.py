@@ -184,7 +184,8 @@ def test_ties_and_another_tools_numbers_are_said_with_their_benchmark(systems, s
     record = result.benchmarks["winoground"].model_copy(update={"fingerprint": "imported-1"})
     write_result(foreign, result.model_copy(update={"benchmarks": {"winoground": record}}))
     beside = lay_out([*systems, foreign], settings=TableSettings(benchmarks=("bivlc", "winoground")))
-    assert any(note.endswith("not tested against the others (foreign on winoground)") for note in beside.notes)
+    assert any(note.startswith("imported:") and "not tested" in note for note in beside.notes)
+    assert [row.label for row in beside.rows if "imported" in row.label] == ["foreign (imported)"]
 
 
 def test_rows_are_sorted_by_a_column(systems) -> None:

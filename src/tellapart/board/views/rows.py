@@ -228,7 +228,9 @@ def read_scores(
     """
     parts, wanted = find_parts(session), [benchmark.id or 0 for benchmark in benchmarks]
     score, entry = Score.__table__.c, Entry.__table__.c  # type: ignore[attr-defined]
-    mark = sqlalchemy.case((~entry.on_trust, ""), (entry.folder != "", "on trust"), else_="imported")
+    # A run folder of imported numbers has another tool's rule; scores made elsewhere were measured by this one.
+    measured = sqlalchemy.and_(entry.folder != "", entry.tie_rule == "")
+    mark = sqlalchemy.case((~entry.on_trust, ""), (measured, "on trust"), else_="imported")
     numbers = [score[name] for name in _CELL[:-1]]
     query = (
         sqlalchemy.select(entry.model_id, score.benchmark_id, score.value_of, score.metric, *numbers, mark)

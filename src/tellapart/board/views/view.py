@@ -147,14 +147,15 @@ def one_by_slug(session: Session, table: Any, slug: str, noun: str) -> Any:
 def heads_of(session: Session) -> Mapping[int, tuple[ModelHead, str]]:
     """Return entry -> its model and its mark, for every entry."""
     entry, model = Entry.__table__.c, Model.__table__.c  # type: ignore[attr-defined]
-    query = sqlalchemy.select(entry.id, entry.folder, entry.on_trust, model.slug, model.label, model.kind)
+    measured = sqlalchemy.and_(entry.folder != "", entry.tie_rule == "")  # as in `read_scores`
+    query = sqlalchemy.select(entry.id, measured, entry.on_trust, model.slug, model.label, model.kind)
     rows = session.connection().execute(query.where(model.id == entry.model_id))
     return {
         number: (
             ModelHead(slug=slug, label=label, kind=kind),
-            "" if not on_trust else "on trust" if folder else "imported",
+            "" if not on_trust else "on trust" if made_here else "imported",
         )
-        for number, folder, on_trust, slug, label, kind in rows
+        for number, made_here, on_trust, slug, label, kind in rows
     }
 
 

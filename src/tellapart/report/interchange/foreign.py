@@ -14,15 +14,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import nearest
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv, read_object
 from tellapart.data.strict_json import load_json, read_whole
 from tellapart.errors import DataError, RunError, quote
+from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import RESULTS, write_result
 
@@ -84,47 +85,79 @@ def _make_record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkRes
             raise RunError(f"{path}: {one.benchmark} is in two of these files; name one of them")
         parts |= one.metrics
     files = dict.fromkeys(path for path, _ in contents)
+    names = {ours: theirs for _, one in contents for ours, theirs in one.names.items()}
+    left = dict.fromkeys(name for _, one in contents for name in one.left)
     digests = b"".join(hashlib.sha256(read_whole(path)).digest() for path in files)
     return BenchmarkResult(
         title=f"{first.benchmark}, measured by {first.tool}",
         fingerprint=f"{IMPORTED}{hashlib.sha256(digests).hexdigest()}",
         task=first.task,
-        metrics=_average_parts(parts, first.tool),
-        by=_group_parts(parts, first.tool),
+        metrics=_average_parts(parts, first),
+        by=_group_parts(parts, first),
         origin=", ".join(path.name for path in files),
         notes=(
             f"imported from {first.tool} {first.version}".rstrip()
             + ": no outcome of an item, no interval and no number of items "
             "is known; it gives a tie to whichever comes first (argmax), here a tie is never right",
+            f"taken: {_list_names([ours if ours == own else f'{own} as {ours}' for ours, own in names.items()])}"
+            + (f"; left out: {_list_names([*left])}" if left else ""),
         ),
     )
 
 
-def _average_parts(parts: Mapping[Part, Mapping[str, float]], tool: str) -> dict[str, Value]:
+def _list_names(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _average_parts(parts: Mapping[Part, Mapping[str, float]], first: ForeignResult) -> dict[str, Value]:
     """Return the numbers over all the set; of parts the plain mean, as their numbers of items are not known."""
     if None in parts:
-        return {name: _make_value(number, f"as {tool} averages") for name, number in parts[None].items()}
+        return _make_values(parts[None], first)
     tag = next(part[0] for part in parts if part is not None)
     shared = [name for name in next(iter(parts.values())) if all(name in one for one in parts.values())]
     average = f"macro: {len(parts)} values of {tag}"
-    return {name: _make_value(sum(one[name] for one in parts.values()) / len(parts), average) for name in shared}
+    means = {name: sum(one[name] for one in parts.values()) / len(parts) for name in shared}
+    return _make_values(means, first, average)
 
 
-def _group_parts(parts: Mapping[Part, Mapping[str, float]], tool: str) -> dict[str, dict[str, Metrics]]:
+def _group_parts(parts: Mapping[Part, Mapping[str, float]], first: ForeignResult) -> dict[str, dict[str, Metrics]]:
     groups: dict[str, dict[str, Metrics]] = {}
     for part, numbers in parts.items():
         if part is not None:
-            values = {name: _make_value(number, f"as {tool} averages") for name, number in numbers.items()}
-            groups.setdefault(part[0], {})[part[1]] = Metrics(metrics=values)
+            groups.setdefault(part[0], {})[part[1]] = Metrics(metrics=_make_values(numbers, first))
     return groups
 
 
-def _make_value(number: float, average: str) -> Value:
-    return Value(value=number, method="imported", n=0, clusters=0, average=average)
+def _make_values(numbers: Mapping[str, float], first: ForeignResult, average: str = "") -> dict[str, Value]:
+    return {
+        name: Value(
+            value=number,
+            chance=_find_chance(first.benchmark, name),
+            method="imported",
+            n=0,
+            clusters=0,
+            average=average or f"as {first.tool} averages",
+        )
+        for name, number in numbers.items()
+    }
+
+
+def _find_chance(benchmark: str, metric: str) -> float | None:
+    """Return chance by one of our metrics on a catalogued set whose items have one shape; None if that is not known."""
+    declared = declared_benchmark(benchmark)
+    if declared is None or declared.shape is None or metric not in METRICS:
+        return None
+    known = METRICS[metric]
+    shape, true = declared.shape, declared.true
+    return known.chance(shape, true) if known.shapes and known.defined_for(shape, true) else None
 
 
 #: A part of a set (tag, value); None for all of it.
 Part = tuple[str, str] | None
+
+#: Names of a file's numbers that a note lists.
+_MOST_NAMES = 8
 
 _PAIRS = {"text_acc": "text_score", "image_acc": "image_score", "acc": "group_score", "accuracy": "group_score"}
 
@@ -180,6 +213,8 @@ class ForeignResult:
         benchmark: our name of the set, or the tool's name after `TOOL:`.
         task: `pairs`, `retrieval`, `classification`, or the tool's word.
         metrics: part -> metric -> number; our names if the metric is ours.
+        names: metric -> its name in the file.
+        left: names of the file's other numbers.
     """
 
     tool: str
@@ -188,6 +223,8 @@ class ForeignResult:
     benchmark: str
     task: str
     metrics: Mapping[Part, Mapping[str, float]]
+    names: Mapping[str, str]
+    left: tuple[str, ...]
 
 
 def read_foreign(path: Path, model: str | None = None) -> list[ForeignResult]:
@@ -201,6 +238,8 @@ def read_foreign(path: Path, model: str | None = None) -> list[ForeignResult]:
     Raises:
         RunError: it cannot be read, is of neither tool, holds no number, or its model is not known.
     """
+    if path.is_dir():
+        raise RunError(f"{path} is a folder; name the result files of one model (of mteb: MODEL/REVISION/*.json)")
     if plain_suffix(path) == ".csv":
         return _read_table(path, model)
     if plain_suffix(path) == ".jsonl":
@@ -237,7 +276,8 @@ def _read_table(path: Path, model: str | None) -> list[ForeignResult]:
     results = []
     for line, row in rows:
         numbers = {name: number for name, cell in row.items() if (number := _read_cell(cell)) is not None}
-        metrics = {name: number for name, number in numbers.items() if name not in _CLIP_FIELDS}
+        # pandas heads the column of its row numbers with nothing.
+        metrics = {name: number for name, number in numbers.items() if name.strip() and name not in _CLIP_FIELDS}
         results.append(_clip_benchmark(Path(f"{path}:{line}"), {**row, "metrics": metrics}, model))
     return results
 
@@ -251,27 +291,32 @@ def _read_cell(cell: str) -> float | None:
 
 def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:
     dataset = re.sub(r"^wds[/_]", "", str(content["dataset"]))
-    numbers = _read_numbers(path, content["metrics"])
-    result = partial(ForeignResult, "CLIP_benchmark", "", model or _clip_model(content))
+    numbers, left = _read_numbers(path, content["metrics"])
+
+    def result(benchmark: str, task: str, names: Mapping[str, str], part: Part = None) -> ForeignResult:
+        metrics = {part: {ours: numbers[theirs] for ours, theirs in names.items()}}
+        others = (*(name for name in numbers if name not in names.values()), *left)
+        return ForeignResult(
+            "CLIP_benchmark", "", model or _clip_model(content), benchmark, task, metrics, names, others
+        )
+
     if dataset.startswith("sugar_crepe/"):
         part = ("subset", dataset.removeprefix("sugar_crepe/"))
-        return result("sugarcrepe", "pairs", {part: _rename_metrics(path, numbers, _CHOICE)})
+        return result("sugarcrepe", "pairs", _choose_names(path, numbers, _CHOICE), part)
     task, language = str(content["task"]), str(content.get("language") or "en")
     # Captions or classes in another language are another set.
     theirs = f"CLIP_benchmark:{dataset}{'' if language == 'en' else f':{language}'}"
     benchmark = _CLIP_SETS.get(dataset, theirs) if language == "en" else theirs
     if task == "image_caption_selection":
         # Whether the items of an unknown set have two images is not known.
-        metrics = _rename_metrics(path, numbers, _PAIRS) if benchmark == "winoground" else numbers
-        return result(benchmark, "pairs", {None: metrics})
+        known = benchmark == "winoground"
+        return result(benchmark, "pairs", _choose_names(path, numbers, _PAIRS if known else {}))
     if task == "zeroshot_retrieval":
-        return result(benchmark, "retrieval", {None: _rename_recalls(numbers)})
+        return result(benchmark, "retrieval", _name_recalls(numbers))
     if task == "zeroshot_classification":
-        metrics = {_CLASSES.get(metric, metric): number for metric, number in numbers.items()}
-        return result(benchmark, "classification", {None: metrics})
+        return result(benchmark, "classification", {_CLASSES.get(metric, metric): metric for metric in numbers})
     # A trained probe's accuracy is not a zero-shot model's on the same set.
-    metrics = {metric: number for metric, number in numbers.items() if metric not in _SETTINGS}
-    return result(f"{theirs}:{task}", task, {None: metrics})
+    return result(f"{theirs}:{task}", task, {metric: metric for metric in numbers if metric not in _SETTINGS})
 
 
 def _clip_model(content: Mapping[str, Any]) -> str:
@@ -283,13 +328,13 @@ def _clip_model(content: Mapping[str, Any]) -> str:
     return f"{content['model']}{'@' if folders else '/'}{file}"
 
 
-def _rename_recalls(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Rename recalls: their names hold the target alone, ours source and target."""
+def _name_recalls(numbers: Mapping[str, float]) -> dict[str, str]:
+    """Return our names of recalls with theirs, which hold the target alone, ours source and target."""
     sides = {"image": "t2i", "text": "i2t"}
     recalls = {}
-    for metric, number in numbers.items():
+    for metric in numbers:
         recall = _RECALL.fullmatch(metric)
-        recalls[f"{sides[recall[1]]}_recall@{recall[2]}" if recall else metric] = number
+        recalls[f"{sides[recall[1]]}_recall@{recall[2]}" if recall else metric] = metric
     return dict(sorted(recalls.items(), key=lambda item: (item[0].split("@")[0], len(item[0]), item[0])))
 
 
@@ -298,17 +343,23 @@ def _read_mteb(path: Path, content: Mapping[str, Any], model: str | None) -> For
     benchmark, kind, names = _MTEB_TASKS.get(task, (f"mteb:{task}", task, {}))
     scores = content["scores"]
     parts: dict[Part, Mapping[str, float]] = {}
+    chosen: dict[str, str] = {}
+    others: dict[str, None] = {}
     for split, entries in scores.items() if isinstance(scores, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
-            numbers = _read_numbers(path, entry)
-            metrics = _rename_metrics(path, numbers, names) if names else numbers
-            parts["hf_subset", f"{split} {entry.get('hf_subset', 'default')}"] = metrics
+            numbers, left = _read_numbers(path, entry)
+            own = _choose_names(path, numbers, names)
+            parts["hf_subset", f"{split} {entry.get('hf_subset', 'default')}"] = {
+                ours: numbers[theirs] for ours, theirs in own.items()
+            }
+            chosen |= own
+            others |= dict.fromkeys((*(name for name in numbers if name not in own.values()), *left))
     if not parts:
         raise RunError(f"{path} holds no scores")
     if len(parts) == 1:
         parts = {None: next(iter(parts.values()))}
     version = str(content["mteb_version"] or "")
-    return ForeignResult("mteb", version, model or _mteb_model(path), benchmark, kind, parts)
+    return ForeignResult("mteb", version, model or _mteb_model(path), benchmark, kind, parts, chosen, tuple(others))
 
 
 def _mteb_model(path: Path) -> str:
@@ -326,30 +377,33 @@ def _mteb_model(path: Path) -> str:
     return folder.replace("__", "/", 1)
 
 
-def _read_numbers(path: Path, entry: object) -> dict[str, float]:
-    """Return the numbers of an object of metrics, without `main_score`, which is one of the others.
+def _read_numbers(path: Path, entry: object) -> tuple[dict[str, float], list[str]]:
+    """Return the numbers of an object of metrics without `main_score`, which is one of them, and the names left out.
 
     Areas under abstention curves are left out: they are not scores, and NaN in most files of retrieval.
     """
     if not isinstance(entry, dict):
         raise RunError(f"{path}: expected an object of metrics; got {type(entry).__name__}")
-    numbers = {
+    found = {
         str(name): float(value)
         for name, value in entry.items()
-        if isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and name != "main_score"
-        and not str(name).startswith(_ABSTENTION)
+        if isinstance(value, int | float) and not isinstance(value, bool) and name != "main_score"
     }
+    left = [name for name in found if name.startswith(_ABSTENTION)]
+    numbers = {name: number for name, number in found.items() if name not in left}
     if bad := [name for name, value in numbers.items() if not math.isfinite(value)]:
         raise RunError(f"{path}: {', '.join(bad)} is not finite")
     if not numbers:
         raise RunError(f"{path} holds no number")
-    return numbers
+    return numbers, left
 
 
-def _rename_metrics(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
-    metrics = {ours: numbers[theirs] for theirs, ours in names.items() if theirs in numbers}
-    if not metrics:
+def _choose_names(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, str]:
+    """Return our names of a file's numbers with theirs; a number under our name comes first. Without `names`, all."""
+    if not names:
+        return {name: name for name in numbers}
+    chosen = {ours: theirs for theirs, ours in names.items() if theirs in numbers}
+    chosen |= {ours: ours for ours in names.values() if ours in numbers}
+    if not chosen:
         raise RunError(f"{path}: none of {', '.join(names)} is among its metrics {', '.join(numbers)}")
-    return metrics
+    return chosen

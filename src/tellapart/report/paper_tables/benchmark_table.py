@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.evaluation.systems import System, leave_references
-from tellapart.report.measured import name_on, pick_benchmark, title_of_set
+from tellapart.report.measured import pick_benchmark, title_of_set
 from tellapart.report.numbers import is_imported, items_text, thousands
 from tellapart.report.paper_tables.paper_table import PaperTable, TableRow, mark_best, stack_groups
 from tellapart.report.paper_tables.row_layout import (
@@ -53,9 +53,7 @@ def benchmark_table(
     testable = with_tiers and can_be_tested(ranked, benchmark)
     if testable:
         cells = mark_tiers(layout, own, benchmark, cells, seed)
-    rows = [
-        TableRow(name_on(run, benchmark), row, reference=run not in ranked) for run, row in zip(own, cells, strict=True)
-    ]
+    rows = [TableRow(run.label, row, reference=run not in ranked) for run, row in zip(own, cells, strict=True)]
     notes = [BOLD, *([DAGGER] if testable else []), *([IMPORTED_BESIDE] if any(map(is_imported, records)) else [])]
     notes += [BESIDE] if len(ranked) < len(own) else []
     notes += [AUTHORS_TIES] if any(column.name.endswith(AUTHORS_RULE) for column in layout.columns) else []

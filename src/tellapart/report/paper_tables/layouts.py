@@ -78,7 +78,7 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
         UnknownNameError: no such layout, or no such average.
         RunError: the runs lack a number of the table, or an option is missing.
     """
-    from tellapart.report.measured import gather
+    from tellapart.report.measured import gather, mark_imported
     from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
     from tellapart.report.plots.costs import read_costs
 
@@ -95,7 +95,7 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
         raise RunError("costs= is shown by one layout; add layout=vlue-cost, or leave it out")
     if settings.seed and not settings.with_tiers and layout is None:
         raise RunError(f"seed={settings.seed} has no effect with with_tiers=False: nothing is drawn; leave it out")
-    runs = gather(folders, settings.labels)
+    runs = mark_imported(gather(folders, settings.labels), settings.benchmarks)
     if layout is None:
         return _own_table(runs, settings)
     if settings.sort is not None:

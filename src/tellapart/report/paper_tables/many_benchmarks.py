@@ -97,7 +97,7 @@ class _Column:
     items: str
     tied: dict[str, int]
     is_tested: bool
-    imported: tuple[str, ...]
+    is_imported: bool
 
 
 def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, seed: int) -> _Column:
@@ -119,7 +119,7 @@ def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, se
         items=max(map(items_text, records), key=len),
         tied={name: count for name, count in ties.items() if count},
         is_tested=is_tested,
-        imported=tuple(name for name, record in zip(names, records, strict=True) if is_imported(record)),
+        is_imported=any(map(is_imported, records)),
     )
 
 
@@ -144,13 +144,13 @@ def _write_notes(columns: Sequence[_Column], *, average: bool) -> list[str]:
     notes = [BOLD]
     if any(column.is_tested for column in columns):
         notes.append(DAGGER)
-    if any(column.imported for column in columns):
-        own = "; ".join(f"{', '.join(one.imported)} on {one.benchmark}" for one in columns if one.imported)
-        notes.append(f"{IMPORTED_BESIDE} ({own})")
+    if any(column.is_imported for column in columns):
+        notes.append(IMPORTED_BESIDE)
     if any(column.heading.name.endswith(_AVERAGE) for column in columns):
         notes.append(f"{_AVERAGE} below a benchmark: as its paper averages")
     if average:
         notes.append(f"{_AVERAGE}: the plain mean of the columns")
-    notes.append(", ".join(f"{one.benchmark}: {one.items}" for one in columns if one.items))
+    counted = ", ".join(f"{one.benchmark}: {one.items}" for one in columns if one.items)
+    notes += [counted] if counted else []
     tied = [f"{name} {thousands(n)} of {one.benchmark}" for one in columns for name, n in one.tied.items()]
     return [*notes, *([f"items with ties, which are never right: {', '.join(tied)}"] if tied else [])]

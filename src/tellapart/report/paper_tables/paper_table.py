@@ -56,6 +56,7 @@ class TableCell:
         best: no other of its column (or row) is higher, as printed.
         near: not the best, and in one tier with it: these items do not distinguish the two.
         reason: why there is no interval; empty if there is one, or if none was looked for.
+        imported: another tool measured it.
     """
 
     value: float | None
@@ -64,12 +65,13 @@ class TableCell:
     best: bool = False
     near: bool = False
     reason: str = ""
+    imported: bool = False
 
     @classmethod
     def with_interval(cls, percent: float, value: Value) -> Self:
         """Give a number, in percent, the interval of a fraction, or the reason why there is none."""
         if value.low is None or value.high is None:
-            return cls(percent, reason=value.reason or "")
+            return cls(percent, reason=value.reason or "", imported=value.method == "imported")
         return cls(percent, 100 * value.low, 100 * value.high)
 
 
@@ -131,7 +133,7 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     """Mark the best of every column, or of every row; equal ones as they are printed are all best.
 
     If a column has a row of chance, the best is marked only if it is above chance: its interval is, or, without
-    one, the number.
+    one, the number. An imported number is not marked without chance.
 
     Args:
         table: unmarked.
@@ -200,7 +202,9 @@ def _mark_best(cells: Sequence[TableCell], *, sign: int, chance: float | None = 
 
 def _is_above(cell: TableCell, chance: float | None) -> bool:
     lowest = cell.value if cell.low is None else cell.low
-    return chance is None or (lowest is not None and lowest > chance)
+    if chance is None:
+        return not cell.imported
+    return lowest is not None and lowest > chance
 
 
 def stack_groups(table: PaperTable) -> PaperTable:

@@ -53,7 +53,7 @@ class RowLayout:
         groups = groups_of(record, self.tag)
         numbers = self._fill_row(numbers_of(groups))
         return tuple(
-            TableCell(number)
+            TableCell(number, imported=is_imported(record))
             if number is None or source is None
             else TableCell.with_interval(number, groups[source[0]][source[1]])
             for number, source in zip(numbers, self.sources, strict=True)

@@ -202,7 +202,7 @@ def write_json(table: PaperTable) -> str:
     >>> row = TableRow("a", (TableCell(50.0, 40.0, 60.0, best=True),))
     >>> table = PaperTable("demo", ("model",), (TableColumn("", "group"),), (row,))
     >>> json.loads(write_json(table))["rows"][0]["cells"]
-    [{'value': 50.0, 'low': 40.0, 'high': 60.0, 'best': True, 'near': False, 'reason': ''}]
+    [{'value': 50.0, 'low': 40.0, 'high': 60.0, 'best': True, 'near': False, 'reason': '', 'imported': False}]
     """
     return f"{json.dumps(asdict(table), indent=1, allow_nan=False)}\n"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.evaluation.systems import System
 from tellapart.records.result import Value
-from tellapart.report.measured import first_metrics, name_on, pick_benchmark, title_of_set, value_of
+from tellapart.report.measured import first_metrics, pick_benchmark, title_of_set, value_of
 from tellapart.report.numbers import items_text
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, new_figure, write_title
 from tellapart.tasks.registry import main_metric
@@ -43,7 +43,7 @@ def draw_bars(runs: Sequence[System], benchmark: str | None = None, metrics: Seq
     """
     benchmark, measured = pick_benchmark(runs, benchmark)
     metrics = tuple(metrics) or first_metrics([run.record(benchmark) for run in measured])
-    values = {name_on(run, benchmark): [value_of(run, benchmark, metric) for metric in metrics] for run in measured}
+    values = {run.label: [value_of(run, benchmark, metric) for metric in metrics] for run in measured}
     title = title_of(measured, benchmark)
     if len(measured) > _MOST_ACROSS:
         return draw_rows(values, metrics, title)

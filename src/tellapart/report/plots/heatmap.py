@@ -12,7 +12,7 @@ from tellapart.errors import plain
 from tellapart.evaluation.systems import System
 from tellapart.records.result import Value
 from tellapart.report.heatmap import HeatMap, heat_map, is_above_chance
-from tellapart.report.measured import name_on, pick_benchmark
+from tellapart.report.measured import pick_benchmark
 from tellapart.report.numbers import percent, thousands
 from tellapart.report.plots.bars import title_of
 from tellapart.report.plots.style import COLUMN, PAGE, axes_of, fold, write_title
@@ -48,8 +48,10 @@ def draw_heatmap(
         RunError: the runs did not measure the same items, or have no such metric or tag.
     """
     benchmark, own = pick_benchmark(runs, benchmark)
-    heat = heat_map({name_on(run, benchmark): run.record(benchmark) for run in own}, benchmark, metric, tag)
-    down, across = [f"{plain(row.name)} ({thousands(row.n)})" for row in heat.rows], list(heat.models)
+    heat = heat_map({run.label: run.record(benchmark) for run in own}, benchmark, metric, tag)
+    counts = [f" ({thousands(row.n)})" if row.n else "" for row in heat.rows]
+    down = [f"{plain(row.name)}{count}" for row, count in zip(heat.rows, counts, strict=True)]
+    across = list(heat.models)
     cells = [list(row.values) for row in heat.rows]
     turned = len(across) > len(down)
     if turned:

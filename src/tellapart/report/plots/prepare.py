@@ -149,14 +149,14 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
 
 
 def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
-    from tellapart.report.measured import gather, sort_runs
+    from tellapart.report.measured import gather, mark_imported, sort_runs
     from tellapart.report.plots.bars import draw_bars, draw_sets
     from tellapart.report.plots.curves import draw_curves
     from tellapart.report.plots.heatmap import draw_heatmap
     from tellapart.report.plots.matrix import draw_matrix
     from tellapart.report.plots.tier_chart import draw_tiers
 
-    runs = gather(paths, settings.labels)
+    runs = mark_imported(gather(paths, settings.labels), settings.benchmarks)
     if kind == "bars" and len(settings.benchmarks) > 1:
         shown = _only_metric(settings, "bars of several benchmarks show")
         ordered = runs if settings.sort is None else sort_runs(runs, settings.benchmarks[0], settings.sort)
@@ -182,7 +182,7 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
 
 
 def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
-    from tellapart.report.measured import first_metrics, gather, pick_benchmark, title_of_set
+    from tellapart.report.measured import first_metrics, gather, mark_imported, pick_benchmark, title_of_set
     from tellapart.report.numbers import items_text
     from tellapart.report.plots.costs import read_costs
     from tellapart.report.plots.pareto import draw_pareto, points
@@ -192,7 +192,7 @@ def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[
             "pareto needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV: model,cost)"
         )
     metric = _only_metric(settings, "pareto shows")
-    runs = gather(paths, settings.labels)
+    runs = mark_imported(gather(paths, settings.labels), settings.benchmarks)
     benchmarks = settings.benchmarks or (pick_benchmark(runs, None)[0],)
     costs = read_costs(settings.costs, settings.cost)
     models = points(runs, costs, benchmarks, metric)
