@@ -293,6 +293,23 @@ def test_imported_numbers_are_marked_among_several_benchmarks_in_every_format(tm
         prepare_plot("bars", runs, PlotSettings())()
 
 
+def test_an_imported_point_and_an_imported_column_are_marked(tmp_path, save) -> None:
+    wino = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
+    coco = clip_file(tmp_path, "mscoco_captions", "zeroshot_retrieval", {"image_retrieval_recall@1": 0.3})
+    imported([wino, coco], tmp_path / "theirs", model="theirs")
+    across = lay_out([tmp_path / "theirs"], "vlue")
+    assert [column.name for column in across.columns] == ["theirs (imported)"]
+    pytest.importorskip("matplotlib")
+    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+
+    costs = tmp_path / "costs.csv"
+    costs.write_text("model,ms\ntheirs,3\nours,5\n")
+    runs = [tmp_path / "theirs", save("ours", benchmark="winoground", n=40)]
+    settings = PlotSettings(benchmarks=("winoground",), costs=costs, cost="ms")
+    (axes,) = prepare_plot("pareto", runs, settings)().axes
+    assert {"theirs (imported)", "ours"} <= {text.get_text() for text in axes.texts}
+
+
 def test_a_system_that_is_imported_on_one_benchmark_is_marked_with_its_name(tmp_path, save) -> None:
     (own,) = gather([save("ours", benchmark="winoground", n=40)])
     imported([clip_file(tmp_path, "sugar_crepe/add_att", "image_caption_selection", {"text_acc": 0.6})], tmp_path / "c")
@@ -323,6 +340,9 @@ def test_the_best_imported_number_is_bold_only_above_a_known_chance(tmp_path) ->
     several = lay_out(runs, settings=TableSettings(benchmarks=("winoground", "cifar10")))
     assert several.rows[-1].cells[1].value is None
     assert not any(cell.best for row in several.rows for cell in row.cells)
+    mean = lay_out(runs, settings=TableSettings(benchmarks=("winoground", "cifar10"), average=True))
+    assert [row.cells[-1].imported for row in mean.rows] == [True, True, False]
+    assert not any(row.cells[-1].best for row in mean.rows)
 
 
 def test_a_number_under_our_name_is_not_shadowed_and_the_rest_is_named(tmp_path) -> None:

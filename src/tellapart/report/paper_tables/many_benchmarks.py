@@ -137,7 +137,9 @@ def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> RowL
 
 def _mean_cell(cells: Sequence[TableCell]) -> TableCell:
     numbers = [cell.value for cell in cells if cell.value is not None]
-    return TableCell(sum(numbers) / len(numbers) if len(numbers) == len(cells) else None)
+    if len(numbers) < len(cells):
+        return TableCell(None)
+    return TableCell(sum(numbers) / len(numbers), imported=any(cell.imported for cell in cells))
 
 
 def _write_notes(columns: Sequence[_Column], *, average: bool) -> list[str]:

@@ -90,10 +90,12 @@ def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mappin
             raise RunError(f"average_as={name} is over all parts of {needed}; no run has them all")
         # Chance is the same of every model that has one.
         chance = next((chance for _, chance in found.values() if chance is not None), None)
-        cells = [found[row.label][0] if row.label in found else chance for row in table.rows]
-        rows = (
-            replace(row, cells=(*row.cells, TableCell(value))) for row, value in zip(table.rows, cells, strict=True)
-        )
+        foreign = {label for label, run in of.items() if _is_imported(groups, run)}
+        cells = [
+            TableCell(found[row.label][0] if row.label in found else chance, imported=row.label in foreign)
+            for row in table.rows
+        ]
+        rows = (replace(row, cells=(*row.cells, cell)) for row, cell in zip(table.rows, cells, strict=True))
         columns, notes = (*table.columns, TableColumn("", name)), (*table.notes, f"{name}: {title}")
         table = replace(table, columns=columns, rows=tuple(rows), notes=notes)
     return mark_best(table)
@@ -108,6 +110,11 @@ def _mean_parts(parts: Groups, run: System) -> tuple[float | None, float | None]
     chances = [[(value.chance, size) for value, size in group if value.chance is not None] for group in known]
     own = _over_groups([[(value.value, size) for value, size in group] for group in known])
     return own, _over_groups(chances) if list(map(len, chances)) == list(map(len, known)) else None
+
+
+def _is_imported(parts: Groups, run: System) -> bool:
+    values = (_find_value(part, run) for group in parts for part in group)
+    return any(value is not None and value.method == "imported" for value in values)
 
 
 def _over_groups(groups: Sequence[Sequence[tuple[float, int]]]) -> float:
