@@ -113,6 +113,22 @@ def test_the_files_are_named_and_so_is_what_the_card_lacks(made_set: Any, comman
     assert "the card lacks description, url, creators, date_published, which it asks for" in text
 
 
+def test_answers_that_were_filled_in_elsewhere_are_not_written_over(made_set: Any, command: Run) -> None:
+    folder = made_set(n=6)
+    assert command("audit", folder, "--no-images", "--to", "card").code == 0
+    assert command("audit", folder, "--no-images", "--to", "card").code == 0, "nothing is filled in yet"
+    card = Path("card/card.json")
+    filled = json.loads(card.read_text()) | {"datasheet": {"purpose": "a test"}}
+    card.write_text(json.dumps(filled))
+    refused = command("audit", folder, "--no-images", "--to", "card")
+    assert refused.code == 2
+    check_facts(refused.err, "card/card.json", "'purpose'", "folder of the set")
+    assert json.loads(card.read_text()) == filled
+    (folder / "card.json").write_text(card.read_text())
+    assert command("audit", folder, "--no-images", "--to", "card").code == 0
+    assert json.loads(card.read_text())["datasheet"]["purpose"] == "a test"
+
+
 def test_another_set_is_searched_for_what_both_hold(made_set: Any, command: Run) -> None:
     ours, theirs = made_set("ours", n=8, seed=1), made_set("theirs", n=8, seed=1)
     ran = command("audit", ours, "--against", theirs, "--json")

@@ -17,7 +17,8 @@ from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.errors import plain
+from tellapart.data.rows import read_object
+from tellapart.errors import RunError, plain, quote
 from tellapart.records.run_folder import write_text_file
 from tellapart.report.numbers import percent
 from tellapart.report.terminal import console, print_lines, table
@@ -39,16 +40,20 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
 
     Raises:
         DataError: the set's card is malformed.
-        RunError: a file cannot be written.
+        RunError: a file cannot be written, or the folder's `card.json` has answers that the set's card lacks.
     """
     card = make_card(pairs, record)
+    _keep_answers(folder / "card.json", pairs)
     files = {
         "audit.json": record.model_dump_json(indent=1) + "\n",
         "card.md": markdown(card),
         "card.html": html(card),
         "card.json": _dump_json(with_questions(pairs.card)),
     }
-    lines = [f"{folder / 'card.html'} and card.md: the data card; {card.unanswered} questions of card.json are open"]
+    lines = [
+        f"{folder / 'card.html'} and card.md: the data card; {card.unanswered} questions of card.json are open: answer "
+        "them in the set's folder"
+    ]
     if pairs.read is None and (pairs.root / LISTING).is_file():
         files["croissant.json"] = _dump_json(croissant(pairs))
         lacks = missing(pairs.card)
@@ -63,6 +68,22 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
     for name, text in files.items():
         write_text_file(folder / name, text)
     return lines
+
+
+def _keep_answers(path: Path, pairs: PairSet) -> None:
+    """Refuse to write over answers that were filled in at another place than the set's."""
+    if not path.is_file():
+        return
+    written, known = read_object(path), with_questions(pairs.card)
+    lost = [key for key in written if key not in known]
+    datasheet = written.get("datasheet")
+    if isinstance(datasheet, dict):
+        lost += [key for key, answer in datasheet.items() if answer and not known["datasheet"].get(key)]
+    if lost:
+        raise RunError(
+            f"{path} has answers that the set's card lacks ({', '.join(map(quote, lost[:_NAMED]))}): put it into the "
+            "folder of the set (or of the table), where an audit reads it, or remove it; it would be written over"
+        )
 
 
 def audit_folder(folder: Path, progress: Progress | None = None) -> Path:
