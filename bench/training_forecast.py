@@ -27,6 +27,8 @@ from tellapart.training.config import read_config
 from tellapart.training.dry_run.rehearse import rehearse
 from tellapart.training.training_run import run_training
 
+SCENES = f"folder:{(Path(__file__).parents[1] / 'examples' / 'eqsim_ablation' / 'smoke_scenes').resolve()}"
+
 #: Name -> configuration; SCENES is a pair set of 36 items.
 RUNS = {
     "contrast": """name = "contrast"
@@ -87,7 +89,7 @@ def compare_times(path: Path, folder: Path) -> dict[str, Any]:
             "forecast": [round(each, 1) for each in (span.low, span.value, span.high)],
             "real": round(took[name], 1),
             "off": round(span.value / took[name] - 1, 3),
-            "parts": {part: round(seconds, 2) for part, seconds in forecast.parts.items()},
+            "parts": {part.replace(SCENES, "SCENES"): round(seconds, 2) for part, seconds in forecast.parts.items()},
         }
     used = sum(file.stat().st_size for file in (folder / path.stem).rglob("*") if file.is_file())
     found["disk"] = {"forecast": plan.forecast.disk_bytes, "real": used}
@@ -103,7 +105,6 @@ def main() -> None:
     torch.set_num_threads(1)
     import open_clip  # noqa: F401  (both forecast and run would else pay for imports, the first of them alone)
 
-    scenes = f"folder:{(Path(__file__).parents[1] / 'examples' / 'eqsim_ablation' / 'smoke_scenes').resolve()}"
     record: dict[str, Any] = {
         "threads": 1,
         "torch": torch.__version__,
@@ -119,7 +120,7 @@ def main() -> None:
         fusion_folder(folder / "blip")
         for name, text in RUNS.items():
             path = folder / f"{name}.toml"
-            path.write_text(text.replace("SCENES", scenes))
+            path.write_text(text.replace("SCENES", SCENES))
             record["runs"][path.stem] = compare_times(path, folder)
             print(path.stem, json.dumps(record["runs"][path.stem], indent=1), flush=True)
     if given.out:
