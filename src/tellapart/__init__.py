@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tellapart.api.costs import check as check
     from tellapart.api.costs import time as time
     from tellapart.api.evaluate import evaluate as evaluate
-    from tellapart.api.evaluate import load_pairs as load_pairs
     from tellapart.api.evaluate import run as run
     from tellapart.api.evaluate import score as score
     from tellapart.api.interchange import convert as convert
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from tellapart.api.memory import score_vectors as score_vectors
     from tellapart.api.negatives import detect as detect
     from tellapart.api.negatives import mine as mine
+    from tellapart.api.pair_sets import load_pairs as load_pairs
     from tellapart.api.parity import parity as parity
     from tellapart.api.plugins import load_plugin as load_plugin
     from tellapart.api.probe import PairProbe as PairProbe
@@ -132,7 +132,7 @@ _WHERE = {
     "image_score": "metrics.pairs",
     "import_results": "api.interchange",
     "items": "api.items",
-    "load_pairs": "api.evaluate",
+    "load_pairs": "api.pair_sets",
     "load_plugin": "api.plugins",
     "ls": "api.listing",
     "mine": "api.negatives",

@@ -113,6 +113,16 @@ def test_the_files_are_named_and_so_is_what_the_card_lacks(made_set: Any, comman
     assert "the card lacks description, url, creators, date_published, which it asks for" in text
 
 
+def test_an_option_that_acts_on_one_of_two_sets_has_an_effect(made_set: Any, command: Run) -> None:
+    folder = made_set(n=6)
+    for sets in (("demo", "--against", folder), (folder, "--against", "demo")):
+        ran = command("audit", *sets, "--images", folder, "--no-images", "--json")
+        assert ran.code == 0, ran.err
+    idle = command("audit", "demo", "--against", "demo", "--images", folder, "--no-images")
+    assert idle.code == 2
+    check_facts(idle.err, "--images", "'demo'")
+
+
 def test_answers_that_were_filled_in_elsewhere_are_not_written_over(made_set: Any, command: Run) -> None:
     folder = made_set(n=6)
     assert command("audit", folder, "--no-images", "--to", "card").code == 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from facts import check_facts, raises
-from tellapart.api.evaluate import load_pairs
+from tellapart.api.pair_sets import load_pairs
 from tellapart.errors import RunError
 from tellapart.report.comparisons import choose_models
 from tellapart.stats.multiple import holm

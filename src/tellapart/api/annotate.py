@@ -16,7 +16,7 @@ from tellapart.annotate.reply_files import read_replies
 from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import SURVEYS, find_survey
 from tellapart.api.arguments import PairsGiven, PathGiven, as_path, as_paths, expect_used
-from tellapart.api.evaluate import load_pairs
+from tellapart.api.pair_sets import load_pairs
 from tellapart.errors import DataError
 from tellapart.models.memory.external import write_scores
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from functools import partial
 
-from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path
-from tellapart.api.evaluate import load_pairs
+from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path, locations
 from tellapart.api.frame import Frame
+from tellapart.api.pair_sets import load_sets
 from tellapart.api.progress import reporting
 from tellapart.auditing.audit import Audit, Options
 from tellapart.auditing.audit import audit as look
@@ -58,11 +57,10 @@ def audit(
     >>> found.record.items, "pass" in found["verdict"]
     (400, True)
     """
-    load = partial(load_pairs, data=data, images=images, outside_images=outside_images, columns=columns)
+    place = locations(data, images, outside_images, columns)
     with reporting(progress) as report:
         update = None if report is None else report("audit")
-        own = load(pairs)
-        other = None if against is None else load(against)
+        own, other = load_sets(pairs, against, place)
         record = look(own, Options(other, text_model, read_images, update, detector_model, grammar_model, model))
     lines = () if to is None else tuple(write_audit(as_path(to, "to"), own, record))
     return Audited(record, own, lines)

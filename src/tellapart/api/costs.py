@@ -14,7 +14,8 @@ from tellapart.api.arguments import (
     locations,
     refuse_idle,
 )
-from tellapart.api.evaluate import ModelNamed, load_pairs
+from tellapart.api.evaluate import ModelNamed
+from tellapart.api.pair_sets import load_pairs
 from tellapart.api.plugins import load_again, loaded, open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.evaluation.check import Gate, check_model, check_references

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.api.arguments import (
     LimitGiven,
-    PairsGiven,
     PathGiven,
     ProgressGiven,
     as_limit,
@@ -31,11 +30,10 @@ from tellapart.api.follow import EVERY, as_follower, follow_training
 from tellapart.api.plugins import open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.api.run import Run
-from tellapart.benchmarks.find import find_benchmark, load_pairs_or_folder
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.atomic import atomic_file
-from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import RunError, ScoreError, quote
 from tellapart.evaluation.distributed import run_in_ranks
@@ -51,7 +49,7 @@ from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs
 
-__all__ = ["describe_kept", "describe_stored", "evaluate", "load_pairs", "open_store", "run", "score", "use_store"]
+__all__ = ["describe_kept", "describe_stored", "evaluate", "open_store", "run", "score", "use_store"]
 
 #: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.
 CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
@@ -290,31 +288,6 @@ def score(
             place=place,
         )
     return Run(folder, scratch=out is None)
-
-
-def load_pairs(
-    pairs: PairsGiven,
-    *,
-    data: PathGiven | None = None,
-    images: PathGiven | None = None,
-    outside_images: bool = False,
-    columns: Mapping[str, str] | None = None,
-) -> PairSet:
-    """Load minimal pairs: a benchmark's by its name, or those of a folder, with or without `folder:` before it.
-
-    Raises:
-        UnknownNameError: no benchmark of that name, and no folder.
-        DataError: it is another task, or files are missing or damaged.
-
-    >>> load_pairs("demo").shape, len(load_pairs(Path("examples/eqsim_ablation/smoke_scenes")))
-    ((2, 2), 36)
-    """
-    place = refuse_idle((pairs,), locations(data, images, outside_images, columns))
-    if isinstance(pairs, PairSet):
-        return pairs
-    name = open_benchmark(str(as_path(pairs, "pairs")))
-    refuse_columns(columns, (name,))
-    return load_pairs_or_folder(name, place)
 
 
 def open_store(cache: PathGiven | Literal[False] | None = None) -> EmbeddingStore:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.api.arguments import LimitGiven, PairsGiven, PathGiven, as_path
-from tellapart.api.evaluate import evaluate, load_pairs
+from tellapart.api.evaluate import evaluate
+from tellapart.api.pair_sets import load_pairs
 from tellapart.api.run import Run
 from tellapart.catalog import nearest
 from tellapart.data.scores import ScoreKind

@@ -6,22 +6,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellapart.api.arguments import (
-    PairsGiven,
-    PathGiven,
-    ProgressGiven,
-    as_path,
-    expect_used,
-    locations,
-    refuse_idle,
-)
+from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path, expect_used, locations
 from tellapart.api.evaluate import CacheGiven, use_store
-from tellapart.api.plugins import open_benchmark, open_model
+from tellapart.api.pair_sets import load_sets
+from tellapart.api.plugins import open_model
 from tellapart.api.progress import reporting
 from tellapart.auditing.detectors import Detection, DetectorSettings
 from tellapart.auditing.detectors import detect as fit_and_measure
-from tellapart.benchmarks.find import load_pairs_or_folder
-from tellapart.data.pairset import PairSet
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.deferred import find_deferred
 from tellapart.records.run_folder import write_text_file
@@ -138,20 +129,14 @@ def detect(
     """
     if trained_on is not None:
         expect_used("detect", "with trained_on=PAIRS: there are no folds then", folds=(folds, 5))
-    sets: list[object] = [each for each in (pairs, trained_on) if each is not None]
-    place = refuse_idle(sets, locations(data, images, outside_images))
-
-    def load(given: PairsGiven) -> PairSet:
-        if isinstance(given, PairSet):
-            return given
-        return load_pairs_or_folder(open_benchmark(str(as_path(given, "pairs"))), place)
-
+    place = locations(data, images, outside_images)
     with use_store(cache) as store, reporting(progress) as report:
+        own, other = load_sets(pairs, trained_on, place)
         detection = fit_and_measure(
-            load(pairs),
+            own,
             find_deferred(open_model(model), ModelOptions(device=device), store),
             store=store,
-            trained_on=None if trained_on is None else load(trained_on),
+            trained_on=other,
             settings=DetectorSettings(folds=folds, seed=seed),
             progress=None if report is None else report("detect"),
         )

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.api.arguments import as_limit
-from tellapart.api.evaluate import load_pairs
 from tellapart.api.frame import Frame
+from tellapart.api.pair_sets import load_pairs
 from tellapart.errors import MissingDependencyError, ModelError, RunError, plain, quote, require
 from tellapart.evaluation.evaluate import chosen
 from tellapart.metrics.registry import defined_for
