@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from foreign_results import WINOGROUND, clip_file
 from typer.testing import CliRunner
 
 from facts import raises
@@ -18,10 +19,7 @@ from tellapart.report.show import write_run_report
 
 @pytest.fixture
 def imported(tmp_path: Path) -> Path:
-    file = tmp_path / "winoground.json"
-    metrics = {"image_acc": 0.125, "text_acc": 0.0625, "acc": 0.03125}
-    held = {"dataset": "winoground", "model": "ViT-B-32", "pretrained": "x", "task": "image_caption_selection"}
-    file.write_text(json.dumps({**held, "metrics": metrics, "language": "en"}))
+    file = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
     import_results([file], tmp_path / "theirs", command="")
     return tmp_path / "theirs"
 
@@ -41,23 +39,20 @@ def test_an_imported_run_is_shown_without_a_page(imported) -> None:
     assert json.loads(CliRunner().invoke(app, ["show", str(imported), "--json"]).output)["report"] is None
 
 
+def sugarcrepe_files(folder: Path) -> list[Path]:
+    parts = (("add_att", 0.5), ("swap_obj", 0.75))
+    return [clip_file(folder, f"sugar_crepe/{p}", "image_caption_selection", {"text_acc": right}) for p, right in parts]
+
+
 def test_parts_of_an_imported_set_are_not_called_a_mean_over_items(tmp_path) -> None:
-    files = []
-    for part, right in (("add_att", 0.5), ("swap_obj", 0.75)):
-        held = {"dataset": f"sugar_crepe/{part}", "model": "m", "pretrained": "", "task": "image_caption_selection"}
-        files.append(tmp_path / f"{part}.json")
-        files[-1].write_text(json.dumps({**held, "metrics": {"text_acc": right}}))
+    files = sugarcrepe_files(tmp_path)
     import_results(files, tmp_path / "run", command="")
     printed = CliRunner().invoke(app, ["show", str(tmp_path / "run")]).output
     assert "macro: 2 values of subset" in printed and "micro" not in printed
 
 
 def test_a_tag_is_offered_where_it_has_several_values_and_their_unknown_items_are_no_zero(tmp_path) -> None:
-    files = []
-    for part, right in (("add_att", 0.5), ("swap_obj", 0.75)):
-        held = {"dataset": f"sugar_crepe/{part}", "model": "m", "pretrained": "", "task": "image_caption_selection"}
-        files.append(tmp_path / f"{part}.json")
-        files[-1].write_text(json.dumps({**held, "metrics": {"text_acc": right}}))
+    files = sugarcrepe_files(tmp_path)
     import_results(files[:1], tmp_path / "one", command="")
     import_results(files, tmp_path / "two", command="")
     assert "--by" not in CliRunner().invoke(app, ["show", str(tmp_path / "one")]).output

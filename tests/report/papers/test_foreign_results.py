@@ -1,0 +1,398 @@
+"""Other tools' results as records: read, renamed, marked, shown, and never compared."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from foreign_results import WINOGROUND, clip_file, imported, mteb_file
+from typer.testing import CliRunner
+
+from facts import raises
+from tellapart.cli.main import app as main
+from tellapart.errors import RunError
+from tellapart.evaluation.verified import read_result
+from tellapart.report.interchange.foreign import import_results, read_foreign
+from tellapart.report.measured import gather, mark_imported, outcomes_of, samples_of
+from tellapart.report.numbers import is_imported
+from tellapart.report.paper_tables.layouts import TableSettings, lay_out
+from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
+from tellapart.report.tables import result_table
+
+
+def test_clip_benchmarks_words_become_ours(tmp_path) -> None:
+    recalls = {
+        f"{side}_retrieval_recall@{k}": k / 100 + (side == "text") / 2 for k in (10, 1, 5) for side in ("image", "text")
+    }
+    files = [
+        clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND),
+        clip_file(tmp_path, "wds/mscoco_captions", "zeroshot_retrieval", recalls),
+        clip_file(
+            tmp_path,
+            "wds_imagenet1k",
+            "zeroshot_classification",
+            {"acc1": 0.6, "acc5": 0.9, "mean_per_class_recall": 0.6},
+        ),
+        clip_file(tmp_path, "voc2007_multilabel", "zeroshot_classification", {"mean_average_precision": 0.7}),
+    ]
+    found = imported(files, tmp_path / "run")
+    assert found == {
+        "winoground": {"text_score": 0.0625, "image_score": 0.125, "group_score": 0.03125},
+        "coco-retrieval": {
+            **{f"i2t_recall@{k}": k / 100 + 0.5 for k in (1, 5, 10)},
+            **{f"t2i_recall@{k}": k / 100 for k in (1, 5, 10)},
+        },
+        "imagenet": {"top1_accuracy": 0.6, "top5_accuracy": 0.9, "mean_per_class_recall": 0.6},
+        "CLIP_benchmark:voc2007_multilabel": {"mean_average_precision": 0.7},
+    }
+    assert list(found["coco-retrieval"])[:3] == ["i2t_recall@1", "i2t_recall@5", "i2t_recall@10"]
+    assert read_result(tmp_path / "run").model.name == "ViT-B-32/laion2b_s34b_b79k"
+
+
+def test_sugarcrepes_parts_are_put_together_without_the_image_accuracy_that_compares_nothing(tmp_path) -> None:
+    files = [
+        clip_file(
+            tmp_path,
+            f"sugar_crepe/{part}",
+            "image_caption_selection",
+            {"image_acc": 1.0, "text_acc": right, "acc": right},
+        )
+        for part, right in (("add_att", 0.5), ("swap_obj", 0.75))
+    ]
+    assert imported(files, tmp_path / "run") == {"sugarcrepe": {"choice_score": 0.625}}
+    record = read_result(tmp_path / "run").benchmarks["sugarcrepe"]
+    assert record.by["subset"]["swap_obj"].metrics["choice_score"].value == 0.75
+    assert record.metrics["choice_score"].average == "macro: 2 values of subset"
+
+
+def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path) -> None:
+    folder = tmp_path / "laion__CLIP-ViT-B-32" / "1"
+    metrics = {"image_acc": 0.125, "text_acc": 0.0625, "accuracy": 0.03125, "main_score": 0.03125}
+    files = [
+        mteb_file(folder, "Winoground", metrics),
+        mteb_file(folder, "SugarCrepe", {"image_acc": 0.0, "text_acc": 0.465, "accuracy": 0.0, "main_score": 0.465}),
+        mteb_file(folder, "STSBenchmark", {"pearson": 0.6, "spearman": -0.1, "main_score": -0.1}),
+    ]
+    assert imported(files, tmp_path / "run") == {
+        "winoground": {"text_score": 0.0625, "image_score": 0.125, "group_score": 0.03125},
+        "sugarcrepe": {"choice_score": 0.465},
+        "mteb:STSBenchmark": {"pearson": 0.6, "spearman": -0.1},
+    }
+    assert read_result(tmp_path / "run").model.name == "laion/CLIP-ViT-B-32"
+    assert read_result(tmp_path / "run").run.versions == {"mteb": "2.26.24"}
+    (folder / "model_meta.json").write_text('{"name": "laion/said"}')
+    assert read_foreign(files[0])[0].model == "laion/said"
+    assert read_foreign(files[0], "mine")[0].model == "mine"
+
+
+def test_mtebs_subsets_become_a_tag_and_their_plain_mean(tmp_path) -> None:
+    entries = [{"text_acc": right, "hf_subset": name, "languages": []} for name, right in (("en", 0.5), ("de", 0.25))]
+    path = mteb_file(tmp_path, "SugarCrepe", {}, scores={"test": entries})
+    assert imported([path], tmp_path / "run", model="m") == {"sugarcrepe": {"choice_score": 0.375}}
+    assert list(read_result(tmp_path / "run").benchmarks["sugarcrepe"].by["hf_subset"]) == ["test en", "test de"]
+
+
+def test_files_that_mteb_publishes_are_read(tmp_path) -> None:
+    # As its repository of results has them for openai/clip-vit-base-patch32, measured by mteb 1.14.15.
+    folder = tmp_path / "openai__clip-vit-base-patch32" / "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268"
+    held = {
+        "Winoground": {"accuracy": 0.09000000357627869, "image_acc": 0.11249999701976776, "text_acc": 0.3125},
+        "AROVisualRelation": {"accuracy": 0.0, "image_acc": 0.0, "text_acc": 0.5176087021827698},
+        "CIFAR10ZeroShot": {"accuracy": 0.8831},
+        "Flickr30kT2IRetrieval": {
+            "cv_recall_at_1": 0.5822, "nauc_recall_at_1000_diff1": math.nan, "nauc_recall_at_1_std": 0.0846,
+            "recall_at_1": 0.5822
+        },
+    }  # fmt: skip
+    files = [mteb_file(folder, task, {**own, "main_score": 0.5}, mteb_version="1.14.15") for task, own in held.items()]
+    assert imported(files, tmp_path / "run") == {
+        "winoground": {
+            "text_score": 0.3125,
+            "image_score": 0.11249999701976776,
+            "group_score": 0.09000000357627869,
+        },
+        "aro-relation": {"choice_score": 0.5176087021827698},
+        "cifar10": {"top1_accuracy": 0.8831},
+        # An area under an abstention curve is no score, and is not a number where nothing was wrong.
+        "mteb:Flickr30kT2IRetrieval": {"cv_recall_at_1": 0.5822, "recall_at_1": 0.5822},
+    }
+    record = read_result(tmp_path / "run")
+    assert record.model.name == "openai/clip-vit-base-patch32"
+    assert {name: one.task for name, one in record.benchmarks.items()}["cifar10"] == "classification"
+
+
+def test_a_version_that_mteb_does_not_say_is_not_said(tmp_path) -> None:
+    import_results(
+        [mteb_file(tmp_path, "Winoground", {"text_acc": 0.5}, mteb_version=None)],
+        tmp_path / "run",
+        command="",
+        model="m",
+    )
+    assert read_result(tmp_path / "run").run.versions == {"mteb": "not said"}
+
+
+#: Rows that CLIP_benchmark publishes (benchmark/benchmark.csv), and columns as its `build` writes them.
+CLIP_CSV = """acc1,acc5,mean_per_class_recall,dataset,model,pretrained,task,image_retrieval_recall@5,model_fullname
+0.66,0.93,0.65,imagenet1k,ViT-B-32,openai,zeroshot_classification,,ViT-B-32 openai
+,,,mscoco_captions,ViT-B-32,openai,zeroshot_retrieval,0.5582,ViT-B-32 openai
+0.77952,0.95216,0.77952,imagenet1k,ViT-H-14,/fsx/h_256.pt,zeroshot_classification,,ViT-H-14 /fsx/h_256.pt
+"""
+
+
+def test_clip_benchmarks_csv_is_read_a_model_at_a_time(tmp_path) -> None:
+    path = tmp_path / "clip.csv"
+    path.write_text(CLIP_CSV)
+    assert imported([path], tmp_path / "run", model="ViT-B-32/openai") == {
+        "imagenet": {"top1_accuracy": 0.66, "top5_accuracy": 0.93, "mean_per_class_recall": 0.65},
+        "coco-retrieval": {"t2i_recall@5": 0.5582},
+    }
+    assert read_result(tmp_path / "run").benchmarks["imagenet"].origin == "clip.csv"
+    with raises(RunError, "2 models", "ViT-B-32/openai", "ViT-H-14@h_256.pt", "model="):
+        imported([path], tmp_path / "other")
+    with raises(RunError, str(path), "ViT-B-23/openai", "ViT-B-32/openai"):
+        read_foreign(path, "ViT-B-23/openai")
+    path.write_text("".join(line for line in CLIP_CSV.splitlines(keepends=True) if "ViT-H" not in line))
+    assert {one.model for one in read_foreign(path)} == {"ViT-B-32/openai"}
+    assert {one.model for one in read_foreign(path, "mine")} == {"mine"}
+    path.write_text("a,b\n1,2\n")
+    with raises(RunError, str(path), "dataset", "model", "task", "clip_benchmark build"):
+        read_foreign(path)
+
+
+def test_another_language_and_a_trained_probe_are_other_sets(tmp_path) -> None:
+    arabic = {"acc1": 0.26514, "acc5": 0.4663, "mean_per_class_recall": 0.26506}
+    probe = {"acc1": 0.84616, "acc5": 0.97496, "lr": 0.01, "epochs": 10, "seed": 0, "fewshot_k": -1}
+    files = [
+        clip_file(tmp_path, "imagenet1k", "zeroshot_classification", arabic, language="ar"),
+        clip_file(tmp_path, "cifar10", "linear_probe", probe),
+    ]
+    assert imported(files, tmp_path / "run") == {
+        "CLIP_benchmark:imagenet1k:ar": {
+            "top1_accuracy": 0.26514,
+            "top5_accuracy": 0.4663,
+            "mean_per_class_recall": 0.26506,
+        },
+        "CLIP_benchmark:cifar10:linear_probe": {"acc1": 0.84616, "acc5": 0.97496},
+    }
+
+
+def test_an_imported_number_is_marked_and_claims_nothing(tmp_path) -> None:
+    weights = "/home/someone/secret/open_clip_model.safetensors"
+    path = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND, pretrained=weights)
+    imported([path], tmp_path / "run")
+    result = read_result(tmp_path / "run")
+    record = result.benchmarks["winoground"]
+    value = record.metrics["text_score"]
+    assert is_imported(record) and "gives a tie to whichever comes first (argmax)" in record.notes[0]
+    assert (value.low, value.high, value.n, value.chance, value.method) == (None, None, 0, 0.25, "imported")
+    assert result.model.name == "ViT-B-32@open_clip_model.safetensors"
+    assert "secret" not in (tmp_path / "run" / "results.json").read_text()
+
+
+def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_path, save) -> None:
+    pytest.importorskip("matplotlib")
+    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+
+    own = save("ours", benchmark="winoground", n=40)
+    imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
+    both = [own, tmp_path / "theirs"]
+    assert result_table([read_result(tmp_path / "theirs")], "winoground").row_count == 2
+    table = lay_out(both)
+    assert [row.label for row in table.rows] == ["ours", "ViT-B-32/laion2b_s34b_b79k (imported)", "chance"]
+    assert table.notes[-1].startswith("imported: measured by another tool") and not any(
+        c.near for c in table.rows[0].cells
+    )
+    axes = prepare_plot("bars", both, PlotSettings())().axes[0]
+    assert "ViT-B-32/laion2b_s34b_b79k (imported)" in axes.get_legend_handles_labels()[1]
+    with raises(RunError, "winoground", "theirs"):
+        outcomes_of(gather(both), "winoground", "text_score")
+    with raises(RunError, "model", "run"):
+        samples_of(gather(both)[1], "winoground")
+
+
+def test_chance_is_shown_beside_numbers_that_lack_it(tmp_path, save) -> None:
+    imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
+    runs = [tmp_path / "theirs", save("mine", benchmark="winoground", n=40)]
+    for settings in (TableSettings(), TableSettings(benchmarks=("winoground",))):
+        (chance,) = (row for row in lay_out(runs, settings=settings).rows if row.label == "chance")
+        assert chance.cells[-1].value == pytest.approx(100 / 6)
+    pytest.importorskip("matplotlib")
+    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+
+    (axes,) = prepare_plot("bars", runs, PlotSettings(benchmarks=("winoground",)))().axes
+    assert "chance" in {line.get_label() for line in axes.get_lines()}
+
+
+def test_imported_numbers_are_marked_among_several_benchmarks_in_every_format(tmp_path, save) -> None:
+    wino = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
+    crepe = clip_file(tmp_path, "sugar_crepe/add_att", "image_caption_selection", {"text_acc": 0.6})
+    imported([wino, crepe], tmp_path / "theirs", model="theirs")
+    runs = [tmp_path / "theirs", save("ours", benchmark="winoground", n=40), save("ours", benchmark="demo", n=40)]
+    table = lay_out(runs)
+    labels = [row.label for row in table.rows]
+    assert labels == ["theirs (imported)", "ours", "chance"]
+    assert not any(note.startswith((",", ".")) or not note for note in table.notes)
+    for write in (write_csv, write_markdown, write_latex, write_json):
+        assert "theirs (imported)" in write(table)
+    marks = [[cell["imported"] for cell in row["cells"]] for row in json.loads(write_json(table))["rows"]]
+    assert marks == [[True, True, False], [False] * 3, [False] * 3]
+    lone = lay_out([tmp_path / "theirs"])  # no number of items is known
+    assert all(lone.notes) and "theirs (imported)" in write_csv(lone)
+    pytest.importorskip("matplotlib")
+    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+
+    figure = prepare_plot("bars", runs, PlotSettings(benchmarks=("winoground", "demo")))()
+    names = [label.get_text().replace("\n", " ") for label in figure.axes[0].get_yticklabels()]
+    assert names == ["theirs (imported)", "ours"]
+    with raises(RunError, "bars", "winoground", "benchmarks="):
+        prepare_plot("bars", runs, PlotSettings())()
+
+
+def test_an_imported_point_and_an_imported_column_are_marked(tmp_path, save) -> None:
+    wino = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
+    coco = clip_file(tmp_path, "mscoco_captions", "zeroshot_retrieval", {"image_retrieval_recall@1": 0.3})
+    imported([wino, coco], tmp_path / "theirs", model="theirs")
+    across = lay_out([tmp_path / "theirs"], "vlue")
+    assert [column.name for column in across.columns] == ["theirs (imported)"]
+    pytest.importorskip("matplotlib")
+    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+
+    costs = tmp_path / "costs.csv"
+    costs.write_text("model,ms\ntheirs,3\nours,5\n")
+    runs = [tmp_path / "theirs", save("ours", benchmark="winoground", n=40)]
+    settings = PlotSettings(benchmarks=("winoground",), costs=costs, cost="ms")
+    (axes,) = prepare_plot("pareto", runs, settings)().axes
+    assert {"theirs (imported)", "ours"} <= {text.get_text() for text in axes.texts}
+
+
+def test_a_system_that_is_imported_on_one_benchmark_is_marked_with_its_name(tmp_path, save) -> None:
+    (own,) = gather([save("ours", benchmark="winoground", n=40)])
+    imported([clip_file(tmp_path, "sugar_crepe/add_att", "image_caption_selection", {"text_acc": 0.6})], tmp_path / "c")
+    theirs = read_result(tmp_path / "c").benchmarks
+    both = replace(own, result=own.result.model_copy(update={"benchmarks": own.result.benchmarks | theirs}))
+    assert mark_imported([both])[0].label == "ours (imported: sugarcrepe)"
+    assert mark_imported([both], ["winoground"])[0].label == "ours"
+    assert mark_imported([both], ["sugarcrepe"])[0].label == "ours (imported)"
+
+
+def test_the_best_imported_number_is_bold_only_above_a_known_chance(tmp_path) -> None:
+    runs = []
+    for model, group, right in (("a", 0.085, 0.5), ("b", 0.05, 0.4)):
+        folder = tmp_path / model
+        folder.mkdir()
+        metrics = {"text_acc": 0.3 if model == "a" else 0.2, "image_acc": 0.1, "acc": group}
+        files = [
+            clip_file(folder, "winoground", "image_caption_selection", metrics),
+            clip_file(folder, "cifar10", "zeroshot_classification", {"acc1": right}),
+        ]
+        imported(files, folder / "run", model=model)
+        runs.append(folder / "run")
+    table = lay_out(runs, settings=TableSettings(benchmarks=("winoground",)))
+    best = {column.name: row.cells[n].best for row in table.rows[:1] for n, column in enumerate(table.columns)}
+    assert best == {"text score": True, "image score": False, "group score": False}
+    assert [cell.value for cell in table.rows[-1].cells] == pytest.approx([25, 25, 100 / 6])
+    # How many classes the other tool took is unknown, and chance with it.
+    several = lay_out(runs, settings=TableSettings(benchmarks=("winoground", "cifar10")))
+    assert several.rows[-1].cells[1].value is None
+    assert not any(cell.best for row in several.rows for cell in row.cells)
+    mean = lay_out(runs, settings=TableSettings(benchmarks=("winoground", "cifar10"), average=True))
+    assert [row.cells[-1].imported for row in mean.rows] == [True, True, False]
+    assert not any(row.cells[-1].best for row in mean.rows)
+
+
+def test_a_number_under_our_name_is_not_shadowed_and_the_rest_is_named(tmp_path) -> None:
+    metrics = {"text_score": 0.31, "image_score": 0.11, "group_score": 0.0825, "accuracy": 0.305, "nauc_x": 0.1}
+    path = mteb_file(tmp_path / "laion__m" / "1", "Winoground", metrics)
+    done = CliRunner().invoke(main, ["import", str(path), "--out", str(tmp_path / "run")])
+    values = read_result(tmp_path / "run").benchmarks["winoground"].metrics
+    assert {name: value.value for name, value in values.items()} == {
+        "group_score": 0.0825,
+        "text_score": 0.31,
+        "image_score": 0.11,
+    }
+    taken, left = next(line for line in done.output.splitlines() if line.startswith("winoground: ")).split("; ")
+    assert (
+        "taken: " in taken
+        and " as " not in taken
+        and "accuracy" in left
+        and "nauc_x" in left
+        and "accuracy" not in taken
+    )
+    path = mteb_file(tmp_path / "laion__m" / "2", "Winoground", {"accuracy": 0.09, "text_acc": 0.3125})
+    done = CliRunner().invoke(main, ["import", str(path), "--out", str(tmp_path / "other"), "--json"])
+    (note,) = json.loads(done.output)["notes"]["winoground"][1:]
+    assert "text_acc as text_score" in note and "accuracy as group_score" in note and "left" not in note
+
+
+def test_a_folder_and_an_unnamed_column_are_answered(tmp_path) -> None:
+    with raises(RunError, str(tmp_path), "folder", "*.json"):
+        read_foreign(tmp_path)
+    path = tmp_path / "clip.csv"
+    path.write_text(",txt,dataset,model,pretrained,task\n0,0.3,winoground,m,p,image_caption_selection\n")
+    with raises(RunError, "text_acc", "txt") as refused:
+        read_foreign(path)
+    assert " ," not in str(refused.value)
+    path.write_text(",acc1,dataset,model,pretrained,task\n0,0.3,cifar10,m,p,zeroshot_classification\n")
+    assert read_foreign(path)[0].metrics == {None: {"top1_accuracy": 0.3}}
+
+
+def test_samples_of_another_tool_are_answered_with_their_converter(tmp_path) -> None:
+    (tmp_path / "samples.jsonl").write_text('{"doc_id": 0}\n{"doc_id": 1}\n')
+    with raises(RunError, "samples.jsonl", "examples.elsewhere.lmms_eval", "tellapart score"):
+        read_foreign(tmp_path / "samples.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no", ("JSON", "valid")),
+        ('{"results": {"mmvp": {}}}', "examples.elsewhere.lmms_eval"),
+        ("[]", ("CLIP_benchmark", "result")),
+        ('{"mteb_dataset_name": "x"}', ("1.11", "mteb")),
+        (
+            '{"dataset": "winoground", "model": "m", "task": "t", "metrics": 3}',
+            ("object", "int", "metrics"),
+        ),
+        ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": {"a": NaN}}', "finite"),
+        ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": {"a": true}}', "number"),
+        (
+            '{"dataset": "sugar_crepe/x", "model": "m", "task": "t", "metrics": {"a": 1}}',
+            ("text_acc", "metrics"),
+        ),
+        ('{"task_name": "Winoground", "mteb_version": "2", "scores": {}}', "scores"),
+        (
+            '{"task_name": "Winoground", "mteb_version": "2", "scores": {"test": [{"text_acc": 1}]}}',
+            "model",
+        ),
+    ],
+)
+def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, message) -> None:
+    path = tmp_path / "deep" / "er" / "a.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with raises(RunError, message) as refused:
+        read_foreign(path)
+    assert str(refused.value).startswith(str(path))
+
+
+def test_a_broken_model_meta_is_said(tmp_path) -> None:
+    path = mteb_file(tmp_path, "Winoground", {"text_acc": 1})
+    (tmp_path / "model_meta.json").write_text("{")
+    with raises(RunError, "model_meta.json", "JSON", "model=", "NAME"):
+        read_foreign(path)
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path) -> None:
+    first = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
+    other = clip_file(tmp_path, "cifar10", "zeroshot_classification", {"acc1": 0.5}, model="RN50")
+    with raises(RunError, "ViT-B-32/laion2b_s34b_b79k", "RN50/laion2b_s34b_b79k"):
+        import_results([first, other], tmp_path / "run", command="")
+    with raises(RunError, "winoground", "two"):
+        import_results([first, first], tmp_path / "run", command="")
+    with raises(RunError, "file", "named"):
+        import_results([], tmp_path / "run", command="")
+    import_results([first], tmp_path / "run", command="")
+    with raises(RunError, "run", "folder"):
+        import_results([first], tmp_path / "run", command="")
