@@ -19,7 +19,8 @@ from tellapart.annotate.presentation import ImageFile, TaskPart, choice_names, f
 from tellapart.annotate.replies import Reply
 from tellapart.annotate.survey import Ask, Study, Survey
 from tellapart.data.images import decode
-from tellapart.errors import DataError, quote, steer_nothing
+from tellapart.errors import DataError, quote
+from tellapart.report.templates import make_environment
 
 __all__ = ["PagePicture", "page", "page_picture", "read_page_answers"]
 
@@ -82,18 +83,17 @@ def page(survey: Survey, study: Study, annotator: str, picture: Callable[[TaskPa
     >>> '"tasks":[{"id":"ann-00001","images":[0],"texts":[],"options":["y","x"]}]' in text, "a/image" in text
     (True, False)
     """
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, finalize=steer_nothing, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     base = files("tellapart.report").joinpath("page.css").read_text(encoding="utf-8")
-    return environment.from_string(_read_asset("page.html.j2")).render(
-        annotator=annotator,
-        instructions=survey.instructions,
-        style=base + _read_asset("page.css"),
-        script=_read_asset("page.js"),
-        data=_page_json(_page_content(survey, study, annotator, picture)),
+    return (
+        make_environment()
+        .from_string(_read_asset("page.html.j2"))
+        .render(
+            annotator=annotator,
+            instructions=survey.instructions,
+            style=base + _read_asset("page.css"),
+            script=_read_asset("page.js"),
+            data=_page_json(_page_content(survey, study, annotator, picture)),
+        )
     )
 
 

@@ -17,8 +17,9 @@ from tellapart.auditing.counted import COUNTED, count_answers
 from tellapart.auditing.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.pairset import PairSet
-from tellapart.errors import plain, steer_nothing
+from tellapart.errors import plain
 from tellapart.report.pictures import Album, album
+from tellapart.report.templates import make_environment
 
 __all__ = ["SAMPLES", "Card", "html", "make_card", "markdown"]
 
@@ -108,20 +109,19 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
 
 def html(card: Card) -> str:
     """Return the card as one HTML file."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, finalize=steer_nothing, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     template = files("tellapart.auditing").joinpath("card.html.j2").read_text(encoding="utf-8")
     style = files("tellapart.report").joinpath("page.css").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
-        card=card,
-        audit=card.audit,
-        style=style,
-        value=format_value,
-        interval=format_interval,
-        how_to_answer=_HOW_TO_ANSWER,
+    return (
+        make_environment()
+        .from_string(template)
+        .render(
+            card=card,
+            audit=card.audit,
+            style=style,
+            value=format_value,
+            interval=format_interval,
+            how_to_answer=_HOW_TO_ANSWER,
+        )
     )
 
 

@@ -6,7 +6,9 @@ Print a detection, too.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tellapart.auditing.audit import Audit, Options, audit
 from tellapart.auditing.card import html, make_card, markdown
@@ -43,12 +45,13 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
         RunError: a file cannot be written, or the folder's `card.json` has answers that the set's card lacks.
     """
     card = make_card(pairs, record)
-    _keep_answers(folder / "card.json", pairs)
+    filled = with_questions(pairs.card)
+    _keep_answers(folder / "card.json", filled)
     files = {
         "audit.json": record.model_dump_json(indent=1) + "\n",
         "card.md": markdown(card),
         "card.html": html(card),
-        "card.json": _dump_json(with_questions(pairs.card)),
+        "card.json": _dump_json(filled),
     }
     lines = [
         f"{folder / 'card.html'} and card.md: the data card; {card.unanswered} questions of card.json are open: answer "
@@ -70,11 +73,11 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
     return lines
 
 
-def _keep_answers(path: Path, pairs: PairSet) -> None:
+def _keep_answers(path: Path, known: Mapping[str, Any]) -> None:
     """Refuse to write over answers that were filled in at another place than the set's."""
     if not path.is_file():
         return
-    written, known = read_object(path), with_questions(pairs.card)
+    written = read_object(path)
     lost = [key for key in written if key not in known]
     datasheet = written.get("datasheet")
     if isinstance(datasheet, dict):

@@ -20,10 +20,10 @@ from tellapart.board.views.model import ModelPage
 from tellapart.board.views.ranks import RankLine
 from tellapart.board.views.rows import Block, Column, Leaderboard, LeaderboardRow
 from tellapart.board.views.view import Cell, View
-from tellapart.errors import steer_nothing
 from tellapart.report.charts import score_bar
 from tellapart.report.line_chart import inline_svg
 from tellapart.report.numbers import deviation, percent, thousands
+from tellapart.report.templates import make_environment
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -200,17 +200,10 @@ def environment(folder: Path | None = None) -> Environment:
     >>> environment().from_string("{{ name }}").render(name="<b>")
     '&lt;b&gt;'
     """
-    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, FileSystemLoader, FunctionLoader
 
     own = FunctionLoader(lambda name: files("tellapart.board").joinpath("pages", name).read_text(encoding="utf-8"))
-    templates = Environment(
-        loader=own if folder is None else ChoiceLoader([FileSystemLoader(folder), own]),
-        autoescape=True,  # everywhere, not by the file's name
-        finalize=steer_nothing,
-        undefined=StrictUndefined,  # a name that a template misspells is an error
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = make_environment(own if folder is None else ChoiceLoader([FileSystemLoader(folder), own]))
     templates.globals |= {
         "about_metric": _about_metric,
         "around": _nearby_pages,

@@ -15,7 +15,7 @@ __all__ = ["explain_path"]
 _SCORES = frozenset({".npz", ".csv", ".jsonl"})
 
 _KINDS = (
-    "a model is a folder of transformers (hf:FOLDER, with config.json), of open_clip (local-dir:FOLDER) of ONNX "
+    "a model is a folder of transformers (hf:FOLDER, with config.json), of open_clip (local-dir:FOLDER), of ONNX "
     f"(onnx:FOLDER) or of vectors (vectors:FOLDER), or a file of open_clip's weights ({TAG}ARCH@FILE)"
 )
 

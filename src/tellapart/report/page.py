@@ -13,7 +13,6 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tellapart.errors import steer_nothing
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
@@ -28,6 +27,7 @@ from tellapart.report.pictures import Album, album
 from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ModelEntry, ReportRun, Section, sections
 from tellapart.report.telling import TellingItems, telling_items
+from tellapart.report.templates import make_environment
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -322,16 +322,9 @@ _FORMATS = ("deviation", "interval", "is_deviation", "is_even", "percent", "poin
 @cache
 def page_environment() -> Environment:
     """Return the environment of the pages' templates, which escapes all text and knows how numbers are written."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2 import FunctionLoader
 
-    environment = Environment(
-        loader=FunctionLoader(_read_asset),
-        autoescape=True,
-        finalize=steer_nothing,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = make_environment(FunctionLoader(_read_asset))
     environment.globals |= {
         "asset": _read_asset,
         "json": _write_json,

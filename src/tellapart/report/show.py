@@ -168,9 +168,8 @@ def print_runs(
     tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]
     if by is not None:
         having = [(name, own) for name, own in groups if any(by in each.benchmarks[name].by for each in own)]
-        _print_tables(
-            tag_table(own, name, by) for name, own in having or groups
-        )  # without one, an error names the tags
+        # Without one, an error names the tags.
+        _print_tables(tag_table(own, name, by) for name, own in having or groups)
         _print_path(write())
         return
     _print_tables(followed_tables(folder) or ([] if every else first_tables(groups)))

@@ -11,7 +11,7 @@ from sqlmodel import Session
 
 from tellapart.board.tables import Benchmark, Entry, Model, Score
 from tellapart.board.views.limited import Part, find_parts
-from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View
+from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View, mark_of
 
 __all__ = [
     "PAGE",
@@ -228,12 +228,9 @@ def read_scores(
     """
     parts, wanted = find_parts(session), [benchmark.id or 0 for benchmark in benchmarks]
     score, entry = Score.__table__.c, Entry.__table__.c  # type: ignore[attr-defined]
-    # A run folder of imported numbers has another tool's rule; scores made elsewhere were measured by this one.
-    measured = sqlalchemy.and_(entry.folder != "", entry.tie_rule == "")
-    mark = sqlalchemy.case((~entry.on_trust, ""), (measured, "on trust"), else_="imported")
     numbers = [score[name] for name in _CELL[:-1]]
     query = (
-        sqlalchemy.select(entry.model_id, score.benchmark_id, score.value_of, score.metric, *numbers, mark)
+        sqlalchemy.select(entry.model_id, score.benchmark_id, score.value_of, score.metric, *numbers, mark_of(entry))
         .where(entry.id == score.entry_id, score.tag == tag, score.metric.in_(metrics))
         .where(score.benchmark_id.in_([*wanted, *(id_ for id_, part in parts.items() if part.shown_on in wanted)]))
     )

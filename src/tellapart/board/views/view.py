@@ -23,6 +23,7 @@ __all__ = [
     "benchmark_head",
     "heads_of",
     "main_metric",
+    "mark_of",
     "model_head",
     "one_by_slug",
 ]
@@ -147,16 +148,16 @@ def one_by_slug(session: Session, table: Any, slug: str, noun: str) -> Any:
 def heads_of(session: Session) -> Mapping[int, tuple[ModelHead, str]]:
     """Return entry -> its model and its mark, for every entry."""
     entry, model = Entry.__table__.c, Model.__table__.c  # type: ignore[attr-defined]
-    measured = sqlalchemy.and_(entry.folder != "", entry.tie_rule == "")  # as in `read_scores`
-    query = sqlalchemy.select(entry.id, measured, entry.on_trust, model.slug, model.label, model.kind)
+    query = sqlalchemy.select(entry.id, mark_of(entry), model.slug, model.label, model.kind)
     rows = session.connection().execute(query.where(model.id == entry.model_id))
-    return {
-        number: (
-            ModelHead(slug=slug, label=label, kind=kind),
-            "" if not on_trust else "on trust" if made_here else "imported",
-        )
-        for number, made_here, on_trust, slug, label, kind in rows
-    }
+    return {number: (ModelHead(slug=slug, label=label, kind=kind), mark) for number, mark, slug, label, kind in rows}
+
+
+def mark_of(entry: Any) -> sqlalchemy.Case[str]:
+    """Return the mark of an entry's numbers, as an expression of its table's columns: empty, `on trust`, `imported`."""
+    # A run folder of imported numbers has another tool's rule; scores made elsewhere were measured by this one.
+    measured = sqlalchemy.and_(entry.folder != "", entry.tie_rule == "")
+    return sqlalchemy.case((~entry.on_trust, ""), (measured, "on trust"), else_="imported")
 
 
 def model_head(model: Model) -> ModelHead:

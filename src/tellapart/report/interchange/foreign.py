@@ -21,6 +21,7 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import nearest
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv, read_object
+from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json, read_whole
 from tellapart.errors import DataError, RunError, quote
 from tellapart.metrics.registry import METRICS
@@ -86,6 +87,7 @@ def _make_record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkRes
         parts |= one.metrics
     files = dict.fromkeys(path for path, _ in contents)
     names = {ours: theirs for _, one in contents for ours, theirs in one.names.items()}
+    taken = [ours if ours == own else f"{own} as {ours}" for ours, own in names.items()]
     left = dict.fromkeys(name for _, one in contents for name in one.left)
     digests = b"".join(hashlib.sha256(read_whole(path)).digest() for path in files)
     return BenchmarkResult(
@@ -99,15 +101,10 @@ def _make_record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkRes
             f"imported from {first.tool} {first.version}".rstrip()
             + ": no outcome of an item, no interval and no number of items "
             "is known; it gives a tie to whichever comes first (argmax), here a tie is never right",
-            f"taken: {_list_names([ours if ours == own else f'{own} as {ours}' for ours, own in names.items()])}"
-            + (f"; left out: {_list_names([*left])}" if left else ""),
+            f"taken: {join_names(taken, _MOST_NAMES)}"
+            + (f"; left out: {join_names([*left], _MOST_NAMES)}" if left else ""),
         ),
     )
-
-
-def _list_names(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _average_parts(parts: Mapping[Part, Mapping[str, float]], first: ForeignResult) -> dict[str, Value]:

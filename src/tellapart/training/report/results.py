@@ -109,7 +109,7 @@ def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | 
         return
     _print_over_seeds("the start", rows, _name_limit(records[0]))
     if versus is not None and others is not None:
-        limits = dict.fromkeys((_name_limit(records[0]), f"{_name_limit(others[0])}"))
+        limits = dict.fromkeys((_name_limit(records[0]), _name_limit(others[0])))
         _print_over_seeds(str(others[0].config["name"]), versus, "; ".join(filter(None, limits)))
 
 
