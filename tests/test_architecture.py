@@ -310,7 +310,18 @@ def test_no_name_is_a_drawer_for_everything() -> None:
     assert not [p for p in EVERYWHERE if re.search(r"util|helper|common|misc", p.stem)]
 
 
-HEAVY = ("torch", "transformers", "matplotlib", "PIL", "onnxruntime", "scipy", "tokenizers", "jinja2")
+HEAVY = (
+    "torch",
+    "transformers",
+    "matplotlib",
+    "PIL",
+    "onnxruntime",
+    "scipy",
+    "tokenizers",
+    "jinja2",
+    "numpy",
+    "pydantic",
+)
 
 PROBE = """
 import socket, sys, time

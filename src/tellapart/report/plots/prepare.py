@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from tellapart.catalog import nearest
 from tellapart.errors import RunError, UnknownNameError, plain, quote
-from tellapart.report.plots.costs import BatchCosts
 from tellapart.report.plots.style import COLUMN, axes_of, legend_below, look, plain_logarithm, write_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from tellapart.report.plots.costs import BatchCosts
 
 __all__ = ["KINDS", "PlotSettings", "check_kind", "draw_batches", "prepare_plot"]
 
