@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 from facts import check_facts, raises
@@ -197,3 +198,63 @@ def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(t
     with raises(DataError, "'a.png'", "outside_images=True"):
         FolderImages(tmp_path / "images")("a.png")
     assert FolderImages(tmp_path / "images", outside=True).find("a.png") == photos / "val" / "0.png"
+
+
+@pytest.mark.parametrize("listing", ["pairs.jsonl", "metadata.csv", "pairs.csv", "pairs.tsv", "pairs.parquet"])
+def test_absolute_paths_inside_the_folder_are_read_and_become_relative(photos: Path, listing: str) -> None:
+    rows = [
+        {
+            **{f"image_{side}": str(photos / "val" / f"{2 * k + side}.png") for side in (0, 1)},
+            **{f"caption_{side}": f"{side + 1} cups {k}" for side in (0, 1)},
+        }
+        for k in range(2)
+    ]
+    if listing == "pairs.jsonl":
+        rows = [
+            {"id": str(k), "images": [*row.values()][:2], "texts": [*row.values()][2:]} for k, row in enumerate(rows)
+        ]
+        (photos / listing).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif listing.endswith("parquet"):
+        pandas.DataFrame(rows).to_parquet(photos / listing)
+    else:
+        pandas.DataFrame(rows).to_csv(photos / listing, index=False, sep="\t" if listing.endswith("tsv") else ",")
+    kind = "folder:{}" if listing in {"pairs.jsonl", "metadata.csv"} else "table:{}/" + listing
+    # The folder's name may go through a link, in the file or on the command line.
+    link = photos.parent / "link"
+    link.symlink_to(photos)
+    for name in (kind.format(photos), kind.format(link)):
+        pairs = load_pairs(name)
+        assert pairs.items[1].images == ("val/2.png", "val/3.png")
+        assert pairs.read_bytes("val/3.png") == (photos / "val" / "3.png").read_bytes()
+    elsewhere = photos.parent / "elsewhere"
+    elsewhere.mkdir()
+    (photos / listing).rename(elsewhere / listing)
+    moved = kind.format(elsewhere)
+    with raises(DataError, f"{photos}/val/0.png", "absolute", elsewhere, "images=", "outside_images=True"):
+        load_pairs(moved)
+    below = load_pairs(moved, Locations(images=photos))
+    assert below.items[0].images == ("val/0.png", "val/1.png")
+    assert below.read_bytes("val/1.png") == (photos / "val" / "1.png").read_bytes()
+
+
+def test_an_absolute_path_leads_out_of_the_folder_by_no_way(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes((photos / "val" / "0.png").read_bytes())
+    (photos / "link.png").symlink_to(tmp_path / "secret.png")
+    (photos / "up").symlink_to(tmp_path)
+    images = FolderImages(photos)
+    for way in ("../secret.png", "link.png", "up/secret.png", "up/../secret.png", "val/../../secret.png"):
+        with raises(DataError, "outside_images=True"):
+            images.find(f"{photos}/{way}")
+    with raises(DataError, "absolute"):
+        images.find(f"{photos}-2/val/0.png")
+
+
+def test_an_absolute_path_is_never_read_from_a_folder_that_comes_before(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine" / "val").mkdir(parents=True)
+    picture = tmp_path / "mine" / "val" / "0.png"
+    picture.write_bytes((photos / "val" / "1.png").read_bytes())
+    images = FolderImages(photos, also=tmp_path / "mine")
+    with raises(DataError, picture, "absolute"):  # 'val/0.png' is another picture in the first folder
+        images.find(str(picture))
+    picture = picture.rename(picture.with_name("9.png"))
+    assert images.find(str(picture)) == picture.resolve()

@@ -48,6 +48,8 @@ def test_what_cannot_be_a_board_is_refused(made_set: Any, tmp_path: Path) -> Non
     table.write_text("id,image_0\n")
     with raises(DataError, str(table), "folder", "write_pair_set", "docs/my_pairs.md"):
         ta.board_new(tmp_path / "board", table)
+    with raises(DataError, str(pairs / "pairs.jsonl"), "file", f"its folder, {pairs}"):
+        ta.board_new(tmp_path / "board", pairs / "pairs.jsonl")
 
 
 def test_a_boards_folder_is_no_board_file_and_the_error_names_the_file(tmp_path: Path) -> None:

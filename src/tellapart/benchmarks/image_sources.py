@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import check_reference, decode, leaves, resolve
+from tellapart.data.item import Item
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, first_line, quote
 
@@ -59,6 +61,10 @@ class FolderImages:
         self._outside = outside
         self._homes: dict[Path, Path] = {}
 
+    @property
+    def _names(self) -> str:
+        return " or ".join(map(str, self._roots))
+
     @cached_property
     def _all_folders(self) -> list[Path]:
         first, *others = self._roots
@@ -72,8 +78,12 @@ class FolderImages:
             DataError: there is none, or the reference leaves the folder and may not.
         """
         check_reference(reference, outside=True)
+        reference = self.relate(reference)
         if not self._outside and leaves(reference):
-            raise DataError(f"{quote(reference, 200)} leaves the pair set's folder; {_ALLOW}")
+            fault = "leaves the pair set's folder; "
+            if Path(reference).is_absolute():
+                fault = f"is absolute and not inside {self._names}; name the folder that holds it with images=, "
+            raise DataError(f"{quote(reference, 200)} {fault}{_ALLOW}")
         own = PurePosixPath(reference)
         try:
             for name in dict.fromkeys([reference, *(str(own.with_suffix(suffix)) for suffix in self._suffixes)]):
@@ -82,13 +92,43 @@ class FolderImages:
                         return self._allow_path(folder, name)
         except OSError as error:  # no permission, too long a name...
             raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
-        where = " or ".join(map(str, self._roots))
-        raise DataError(f"no image {quote(reference, 200)} in {where}; name the folder that holds it with images=")
+        raise DataError(
+            f"no image {quote(reference, 200)} in {self._names}; name the folder that holds it with images="
+        )
 
-    def _allow_path(self, folder: Path, name: str) -> Path:
+    def relate(self, reference: str) -> str:
+        """Return an absolute path inside one of the folders as the relative one of the same file; others as they are.
+
+        No file system is asked about the path itself, so one that leads elsewhere is never looked at.
+        """
+        if self._outside or not Path(reference).is_absolute():
+            return reference
+        path = Path(os.path.normpath(reference))
+        for root in self._roots:
+            for home in (root.absolute(), self._resolve_home(root)):
+                if path.is_relative_to(home):
+                    inside = path.relative_to(home).as_posix()
+                    # A file of that name in a folder that comes before is another picture.
+                    return inside if self.find(inside) == (home / inside).resolve() else reference
+        return reference
+
+    def relate_images(self, items: Iterable[Item]) -> tuple[Item, ...]:
+        """Return items whose absolute references are relative where `relate` makes them so."""
+        return tuple(
+            item
+            if (images := tuple(map(self.relate, item.images))) == item.images
+            else item.model_copy(update={"images": images})
+            for item in items
+        )
+
+    def _resolve_home(self, folder: Path) -> Path:
         home = self._homes.get(folder)
         if home is None:  # resolved once, as each link on the way takes a call of the system
             home = self._homes[folder] = folder.resolve()
+        return home
+
+    def _allow_path(self, folder: Path, name: str) -> Path:
+        home = self._resolve_home(folder)
         path = resolve(home, name, outside=True)
         if not self._outside and not path.is_relative_to(home):
             raise DataError(f"{quote(name, 200)} leaves the pair set's folder through a link; {_ALLOW}")

@@ -112,7 +112,8 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
         )
     card, frames = read_card(path.parent)
     read = table if encoded else images
-    return PairSet(f"{TABLE}{path.name}", tuple(items.values()), path.parent, card, read=read, frames=frames)
+    made = tuple(items.values()) if encoded else images.relate_images(items.values())
+    return PairSet(f"{TABLE}{path.name}", made, path.parent, card, read=read, frames=frames)
 
 
 def _open_rows(path: Path) -> tuple[ParquetTable | None, Iterator[tuple[str, Mapping[str, Any]]]]:

@@ -303,10 +303,12 @@ def _explain_lack(path: Path) -> str:
     plain = Path(str(path).removeprefix("folder:"))
     if plain != path and plain.is_dir():
         return f"; write {plain} alone"
-    if path.is_file():
+    if plain.is_file() and plain.name in LISTINGS:
+        return f"; {plain} is a file: name its folder, {plain.parent}"
+    if plain.is_file():
         return (
-            f"; {path} is a file: -b table:{path} measures a table of pairs, and ta.write_pair_set makes a folder of "
-            "it (docs/my_pairs.md)"
+            f"; {plain} is a file: ta.write_pair_set makes a folder of it (docs/my_pairs.md), and commands that measure "
+            f"take it as -b table:{plain}"
         )
     return ""
 

@@ -140,6 +140,8 @@ def check_reference(reference: str, *, outside: bool = False) -> None:
     if "://" in reference:
         raise DataError(f"{quoted} is an address; save the image in the pair set's folder and refer to the file")
     if not outside and leaves(reference):
+        if Path(reference).is_absolute():
+            raise DataError(f"{quoted} is absolute; write the image's path relative to the pair set's folder")
         raise DataError(f"{quoted} leaves the pair set's folder; images must lie inside it")
     if "\\" in reference:
         raise DataError(f"{quoted} holds a backslash; write paths with forward slashes, which every system reads")

@@ -398,6 +398,31 @@ def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(
     assert read_rows(["mine"], tmp_path, outside=True).rows[0].image == inside.rows[0].image
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv", "rows.tsv", "rows.json"])
+def test_absolute_paths_inside_the_folder_are_trained_on(
+    tmp_path: Path, made_set: Callable[..., Path], name: str
+) -> None:
+    photos = made_set("set", n=2)
+    images = [str(photos / "images" / f"{k}_0.png") for k in (0, 1)]
+    if name == "rows.json":  # COCO's
+        pictures = [{"id": k, "file_name": image} for k, image in enumerate(images)]
+        captions = [{"id": k, "image_id": k, "caption": f"cup {k}"} for k in (0, 1)]
+        text = json.dumps({"images": pictures, "annotations": captions})
+    elif name == "rows.jsonl":
+        text = "".join(json.dumps({"image": image, "caption": "a cup"}) + "\n" for image in images)
+    else:
+        rows = [("image", "caption"), *((image, "a cup") for image in images)]
+        text = "".join(("\t" if name.endswith("tsv") else ",").join(row) + "\n" for row in rows)
+    for folder, root in ((photos, None), (tmp_path, str(photos))):
+        (folder / name).write_text(text)
+        read = read_rows([str(folder / name)], tmp_path, root)
+        assert [str(row.image) for row in read.rows] == images
+    (tmp_path / "else").mkdir()
+    (tmp_path / name).rename(tmp_path / "else" / name)
+    with raises(DataError, images[0], "absolute", tmp_path / "else", "outside_images"):
+        read_rows([f"else/{name}"], tmp_path)
+
+
 def test_a_folder_of_training_images_that_is_not_there_is_named(tmp_path: Path) -> None:
     with raises(DataError, "images", "folder"):
         read_rows(["rows.jsonl"], tmp_path, "gone")

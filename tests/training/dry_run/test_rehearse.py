@@ -224,3 +224,19 @@ def test_errors_of_images_name_the_lines_of_the_training_file(tmp_path: Path) ->
         refused: list[DataError] = []
         read_sources(DataConfig(train=["rows.csv"]), tmp_path, refused)
         check_facts(str(refused[0]), "rows.csv:2", image, line, "[data]")
+
+
+def test_rows_with_one_fault_are_one_line(
+    write: Callable[..., Path], tmp_path: Path, command: Callable[..., Any]
+) -> None:
+    rows = [f"/there/{number}.png,a cup\n" for number in range(12)]
+    (tmp_path / "rows.csv").write_text("".join(["image,caption\n", *rows]))
+    ran = command("train", write(data={"train": ["rows.csv"]}), "--out", tmp_path / "run", "--dry-run")
+    check_facts(ran.out, "12 rows", "rows.csv:2", "'/there/0.png'", "line 3, line 4, line 5", "8 more")
+    assert (ran.code, ran.out.count("/there/")) == (1, 1)
+    with (tmp_path / "rows.csv").open("a") as file:
+        file.write("/there/12.png,\n")
+    again = command("train", tmp_path / "train.toml", "--out", tmp_path / "run", "--dry-run", "--json")
+    assert len(json.loads(again.out)["data"]["missing"]) == 13
+    shown = command("train", tmp_path / "train.toml", "--out", tmp_path / "run", "--dry-run").out
+    check_facts(shown, "rows.csv:14", "'caption'")

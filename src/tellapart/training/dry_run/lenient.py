@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.images import decode
+from tellapart.data.scores import join_names
 from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import find_problems
 from tellapart.errors import DataError, TellapartError, plain
@@ -18,7 +20,11 @@ from tellapart.training.config import TrainConfig, config_tables, read_values
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.losses.terms import read_terms
 
-__all__ = ["Problems", "open_images", "read_leniently"]
+__all__ = ["Problems", "join_faults", "open_images", "read_leniently"]
+
+#: A line on a row or a file that cannot be read; and the values in it, which differ from row to row.
+_FAULT = re.compile(r"(?P<place>.+?)(?::(?P<line>\d+))?: (?P<fault>.*)", re.DOTALL)
+_VALUE = re.compile(r"(field '[^']*')|'[^']*'|\"[^\"]*\"")
 
 #: Values of needed tables that are wrong or missing, by which the rest of a configuration can still be checked.
 _STAND_INS: Mapping[str, Any] = {
@@ -125,3 +131,23 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
     kept = [number for number, row in enumerate(rows.rows) if row.image in opened and not opened[row.image][1]]
     bad = [error for _, error in opened.values() if error]
     return rows.select(kept), sum(decoded for decoded, _ in opened.values()), bad
+
+
+def join_faults(lines: Iterable[str]) -> list[str]:
+    """Return the first line of each fault, with the other rows or files that have it.
+
+    >>> join_faults(["a.csv:2: field 'image': no 'x'", "a.csv:3: field 'image': no 'y'", "a.csv:4: field 'text': no ''"])
+    ["a.csv:2: field 'image': no 'x'; likewise line 3", "a.csv:4: field 'text': no ''"]
+    """
+    firsts: dict[tuple[str, str], str] = {}
+    others: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        found = _FAULT.fullmatch(line)
+        place, number, fault = found.groups() if found else (line, None, line)
+        key = (place if number else "", _VALUE.sub(r"\1", fault))
+        if firsts.setdefault(key, line) is not line:
+            others.setdefault(key, []).append(f"line {number}" if number else place)
+    return [
+        f"{first}; likewise {join_names(others[key], limit=3)}" if key in others else first
+        for key, first in firsts.items()
+    ]

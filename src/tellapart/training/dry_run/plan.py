@@ -13,6 +13,7 @@ from rich.filesize import decimal
 from tellapart.errors import plain
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
+from tellapart.training.dry_run.lenient import join_faults
 
 __all__ = ["DataPlan", "DryRun", "Forecast", "Schedule", "Span", "Trial", "WeightGroup"]
 
@@ -193,9 +194,11 @@ class DryRun:
                 f"data: {data.rows:,} rows, {data.images:,} images, {data.decoded:,} of them decoded; "
                 f"{data.compared:,} compared with the reported sets"
             )
-            yield from (f"  {line}" for line in data.missing[:_LISTED])
-            if len(data.missing) > _LISTED:
-                yield f"  and {len(data.missing) - _LISTED:,} more (--json lists all)"
+            faults = join_faults(data.missing)
+            if len(faults) > 1:  # one alone is among the problems
+                yield from (f"  {fault}" for fault in faults[:_LISTED])
+            if len(faults) > _LISTED:
+                yield f"  and {len(faults) - _LISTED:,} more (--json lists all)"
         if schedule is not None:
             parts = "" if schedule.parts == 1 else f" in {schedule.parts} parts of {schedule.pairs // schedule.parts}"
             yield (

@@ -29,7 +29,7 @@ from tellapart.training.data.leaks import find_leaks, refuse_leaks
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.sources import RECIPE, find_sources
 from tellapart.training.data.validation import better_beyond_doubt, metric_of
-from tellapart.training.dry_run.lenient import Problems, open_images, read_leniently
+from tellapart.training.dry_run.lenient import Problems, join_faults, open_images, read_leniently
 from tellapart.training.dry_run.plan import DataPlan, DryRun, Forecast, Schedule, Span, Trial, WeightGroup
 from tellapart.training.dry_run.trial import TRIED_ITEMS, fit_seconds, try_steps, try_validation
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
@@ -187,7 +187,7 @@ class _Rehearsal:
             bad += unreadable
         pace = (time.perf_counter() - begun) / max(1, decoded)
         if bad:
-            problems.add(f"data.train: {len(bad):,} rows or images cannot be read: {bad[0]}")
+            problems.add(f"data.train: {len(bad):,} rows or images cannot be read: {join_faults(bad)[0]}")
         if not rows:
             return None, None, DataPlan(0, 0, 0, 0, tuple(bad), None, None)
         with problems.collect():
