@@ -307,8 +307,8 @@ def _explain_lack(path: Path) -> str:
         return f"; {plain} is a file: name its folder, {plain.parent}"
     if plain.is_file():
         return (
-            f"; {plain} is a file: ta.write_pair_set makes a folder of it (docs/my_pairs.md), and commands that measure "
-            f"take it as -b table:{plain}"
+            f"; {plain} is a file: ta.write_pair_set makes a folder of it (docs/my_pairs.md), and commands with -b "
+            f"take table:{plain}"
         )
     return ""
 

@@ -136,8 +136,8 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
 def join_faults(lines: Iterable[str]) -> list[str]:
     """Return the first line of each fault, with the other rows or files that have it.
 
-    >>> join_faults(["a.csv:2: field 'image': no 'x'", "a.csv:3: field 'image': no 'y'", "a.csv:4: field 'text': no ''"])
-    ["a.csv:2: field 'image': no 'x'; likewise line 3", "a.csv:4: field 'text': no ''"]
+    >>> join_faults(["a.csv:2: field 'image': no 'x'", "a.csv:3: field 'image': no 'y'", "a.csv:4: field 'text': ''"])
+    ["a.csv:2: field 'image': no 'x'; likewise line 3", "a.csv:4: field 'text': ''"]
     """
     firsts: dict[tuple[str, str], str] = {}
     others: dict[tuple[str, str], list[str]] = {}
