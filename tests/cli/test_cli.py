@@ -74,7 +74,7 @@ def test_people_are_shown_with_their_ties(command) -> None:
     for out in (ran.out, every):  # no tag has few values: the columns are the metrics
         row = next(line for line in out.splitlines() if line.startswith("human "))
         assert re.findall(r"(\d+\.\d\d) \[", row) == ["89.50", "88.50", "85.50"]
-    assert "human: ties in 28 items (35 tied comparisons); a tie is never right" in every
+    assert re.search(r"^human: 28 items .*\(35 tied comparisons\)$", every, re.MULTILINE)
     assert ran.out.splitlines()[-1] == "report: run/report.html"
     assert Path("run/report.html").stat().st_size > 10_000
 
@@ -120,7 +120,7 @@ def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_
     ran = command("run", "-m", "oracle", "-m", "constant", "-b", f"folder:{folder}", "--out", "run")
     assert ran.code == 0, ran.err
     assert re.search(r"^oracle +100\.00 \[2\.5, 100\.0\]", ran.out, re.MULTILINE)
-    assert "constant: ties in 1 item (4 tied comparisons)" in command("show", "run", "--all").out
+    assert re.search(r"^constant: 1 item .*\(4 tied comparisons\)$", command("show", "run", "--all").out, re.MULTILINE)
     report = Path("run/report.html").read_text()
     assert captions[0] in report
     assert report.count("data:image/jpeg;base64,") == 4, "the item at the head, and to browse"

@@ -75,15 +75,15 @@ def _measure_record(folder: Path, result: Result, name: str) -> BenchmarkResult:
     return record.model_copy(
         update={
             **{part: getattr(table, part) for part in ("metrics", "by", "macro", "curves")},
-            **_count_ties(record, samples),
+            **_count_ties(record, table, samples),
             "notes": (*record.notes, note),
         }
     )
 
 
-def _count_ties(record: BenchmarkResult, samples: Sequence[Sample]) -> dict[str, int]:
+def _count_ties(record: BenchmarkResult, table: Tabulated, samples: Sequence[Sample]) -> dict[str, int]:
     if record.shape is None:
-        return {"tied_items": sum(bool(sample.tied) for sample in samples), "tied_comparisons": 0}
+        return {"tied_items": max((each.ties for each in table.metrics.values()), default=0), "tied_comparisons": 0}
     tied = tied_comparisons(np.array([sample.scores for sample in samples], np.float32), record.true)
     return {"tied_items": int((tied > 0).sum()), "tied_comparisons": int(tied.sum())}
 

@@ -204,7 +204,8 @@ class BenchmarkResult(Record):
         by: tag -> value -> metrics; `metrics` is over all items.
         macro: tag -> metrics, the unweighted means over that tag's values.
         curves: histograms of equivariance deviations.
-        tied_items: items in which a true pair's score equals another's in its row or column.
+        tied_items: items in which a true pair's score equals another's in its row or column, whether that decides a
+            metric or not (`Value.ties` counts those of a metric); of tasks, `ties` of the metric that has most.
         tied_comparisons: how many such equalities there are.
         rounded_ties: items in which two scores of a score file differ, but beyond float32 only.
         images, texts: distinct ones in the benchmark.

@@ -10,7 +10,7 @@ from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.report.conclusions import MOST_SINGLE
 from tellapart.report.heatmap import first_breakdown, heat_map
-from tellapart.report.numbers import is_imported, items_text, percent, score, thousands
+from tellapart.report.numbers import describe_ties, is_imported, items_text, percent, score, thousands
 from tellapart.report.sections import shared_headline
 from tellapart.report.tables import (
     add_row,
@@ -84,22 +84,18 @@ def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str
     # The record of another tool describes its average over all parts.
     by = first.metrics[main].average if is_imported(first) and main in first.metrics else f"by {tag}"
     rows = make_table(f"{write_title(benchmark, records)}; {plain(by)}", ["model", main, *map(plain, columns)])
-    ties = []
     for model, record in records:
         value = record.metrics.get(main)
         groups = [_find_group(record, tag, column, main) for column in columns]
         shares = ("–" if group is None else percent(group.value, 1) for group in groups)
         add_row(rows, [model, "–" if value is None else score(value), *shares])
-        if value is not None and value.ties:
-            neutral = "–" if value.tie_neutral is None else percent(value.tie_neutral)
-            ties.append(f"{plain(model)} {neutral} ({thousands(value.ties)} tied)")
     rows.add_section()
     of_first = [_find_group(first, tag, column, main) for column in columns]
     add_row(rows, ["chance", chance_cell(first.metrics.get(main)), *_write_chances(of_first)], style="dim")
     counts = (first.metrics.get(main), *of_first)
     add_row(rows, ["items", *("–" if each is None else thousands(each.n) for each in counts)], style="dim")
-    if ties:
-        rows.caption = Text(f"a tie counts as wrong; with ties broken at random: {', '.join(ties)}", style="not italic")
+    if ties := describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in records]}):
+        rows.caption = Text(ties, style="not italic")
         rows.caption_justify = "left"
     return rows
 

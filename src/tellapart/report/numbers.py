@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tellapart.metrics.ties import TieRule
 from tellapart.records.result import IMPORTED, BenchmarkResult, Value
 
 __all__ = [
     "count_text",
+    "describe_ties",
     "deviation",
     "interval",
     "is_deviation",
@@ -20,6 +21,7 @@ __all__ = [
     "points",
     "score",
     "thousands",
+    "tie_text",
     "worth_text",
 ]
 
@@ -113,6 +115,35 @@ def worth_text(values: Iterable[Value]) -> str:
         return ""
     low, high = (thousands(round(extreme(worth)[0])) for extreme in (min, max))
     return f"as good as {low}" if low == high else f"as good as {low} to {high}"
+
+
+def tie_text(value: Value | None) -> str:
+    """Write a metric with ties broken at random, and the items that a tie touched; nothing if there are none.
+
+    >>> tie_text(Value(value=0.0, ties=3, tie_neutral=0.25, method="wilson", n=9, clusters=9, average="micro: items"))
+    '25.00 (3 tied)'
+    """
+    if value is None or not value.ties:
+        return ""
+    neutral = "–" if value.tie_neutral is None else percent(value.tie_neutral)
+    return f"{neutral} ({thousands(value.ties)} tied)"
+
+
+def describe_ties(metrics: Mapping[str, Iterable[tuple[str, Value | None]]]) -> str:
+    """Describe the ties of metrics, by model; nothing without ties. A tied item is one of a metric: each is named.
+
+    Args:
+        metrics: a metric's name -> the models, each with its number.
+
+    >>> flat = Value(value=0.0, ties=3, tie_neutral=0.25, method="wilson", n=9, clusters=9, average="micro: items")
+    >>> describe_ties({"text_score": [("clip", flat.model_copy(update={"ties": 0})), ("flat", flat)]})
+    'a tie counts as wrong; with ties broken at random: text_score flat 25.00 (3 tied)'
+    """
+    found = {
+        name: [f"{model} {text}" for model, value in of if (text := tie_text(value))] for name, of in metrics.items()
+    }
+    listed = "; ".join(f"{name} {', '.join(models)}" for name, models in found.items() if models)
+    return f"a tie counts as wrong; with ties broken at random: {listed}" if listed else ""
 
 
 def official_number(value: Value | None, rule: TieRule) -> float | None:

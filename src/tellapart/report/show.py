@@ -245,10 +245,10 @@ def _note_lines(results: Sequence[Result], benchmark: str, *, ties: bool) -> lis
     lines = []
     for result in results:
         record, model = result.benchmarks[benchmark], plain(result.model.name)
-        if ties and record.tied_items:
+        if ties and record.tied_comparisons:
             items = _write_count(record.tied_items, "item")
             tied = _write_count(record.tied_comparisons, "tied comparison")
-            lines.append(f"{model}: ties in {items} ({tied}); a tie is never right")
+            lines.append(f"{model}: {items} with a tie, whether it decides a metric or not ({tied})")
         if record.rounded_ties:
             items = _write_count(record.rounded_ties, "item")
             lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")

@@ -18,6 +18,7 @@ from tellapart.report.numbers import (
     percent,
     score,
     thousands,
+    tie_text,
 )
 from tellapart.report.sections import shared_headline, worth_of
 from tellapart.report.terminal import table
@@ -82,7 +83,7 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
         values = [record.metrics.get(name) for name in names]
         add_row(rows, [model, *("" if value is None else score(value) for value in values)])
         if any(value is not None and value.ties for value in values):
-            add_row(rows, ["  ties broken at random", *(_tie_cell(value) for value in values)], style="dim")
+            add_row(rows, ["  ties broken at random", *(tie_text(value) for value in values)], style="dim")
             official = [official_number(value, rule) for value in values]
             if any(number is not None for number in official):
                 cells = ("" if number is None else percent(number) for number in official)
@@ -195,10 +196,3 @@ def _add_group(rows: Table, label: str, metrics: Mapping[str, Value], names: Seq
 def chance_cell(value: Value | None) -> str:
     """Write a number's chance in percent; a dash if it is not defined."""
     return "–" if value is None or value.chance is None else percent(value.chance)
-
-
-def _tie_cell(value: Value | None) -> str:
-    if value is None or not value.ties:
-        return ""
-    neutral = "–" if value.tie_neutral is None else percent(value.tie_neutral)
-    return f"{neutral} ({thousands(value.ties)} tied)"

@@ -203,7 +203,8 @@ def test_tiers_of_a_subset_are_those_of_its_items(save) -> None:
 
 def test_ties_are_said_under_the_table(save) -> None:
     table = lay_out([save("flat", scores=np.full((30, 2, 2), 0.5, np.float32))])
-    assert table.notes[-1] == "items with ties, which are never right: flat 30"
+    for metric, neutral in (("text_score", "25.00"), ("image_score", "25.00"), ("group_score", "16.67")):
+        assert f"{metric} flat {neutral} (30 tied)" in table.notes[-1]
 
 
 def test_vlues_tables_are_the_papers(vlue, vlue_costs, vlue_published, publish) -> None:

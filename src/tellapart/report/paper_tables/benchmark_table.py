@@ -8,11 +8,12 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.report.measured import pick_benchmark, title_of_set
-from tellapart.report.numbers import is_imported, items_text, thousands
+from tellapart.report.numbers import describe_ties, is_imported, items_text, thousands
 from tellapart.report.paper_tables.paper_table import PaperTable, TableRow, mark_best, stack_groups
 from tellapart.report.paper_tables.row_layout import (
     AUTHORS_RULE,
     mark_tiers,
+    metrics_in_columns,
     paper_layout,
     plain_layout,
     with_authors_rule,
@@ -57,9 +58,7 @@ def benchmark_table(
     notes = [BOLD, *([DAGGER] if testable else []), *([IMPORTED_BESIDE] if any(map(is_imported, records)) else [])]
     notes += [BESIDE] if len(ranked) < len(own) else []
     notes += [AUTHORS_TIES] if any(column.name.endswith(AUTHORS_RULE) for column in layout.columns) else []
-    counts = [max(value.ties for value in record.metrics.values()) for record in records]
-    tied = [f"{run.label} {thousands(count)}" for run, count in zip(own, counts, strict=True) if count]
-    notes += [f"items with ties, which are never right: {', '.join(tied)}"] if tied else []
+    notes += [ties] if (ties := describe_ties(metrics_in_columns(layout, own, benchmark))) else []
     notes += unlike_published(own, [benchmark])
     chance = TableRow("chance", layout.chance(min(records, key=is_imported)), plain=True)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import System, leave_references
-from tellapart.records.result import BenchmarkResult
+from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.measured import first_metrics, pick_benchmark, title_of_set
-from tellapart.report.numbers import is_imported, items_text, thousands
+from tellapart.report.numbers import describe_ties, is_imported, items_text
 from tellapart.report.paper_tables.benchmark_table import (
     BESIDE,
     BOLD,
@@ -19,7 +19,13 @@ from tellapart.report.paper_tables.benchmark_table import (
     unlike_published,
 )
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
-from tellapart.report.paper_tables.row_layout import RowLayout, mark_tiers, paper_layout, plain_layout
+from tellapart.report.paper_tables.row_layout import (
+    RowLayout,
+    mark_tiers,
+    metrics_in_columns,
+    paper_layout,
+    plain_layout,
+)
 from tellapart.tasks.registry import main_metric
 
 __all__ = ["many_benchmarks_table"]
@@ -87,7 +93,7 @@ class _Column:
 
     Attributes:
         of: model -> its number.
-        tied: model -> items in which a tie touched a metric.
+        metrics: the metric in its column -> the models, each with its number.
     """
 
     benchmark: str
@@ -95,7 +101,7 @@ class _Column:
     of: dict[str, TableCell]
     chance: TableCell
     items: str
-    tied: dict[str, int]
+    metrics: dict[str, list[tuple[str, Value | None]]]
     is_tested: bool
     is_imported: bool
 
@@ -110,14 +116,13 @@ def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, se
     if is_tested:
         cells = mark_tiers(layout, own, benchmark, cells, seed)
     (column,) = layout.columns
-    ties = {name: max(value.ties for value in one.metrics.values()) for name, one in zip(names, records, strict=True)}
     return _Column(
         benchmark=title_of_set(own, benchmark),
         heading=TableColumn(title_of_set(own, benchmark), f"{column.group} {column.name}".strip()),
         of={name: cell for name, (cell,) in zip(names, cells, strict=True)},
         chance=layout.chance(min(records, key=is_imported))[0],
         items=max(map(items_text, records), key=len),
-        tied={name: count for name, count in ties.items() if count},
+        metrics=metrics_in_columns(layout, own, benchmark),
         is_tested=is_tested,
         is_imported=any(map(is_imported, records)),
     )
@@ -154,5 +159,5 @@ def _write_notes(columns: Sequence[_Column], *, average: bool) -> list[str]:
         notes.append(f"{_AVERAGE}: the plain mean of the columns")
     counted = ", ".join(f"{one.benchmark}: {one.items}" for one in columns if one.items)
     notes += [counted] if counted else []
-    tied = [f"{name} {thousands(n)} of {one.benchmark}" for one in columns for name, n in one.tied.items()]
-    return [*notes, *([f"items with ties, which are never right: {', '.join(tied)}"] if tied else [])]
+    ties = describe_ties({f"{one.benchmark} {name}": of for one in columns for name, of in one.metrics.items()})
+    return [*notes, ties] if ties else notes

@@ -16,8 +16,17 @@ from tellapart.report.measured import first_metrics, outcomes_of, samples_of
 from tellapart.report.numbers import is_imported, official_number
 from tellapart.report.paper_tables.paper_table import TableCell, TableColumn, groups_of, numbers_of, paper_row
 from tellapart.stats.tiers import tiers
+from tellapart.tasks.registry import main_metric
 
-__all__ = ["AUTHORS_RULE", "RowLayout", "mark_tiers", "paper_layout", "plain_layout", "with_authors_rule"]
+__all__ = [
+    "AUTHORS_RULE",
+    "RowLayout",
+    "mark_tiers",
+    "metrics_in_columns",
+    "paper_layout",
+    "plain_layout",
+    "with_authors_rule",
+]
 
 #: Source of a cell's number: a tag's value (or ALL), and the metric.
 _Source = tuple[str, str]
@@ -162,6 +171,16 @@ def _find_sources(
             weights = paper_row(row_of, probe) or {}
             sources |= {column: (value, metric) for column, weight in weights.items() if weight == 100.0}
     return tuple(sources.get(column) for column in row)
+
+
+def metrics_in_columns(
+    layout: RowLayout, runs: Sequence[System], benchmark: str
+) -> dict[str, list[tuple[str, Value | None]]]:
+    """Return the numbers over all items, by model, of the metrics in a layout's columns; of means, the main one."""
+    shown = [source[1].removesuffix(AUTHORS_RULE) for source in layout.sources if source is not None]
+    records = {run.label: run.record(benchmark) for run in runs}
+    names = dict.fromkeys(shown) or [main_metric(first_metrics([*records.values()]))]
+    return {name: [(label, record.metrics.get(name)) for label, record in records.items()] for name in names}
 
 
 def mark_tiers(
