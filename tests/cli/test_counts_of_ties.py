@@ -17,7 +17,7 @@ def test_run_show_table_page_and_json_give_one_number_of_tied_items(command) -> 
     shown, every, table = (flat(command(*words, "run").out) for words in (["show"], ["show", "--all"], ["table"]))
     page = flat(re.sub(r"<[^>]*>", " ", Path("run/report.html").read_text()))
     records = {one["model"]["name"]: one["benchmarks"]["demo"] for one in command("show", "run", "--json").json["runs"]}
-    # It sees no image, so the two always tie; texts tie where they are equally long.
+    # It sees no image, so the two always tie; texts tie if they are equally long.
     assert [records["blind"]["metrics"][name]["ties"] for name in METRICS] == [216, 400, 216]
     for model, record in records.items():
         ties = {name: record["metrics"][name]["ties"] for name in METRICS}
