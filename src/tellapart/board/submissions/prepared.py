@@ -12,7 +12,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,13 +26,15 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
 from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records
 from tellapart.board.submissions.measuring import measure_sent
+from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.task_file import suffix_for, write_task
+from tellapart.catalog import nearest
 from tellapart.data.atomic import atomic_file, sync_folder
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_object
-from tellapart.data.scores import ScoreKind
+from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.validation import first_problem
 from tellapart.data.video import is_video
 from tellapart.errors import DataError, TellapartError, quote
@@ -42,7 +44,7 @@ from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS, headline
 from tellapart.tasks.task import Task
 
-__all__ = ["Prepared", "prepare", "published_metrics", "read_truth"]
+__all__ = ["Prepared", "find_prepared", "prepare", "published_metrics", "read_truth"]
 
 _ANSWERS = ("group_score_both_orders",)
 _KINDS: tuple[ScoreKind, ...] = ("similarity", "logit", "probability")
@@ -138,6 +140,18 @@ def published_metrics(
         allowed = ", ".join(sorted(named))
         raise DataError(f"hidden benchmark {benchmark.name!r}: {unknown[0]!r} cannot be published; use of {allowed}")
     return benchmark.metrics or default
+
+
+def find_prepared(prepared: Mapping[str, Prepared], name: str) -> Prepared:
+    """Return a board's hidden benchmark.
+
+    Raises:
+        RefusedError: the board has none of this name; the message has a near one, or all.
+    """
+    if name not in prepared:
+        hint = nearest(name, prepared) or f"; this board has {join_names(list(prepared))}"
+        raise RefusedError(404, f"no hidden benchmark {name!r:.80}{hint}")
+    return prepared[name]
 
 
 def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:

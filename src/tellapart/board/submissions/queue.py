@@ -39,7 +39,7 @@ from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.forms import form_bytes, unpack
 from tellapart.board.submissions.hidden import SubmissionSettings
 from tellapart.board.submissions.measuring import Split
-from tellapart.board.submissions.prepared import Prepared
+from tellapart.board.submissions.prepared import Prepared, find_prepared
 from tellapart.board.submissions.process import MeasureResult, Message, Process, ReadResult
 from tellapart.board.submissions.queue_limits import QueueLimits
 from tellapart.board.submissions.refused import RefusedError
@@ -125,9 +125,7 @@ class Queue:
         Raises:
             RefusedError: 404, 409 or 429.
         """
-        if benchmark not in self.prepared:
-            raise RefusedError(404, f"no hidden benchmark {benchmark!r:.80}")
-        self.limits.check(rows, account.user, self.prepared[benchmark].benchmark)
+        self.limits.check(rows, account.user, find_prepared(self.prepared, benchmark).benchmark)
 
     def may_be_again(self, rows: sqlite3.Connection, user: str, benchmark: str, sizes: range) -> bool:
         """Return whether a user sent a file of such a size to a benchmark: the next may be the same again."""

@@ -61,10 +61,17 @@ class QueueLimits:
     @staticmethod
     def find_used_up(rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark, at: float) -> str:
         """Return `all 20` or `today's 3` if a user's counted files reach that limit at a moment, else nothing."""
-        total, today = rows.execute(_TOTAL_AND_TODAY, (at - at % _DAY, benchmark.name, user)).fetchone()
-        if total >= benchmark.total:
+        left, today = QueueLimits.count_left(rows, user, benchmark, at)
+        if not left:
             return f"all {benchmark.total}"
-        return f"today's {benchmark.daily}" if today >= benchmark.daily else ""
+        return "" if today else f"today's {benchmark.daily}"
+
+    @staticmethod
+    def count_left(rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark, at: float) -> tuple[int, int]:
+        """Return how many more files of a user may count: in all, and on the day (UTC) of a moment."""
+        total, today = rows.execute(_TOTAL_AND_TODAY, (at - at % _DAY, benchmark.name, user)).fetchone()
+        left = max(0, benchmark.total - total)
+        return left, min(left, max(0, benchmark.daily - today))
 
     def is_closed(self, benchmark: HiddenBenchmark) -> bool:
         """Return whether a benchmark is closed, and the closing is written down."""

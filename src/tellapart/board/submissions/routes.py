@@ -76,7 +76,7 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
     def sent(request: Request, _format: _Format = None) -> Response:
         """List your submissions."""
         account = RequestAuth(request, board).account("reader")
-        return page(request, board, "sent", {"submissions": board.sent(account)})
+        return page(request, board, "sent", {"submissions": board.sent(account), "left": board.files_left(account)})
 
     @router.get("/submissions/{submission}")
     def one(request: Request, submission: str, _format: _Format = None, _again: _Again = None) -> Response:

@@ -14,7 +14,7 @@ from typing import Any
 from tellapart.board.submissions.accounts import Account, Accounts
 from tellapart.board.submissions.hidden import HiddenSettings, read_hidden
 from tellapart.board.submissions.hidden_items import keyed_hash
-from tellapart.board.submissions.prepared import Prepared, prepare
+from tellapart.board.submissions.prepared import Prepared, find_prepared, prepare
 from tellapart.board.submissions.published import (
     Standing,
     as_result,
@@ -24,7 +24,7 @@ from tellapart.board.submissions.published import (
     write_results,
 )
 from tellapart.board.submissions.queue import Queue, Worker
-from tellapart.board.submissions.queue_limits import UploadLimit
+from tellapart.board.submissions.queue_limits import QueueLimits, UploadLimit
 from tellapart.board.submissions.rate import RateLimit
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.rounding import (
@@ -120,9 +120,7 @@ class Submissions:
         Raises:
             RefusedError: the benchmark is unknown.
         """
-        if name not in self.prepared:
-            raise RefusedError(404, f"no hidden benchmark {name!r:.80}")
-        return self.prepared[name]
+        return find_prepared(self.prepared, name)
 
     def is_closed(self, name: str) -> bool:
         """Return whether a benchmark is closed: private numbers are published, and no file is taken any more."""
@@ -209,6 +207,14 @@ class Submissions:
             "SELECT * FROM submission WHERE user = ? ORDER BY created DESC LIMIT ?", account.user, _PAGE
         )
         return [self._row_view(row) for row in rows]
+
+    def files_left(self, account: Account) -> dict[str, dict[str, int]]:
+        """Return how many more files of a user may count, `today` and `in_all`, for each benchmark that is open."""
+        now = self.queue.limits.clock()
+        names = [name for name in self.prepared if account.may("submitter") and not self.is_closed(name)]
+        with self.database.look() as rows:
+            left = [QueueLimits.count_left(rows, account.user, self.prepared[name].benchmark, now) for name in names]
+        return {name: {"today": today, "in_all": total} for name, (total, today) in zip(names, left, strict=True)}
 
     def _row_view(self, row: sqlite3.Row) -> dict[str, Any]:
         known = row["benchmark"] in self.prepared
