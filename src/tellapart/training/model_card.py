@@ -121,8 +121,8 @@ def _compare_start(record: TrainRecord) -> Iterator[str]:
     headings = ("benchmark", "metric", "items", "before", "after", "difference", "p (Holm)")
     yield _markdown_table(headings, [_comparison_row(row) for row in comparison.rows], numbers_from=2)
     yield (
-        f"Better beyond doubt (the interval lies above 0): {_join_rows(record.gained)}.\n"
-        f"Forgotten beyond doubt (the interval lies below 0): {_join_rows(record.lost)}."
+        f"Better, p after Holm below .05: {_join_rows(record.gained)}.\n"
+        f"Worse, p after Holm below .05: {_join_rows(record.lost)}."
     ) + (
         f"\nMeasured on one side alone, and so not compared: {', '.join(comparison.unshared)}."
         if comparison.unshared

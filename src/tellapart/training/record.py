@@ -24,6 +24,9 @@ __all__ = ["RECORD", "DataRecord", "TrainRecord", "read_record", "write_record"]
 #: Its file in the run's folder.
 RECORD = "record.json"
 
+#: p after correction below which a metric counts as better or worse.
+_ALPHA = 0.05
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -90,17 +93,18 @@ class TrainRecord(_Record):
 
     @property
     def gained(self) -> tuple[MetricComparison, ...]:
-        """Metrics that are better beyond doubt: the interval of the difference lies above 0."""
-        return tuple(row for row in self._compared_rows if row.low is not None and row.low > 0)
+        """Metrics that are better: p after Holm's correction, as the comparison has it, is below .05."""
+        return tuple(row for row in self._distinct_rows if row.difference > 0)
 
     @property
     def lost(self) -> tuple[MetricComparison, ...]:
-        """Metrics that are worse beyond doubt: the interval of the difference lies below 0."""
-        return tuple(row for row in self._compared_rows if row.high is not None and row.high < 0)
+        """Metrics that are worse: p after Holm's correction, as the comparison has it, is below .05."""
+        return tuple(row for row in self._distinct_rows if row.difference < 0)
 
     @property
-    def _compared_rows(self) -> tuple[MetricComparison, ...]:
-        return self.comparison.rows if self.comparison else ()
+    def _distinct_rows(self) -> tuple[MetricComparison, ...]:
+        # An interval is of one metric alone: of many metrics, some intervals exclude 0 by chance.
+        return tuple(row for row in self.comparison.rows if row.p_holm < _ALPHA) if self.comparison else ()
 
     def describe_validation(self) -> str | None:
         """Name the metric, the value in percent and the items that the weights were chosen by; None without such."""

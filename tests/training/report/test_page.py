@@ -25,8 +25,8 @@ from tellapart.training.sweep import Sweep
 HOSTILE = "folder:<script>alert('x')</script>"
 
 
-def compared(benchmark: str, metric: str, low: float, high: float) -> MetricComparison:
-    tested: dict[str, Any] = {"p": 0.01, "p_holm": 0.0213, "test": "exact McNemar", "detectable": None}
+def compared(benchmark: str, metric: str, low: float, high: float, p_holm: float = 0.0213) -> MetricComparison:
+    tested: dict[str, Any] = {"p": 0.01, "p_holm": p_holm, "test": "exact McNemar", "detectable": None}
     middle = (low + high) / 2
     return MetricComparison(
         benchmark=benchmark,
@@ -77,7 +77,8 @@ def trained(tmp_path: Path) -> tuple[Path, TrainRecord]:
             b="before",
             rows=(
                 compared("demo", "text_score", 0.05, 0.25),
-                compared("demo", "group_score", -0.05, 0.15),
+                compared("demo", "group_score", 0.01, 0.15, p_holm=0.196),
+                compared("demo", "image_score", -0.15, -0.01, p_holm=0.05),
                 compared(HOSTILE, "accuracy", -0.2, -0.1),
             ),
             unshared=("valse",),
@@ -97,7 +98,7 @@ def test_the_page_says_first_what_was_gained_and_lost(trained: tuple[Path, Train
     assert page == trained[0] / "report.html"
     text = words(page)
     lost = "folder:&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; accuracy (-15.00)"
-    assert f"better beyond doubt demo text_score (+15.00) forgotten beyond doubt {lost}" in text
+    assert f"better, p after Holm below .05 demo text_score (+15.00) worse, p after Holm below .05 {lost}" in text
     assert "after step 4: group_score 68.75 % on 4 items held out of the training data (data.share)" in text
     assert "text_score +15.00 [+5.0, +25.0] 50.00 65.00 1,200 0.0213" in text
     assert "not compared: valse" in text and "1 training image to the pixel among its 600 pictures" in text
@@ -127,7 +128,7 @@ def test_a_run_that_measured_nothing_has_a_page_too(trained: tuple[Path, TrainRe
     folder, record = trained
     bare = record.model_copy(update={"comparison": None, "sweep": None, "best": None, "leaks": (), "limit": 4})
     text = words(write_training_report(folder, bare))
-    assert "what it lost elsewhere is not known" in text and "beyond doubt" not in text
+    assert "what it lost elsewhere is not known" in text and "below .05" not in text
     assert "The weights are the last ones; there was no validation set. It is a smoke run" in text
 
 
@@ -148,7 +149,9 @@ def test_the_terminal_names_the_metric_and_what_was_gained_and_lost(
     print_trained(record, folder / "report.html")
     out = capsys.readouterr().out
     assert out.startswith("kept the weights after step 4 of 4: group_score 68.75 % on 4 items held out of the training")
-    assert f"better beyond doubt: demo text_score\nforgotten beyond doubt: {HOSTILE} accuracy\n" in out
+    assert (
+        f"\nbetter, p after Holm below .05: demo text_score\nworse, p after Holm below .05: {HOSTILE} accuracy\n" in out
+    )
     assert out.rstrip().endswith(f"report: {folder}/report.html")
 
 
@@ -161,6 +164,9 @@ def test_show_makes_the_page_anew_and_prints_what_train_printed(
     assert "group_score 68.75 % on 4 items" in shown.out and (folder / "report.html").is_file()
     as_json = command("show", folder, "--json").json
     assert (as_json["validation_metric"], as_json["report"]) == ("group_score", f"{folder}/report.html")
+    # Two other intervals exclude 0, and their p after Holm does not: they are in neither list.
+    assert as_json["better"] == [{"benchmark": "demo", "metric": "text_score"}]
+    assert as_json["worse"] == [{"benchmark": HOSTILE, "metric": "accuracy"}]
     (folder / "record.json").write_text("{}")
     check_facts(command("show", folder).err, "record.json")
 

@@ -34,6 +34,8 @@ def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
         "history": record.history,
         "resumed": record.resumed,
         "comparison": None if record.comparison is None else record.comparison.model_dump(mode="json"),
+        "better": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.gained],
+        "worse": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.lost],
         "sweep": None if record.sweep is None else asdict(record.sweep),
         "report": str(page),
     }
@@ -51,8 +53,8 @@ def print_trained(record: TrainRecord, page: Path) -> None:
         print_comparison(record.comparison)
         print_lines(
             "",
-            f"better beyond doubt: {_join_rows(record.gained)}",
-            f"forgotten beyond doubt: {_join_rows(record.lost)}",
+            f"better, p after Holm below .05: {_join_rows(record.gained)}",
+            f"worse, p after Holm below .05: {_join_rows(record.lost)}",
         )
     if record.sweep is not None:
         _print_sweep(record.sweep)
