@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -18,12 +17,17 @@ __all__ = ["ROOMS", "open_former_rooms"]
 ROOMS = {"audit": "auditing", "train": "training"}
 
 
-class _FormerModule(MetaPathFinder, Loader):
-    """Finds the modules of a room under its former name: the very module of today, not a second copy of it."""
+class _FormerModule:
+    """Finds the modules of a room under its former name: the very module of today, not a second copy of it.
+
+    It has no base class: `importlib.abc` would load 30 more modules, and `import tellapart` take 20 ms in place of 11.
+    """
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         parts = name.split(".", 2)
-        return ModuleSpec(name, self) if len(parts) == 3 and f"{parts[0]}.{parts[1]}" in _FORMER else None
+        if len(parts) < 3 or f"{parts[0]}.{parts[1]}" not in _FORMER:
+            return None
+        return ModuleSpec(name, self)  # type: ignore[arg-type]  # a loader by its methods
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Leave it to the import system to create one, which is replaced."""
