@@ -13,7 +13,15 @@ import pytest
 
 import tellapart as ta
 from facts import raises
-from tellapart.errors import DataError, ModelError, RunError, TellapartError, TellapartWarning, UnknownNameError
+from tellapart.errors import (
+    DataError,
+    MetricError,
+    ModelError,
+    RunError,
+    TellapartError,
+    TellapartWarning,
+    UnknownNameError,
+)
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 SCENES = Path("examples/eqsim_ablation/smoke_scenes")
@@ -121,6 +129,18 @@ def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none() -> Non
 
     with pytest.warns(TellapartWarning):
         assert as_model(first).fingerprint != as_model(second).fingerprint
+
+
+def test_a_model_that_prepares_its_inputs_takes_no_processor() -> None:
+    with raises(ModelError, "Oracle", "ta.model(it)"):
+        ta.model(ta.find_model("oracle"), processor=object())
+
+
+def test_items_of_one_image_and_one_text_are_answered_with_the_need_of_a_rival(tmp_path: Path) -> None:
+    item = ta.Item(id="a", images=("a.png",), texts=("a cat",))
+    ta.write_pair_set(tmp_path / "set", [item], {"a.png": b"no picture is read"}, {})
+    with raises(MetricError, "oracle", "1 image and 1 text", "negative_caption"):
+        ta.evaluate("oracle", f"folder:{tmp_path}/set")
 
 
 def test_an_object_with_the_methods_alone_is_a_model(made_set: Any) -> None:

@@ -44,7 +44,7 @@ def test_only_what_a_card_says_is_an_answer() -> None:
 def test_a_card_with_its_questions_says_the_same_when_read_again() -> None:
     card = {"licence": "MIT", "datasheet": {"purpose": "To test."}, "seed": 3}
     full = with_questions(card)
-    assert full["seed"] == 3
+    assert full["seed"] == 3 and full["title"] is None and with_questions({"title": "Cups"})["title"] == "Cups"
     assert [*full["datasheet"]] == [question.key for question in QUESTIONS]
     assert answers(full) == answers(card)
     assert with_questions(json.loads(json.dumps(full))) == full

@@ -128,15 +128,16 @@ def test_answers_that_were_filled_in_elsewhere_are_not_written_over(made_set: An
     assert command("audit", folder, "--no-images", "--to", "card").code == 0
     assert command("audit", folder, "--no-images", "--to", "card").code == 0, "nothing is filled in yet"
     card = Path("card/card.json")
-    filled = json.loads(card.read_text()) | {"datasheet": {"purpose": "a test"}}
+    filled = json.loads(card.read_text()) | {"title": "Cups", "datasheet": {"purpose": "a test"}}
     card.write_text(json.dumps(filled))
     refused = command("audit", folder, "--no-images", "--to", "card")
     assert refused.code == 2
-    check_facts(refused.err, "card/card.json", "'purpose'", "folder of the set")
+    check_facts(refused.err, "card/card.json", "'title'", "'purpose'", "folder of the set")
     assert json.loads(card.read_text()) == filled
     (folder / "card.json").write_text(card.read_text())
     assert command("audit", folder, "--no-images", "--to", "card").code == 0
     assert json.loads(card.read_text())["datasheet"]["purpose"] == "a test"
+    assert Path("card/card.md").read_text().startswith("# Cups\n")
 
 
 def test_another_set_is_searched_for_what_both_hold(made_set: Any, command: Run) -> None:

@@ -112,6 +112,13 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path: Path, photos: Path
         ta.evaluate("oracle", "demo", columns=COLUMNS)
 
 
+def test_rows_of_one_image_and_one_text_are_answered_with_the_columns_they_lack(tmp_path: Path, photos: Path) -> None:
+    rows = [{"left": row["left"], "first": row["first"], "remark": row["second"]} for row in ROWS]
+    path = write_table(tmp_path, "p.csv", rows)
+    with raises(DataError, "p.csv", "'negative_caption'", "'image_1'", "'remark'", "columns="):
+        ta.evaluate("oracle", str(path), images=photos, columns={"image": "left", "caption": "first"})
+
+
 def test_the_command_line_takes_columns(command, tmp_path: Path, photos: Path) -> None:
     path = write_table(tmp_path, "p.csv", ROWS)
     columns = ",".join(f"{field}={column}" for field, column in COLUMNS.items())

@@ -382,6 +382,15 @@ def test_a_process_killed_in_the_middle_leaves_no_folder_of_that_name(tmp_path: 
     assert len(read_pair_set(tmp_path / "set")) == 1
 
 
+def test_a_folder_with_a_benchmarks_prefix_is_answered_with_its_path(tmp_path: Path) -> None:
+    write_pair_set(tmp_path / "set", [pair()], GOOD, {})
+    with raises(DataError, f"'folder:{tmp_path}/set'", f"write {tmp_path}/set"):
+        read_pair_set(Path(f"folder:{tmp_path}/set"))
+    with pytest.raises(DataError) as caught:
+        read_pair_set(Path(f"folder:{tmp_path}/none"))
+    assert f"write {tmp_path}/none" not in str(caught.value)
+
+
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     home = tmp_path / "set"
     home.mkdir()

@@ -169,7 +169,7 @@ def answers(card: Mapping[str, Any], counted: Mapping[str, str] = MappingProxyTy
 
 
 def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the card with every question as a field of its `datasheet`; null where it has no answer.
+    """Return the card with its `title` and every question as a field of its `datasheet`; null for each that is open.
 
     Raises:
         DataError: as `answers`.
@@ -177,5 +177,7 @@ def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:
     >>> full = with_questions({"title": "Clocks", "datasheet": {"purpose": "a test"}})
     >>> full["title"], full["datasheet"]["purpose"], full["datasheet"]["funding"]
     ('Clocks', 'a test', None)
+    >>> with_questions({})["title"] is None
+    True
     """
-    return {**card, "datasheet": {answer.question.key: answer.text or None for answer in answers(card)}}
+    return {"title": None, **card, "datasheet": {answer.question.key: answer.text or None for answer in answers(card)}}

@@ -34,7 +34,7 @@ _NAMED = 5
 def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
     """Write `audit.json`, `card.md`, `card.html`, `card.json` and, for a folder of files, `croissant.json`.
 
-    `card.json` is the set's card with every question of a datasheet as a field, null where it has no answer: fill
+    `card.json` is the set's card with its title and every question of a datasheet as a field, null if it is open: fill
     it in, put it in the set's folder and audit again.
 
     Returns:
@@ -79,6 +79,7 @@ def _keep_answers(path: Path, known: Mapping[str, Any]) -> None:
         return
     written = read_object(path)
     lost = [key for key in written if key not in known]
+    lost += ["title"] if written.get("title") and not known["title"] else []
     datasheet = written.get("datasheet")
     if isinstance(datasheet, dict):
         lost += [key for key, answer in datasheet.items() if answer and not known["datasheet"].get(key)]

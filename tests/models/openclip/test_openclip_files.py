@@ -180,7 +180,9 @@ def test_a_bare_file_that_nothing_fits_is_told_so(tmp_path: Path) -> None:
     torch.save({"head": torch.ones(2, 3)}, tmp_path / "head.pt")
     torch.save({"vision_model.a": torch.ones(2, 3)}, tmp_path / "hf.pt")
     torch.save({"epoch": 3}, tmp_path / "none.pt")
-    with raises(UnknownNameError, "head.pt", "open_clip"):
+    with raises(
+        UnknownNameError, "head.pt", "no architecture of open_clip", "local-dir:FOLDER", "open_clip_config.json"
+    ):
         find_model(str(tmp_path / "head.pt"))
     with raises(UnknownNameError, "hf.pt", "hf:FOLDER", "checkpoint"):
         find_model(str(tmp_path / "hf.pt"))
