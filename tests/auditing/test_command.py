@@ -125,6 +125,7 @@ def test_an_option_that_acts_on_one_of_two_sets_has_an_effect(made_set: Any, com
 
 def test_answers_that_were_filled_in_elsewhere_are_not_written_over(made_set: Any, command: Run) -> None:
     folder = made_set(n=6)
+    (folder / "card.json").write_text("{}")
     assert command("audit", folder, "--no-images", "--to", "card").code == 0
     assert command("audit", folder, "--no-images", "--to", "card").code == 0, "nothing is filled in yet"
     card = Path("card/card.json")
