@@ -10,9 +10,12 @@ from foreign_results import WINOGROUND, clip_file
 from typer.testing import CliRunner
 
 from facts import raises
+from tellapart.benchmarks.sugarcrepe import SUBSETS
 from tellapart.cli.main import app
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
+from tellapart.evaluation.verified import read_result
+from tellapart.report.first_look import first_table
 from tellapart.report.interchange.foreign import import_results
 from tellapart.report.show import write_run_report
 
@@ -40,27 +43,35 @@ def test_an_imported_run_is_shown_without_a_page(imported) -> None:
 
 
 def sugarcrepe_files(folder: Path) -> list[Path]:
-    parts = (("add_att", 0.5), ("swap_obj", 0.75))
-    return [clip_file(folder, f"sugar_crepe/{p}", "image_caption_selection", {"text_acc": right}) for p, right in parts]
-
-
-def test_parts_of_an_imported_set_are_not_called_a_mean_over_items(tmp_path) -> None:
-    files = sugarcrepe_files(tmp_path)
-    import_results(files, tmp_path / "run", command="")
-    printed = CliRunner().invoke(app, ["show", str(tmp_path / "run")]).output
-    assert "macro: 2 values of subset" in printed and "micro" not in printed
+    return [
+        clip_file(folder, f"sugar_crepe/{part}", "image_caption_selection", {"text_acc": k / 10})
+        for k, part in enumerate(SUBSETS)
+    ]
 
 
 def test_a_tag_is_offered_where_it_has_several_values_and_their_unknown_items_are_no_zero(tmp_path) -> None:
     files = sugarcrepe_files(tmp_path)
     import_results(files[:1], tmp_path / "one", command="")
-    import_results(files, tmp_path / "two", command="")
+    import_results(files, tmp_path / "all", command="")
     assert "--by" not in CliRunner().invoke(app, ["show", str(tmp_path / "one")]).output
-    assert "--by subset" in CliRunner().invoke(app, ["show", str(tmp_path / "two")]).output
-    printed = CliRunner().invoke(app, ["show", str(tmp_path / "two"), "--by", "subset"]).output
+    assert "--by subset" in CliRunner().invoke(app, ["show", str(tmp_path / "all")]).output
+    wide = first_table([read_result(tmp_path / "all")], "sugarcrepe", width=200)
+    assert [list(column.cells)[-1] for column in wide.columns] == ["items", *["–"] * 8]
+    printed = CliRunner().invoke(app, ["show", str(tmp_path / "all"), "--by", "subset"]).output
     rows = {line.split("  ")[0].strip(): line.split() for line in printed.splitlines()}
-    assert rows["add_att"][1:] == ["–", "50.00"] and rows["swap_obj"][1:] == ["–", "75.00"]
-    assert rows["all items"][2:] == ["–", "62.50"]
+    assert rows["add_att"][1:] == ["–", "0.00"] and rows["swap_obj"][1:] == ["–", "60.00"]
+    counts = [items[0] for items in SUBSETS.values()]
+    share = sum(k / 10 * items for k, items in enumerate(counts)) / sum(counts)
+    assert rows["all items"][2:] == ["–", f"{100 * share:.2f}"]
+
+
+def test_many_imported_sets_are_called_so_and_a_note_that_they_share_stands_once(tmp_path) -> None:
+    import_results(sugarcrepe_files(tmp_path)[:4], tmp_path / "some", command="")
+    printed = CliRunner().invoke(app, ["show", str(tmp_path / "some")]).output
+    title, *_ = printed.splitlines()
+    assert "another tool" in title and "interval" not in title
+    assert printed.count("imported from CLIP_benchmark") == 1
+    assert all(f"taken of sugarcrepe/{part}" in " ".join(printed.split()) for part in tuple(SUBSETS)[:4])
 
 
 def test_the_four_commands_are_there() -> None:

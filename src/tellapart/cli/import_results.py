@@ -36,6 +36,6 @@ def import_command(
         notes = {name: record.notes for name, record in result.benchmarks.items()}
         print_json({"out": str(out), "model": result.model.name, "benchmarks": list(result.benchmarks), "notes": notes})
     else:
-        for name, record in result.benchmarks.items():
-            print_text(f"{name}: {record.notes[-1]}")
+        for record in result.benchmarks.values():
+            print_text(record.notes[-1])
         print_text(f"{result.model.name}: {', '.join(result.benchmarks)}; run: {out}")

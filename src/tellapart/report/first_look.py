@@ -93,7 +93,8 @@ def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str
     of_first = [_find_group(first, tag, column, main) for column in columns]
     add_row(rows, ["chance", chance_cell(first.metrics.get(main)), *_write_chances(of_first)], style="dim")
     counts = (first.metrics.get(main), *of_first)
-    add_row(rows, ["items", *("–" if each is None else thousands(each.n) for each in counts)], style="dim")
+    cells = ("–" if each is None or not each.n else thousands(each.n) for each in counts)
+    add_row(rows, ["items", *cells], style="dim")
     if ties := describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in records]}):
         rows.caption = Text(ties, style="not italic")
         rows.caption_justify = "left"
@@ -111,8 +112,10 @@ def _write_chances(values: Sequence[Value | None]) -> list[str]:
 
 def overview_table(groups: Groups) -> Table:
     """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
+    measured = any(not is_imported(result.benchmarks[name]) for name, results in groups for result in results)
     rows = make_table(
-        "percent, with intervals, by the metric that ranks each benchmark",
+        f"percent, {'with intervals' if measured else 'measured by another tool'}, by the metric that ranks each "
+        "benchmark",
         ["benchmark", "items", "metric", "model", "value", "tied", "chance"],
     )
     rows.columns[2].justify = rows.columns[3].justify = "left"
@@ -124,6 +127,7 @@ def overview_table(groups: Groups) -> Table:
         for model, record in records:
             value = record.metrics.get(main)
             tied = thousands(value.ties) if value is not None and value.ties else ""
+            model += " (imported)" if measured and is_imported(record) else ""
             add_row(rows, [*start, model, "–" if value is None else score(value), tied, chance_cell(value)])
             start = ["", "", ""]
     return rows

@@ -176,11 +176,15 @@ def print_runs(
     if shown := {result.model.name for _, own in groups for result in own} & _REFERENCES.keys():
         print_lines(f"references: {'; '.join(f'{name} {_REFERENCES[name]}' for name in _REFERENCES if name in shown)}")
         print_lines("")
+    printed: set[str] = set()
     for benchmark, results in groups:
         if every:
             _print_all(results, benchmark)
-        if lines := _note_lines(results, benchmark, ties=every):
+            printed.clear()
+        # Below tables of several sets a note that two of them share stands once.
+        if lines := [line for line in _note_lines(results, benchmark, ties=every) if line not in printed]:
             print_lines(*lines, "")
+            printed.update(lines)
     report = write()
     if answer := answer_lines(report.conclusions):
         print_lines(*map(plain, answer), "")

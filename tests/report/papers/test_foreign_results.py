@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from foreign_results import WINOGROUND, clip_file, imported, mteb_file
@@ -51,20 +53,53 @@ def test_clip_benchmarks_words_become_ours(tmp_path) -> None:
     assert read_result(tmp_path / "run").model.name == "ViT-B-32/laion2b_s34b_b79k"
 
 
-def test_sugarcrepes_parts_are_put_together_without_the_image_accuracy_that_compares_nothing(tmp_path) -> None:
-    files = [
+#: SugarCrepe's parts: published number of items, and of them right.
+CREPE = {
+    "add_att": (692, 300), "add_obj": (2062, 1700), "replace_att": (788, 600), "replace_obj": (1652, 1500),
+    "replace_rel": (1406, 900), "swap_att": (666, 400), "swap_obj": (245, 140)
+}  # fmt: skip
+
+
+def crepe_files(folder: Path, parts: Iterable[str]) -> list[Path]:
+    shares = {part: CREPE[part][1] / CREPE[part][0] for part in parts}
+    return [
         clip_file(
-            tmp_path,
+            folder,
             f"sugar_crepe/{part}",
             "image_caption_selection",
             {"image_acc": 1.0, "text_acc": right, "acc": right},
         )
-        for part, right in (("add_att", 0.5), ("swap_obj", 0.75))
+        for part, right in shares.items()
     ]
-    assert imported(files, tmp_path / "run") == {"sugarcrepe": {"choice_score": 0.625}}
+
+
+def test_all_parts_of_sugarcrepe_give_the_share_of_all_items_without_the_image_accuracy(tmp_path) -> None:
+    share = sum(right for _, right in CREPE.values()) / sum(items for items, _ in CREPE.values())
+    found = imported(crepe_files(tmp_path, CREPE), tmp_path / "run")
+    assert found == {"sugarcrepe": {"choice_score": pytest.approx(share)}}
     record = read_result(tmp_path / "run").benchmarks["sugarcrepe"]
-    assert record.by["subset"]["swap_obj"].metrics["choice_score"].value == 0.75
-    assert record.metrics["choice_score"].average == "macro: 2 values of subset"
+    assert record.by["subset"]["swap_obj"].metrics["choice_score"].value == 140 / 245
+    assert record.metrics["choice_score"].average == "micro: all items" and "7,511" in record.notes[-1]
+    # The average that papers name is the same number.
+    (row, _) = lay_out([tmp_path / "run"], settings=TableSettings(average_as=("sugarcrepe-micro",))).rows
+    assert [cell.value for cell in row.cells] == [pytest.approx(100 * share)] * 2
+
+
+@pytest.mark.parametrize("parts", [("add_att",), ("add_att", "swap_obj"), tuple(CREPE)[1:]])
+def test_some_parts_of_sugarcrepe_stand_alone_by_their_names_in_every_table(tmp_path, save, parts) -> None:
+    found = imported(crepe_files(tmp_path, parts), tmp_path / "run", model="theirs")
+    assert found == {f"sugarcrepe/{part}": {"choice_score": CREPE[part][1] / CREPE[part][0]} for part in parts}
+    records = read_result(tmp_path / "run").benchmarks
+    assert all(
+        f"{len(parts)} of 7" in one.notes[-1] and one.metrics["choice_score"].chance == 0.5 for one in records.values()
+    )
+    runs = [tmp_path / "run", save("ours", benchmark="sugarcrepe", n=40)]
+    table = lay_out(runs)
+    assert [column.group for column in table.columns] == [*records, "sugarcrepe"]
+    with raises(RunError, "average_as=sugarcrepe-micro", "sugarcrepe"):
+        lay_out(runs[:1], settings=TableSettings(average_as=("sugarcrepe-micro",)))
+    for written in (CliRunner().invoke(main, ["show", str(runs[0])]).output, write_latex(lay_out(runs[:1]))):
+        assert all(f"sugarcrepe/{part}" in written.replace(r"\_", "_") for part in parts)
 
 
 def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path) -> None:
@@ -87,11 +122,16 @@ def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path
     assert read_foreign(files[0], "mine")[0].model == "mine"
 
 
-def test_mtebs_subsets_become_a_tag_and_their_plain_mean(tmp_path) -> None:
+def test_mtebs_subsets_whose_sizes_are_not_known_stand_alone(tmp_path) -> None:
     entries = [{"text_acc": right, "hf_subset": name, "languages": []} for name, right in (("en", 0.5), ("de", 0.25))]
     path = mteb_file(tmp_path, "SugarCrepe", {}, scores={"test": entries})
-    assert imported([path], tmp_path / "run", model="m") == {"sugarcrepe": {"choice_score": 0.375}}
-    assert list(read_result(tmp_path / "run").benchmarks["sugarcrepe"].by["hf_subset"]) == ["test en", "test de"]
+    both = {"sugarcrepe/test en": {"choice_score": 0.5}, "sugarcrepe/test de": {"choice_score": 0.25}}
+    assert imported([path], tmp_path / "run", model="m") == both
+    notes = [record.notes[-1] for record in read_result(tmp_path / "run").benchmarks.values()]
+    assert all("part of sugarcrepe" in note and "how many items" in note for note in notes)
+    # One subset that has a name is not all of the set.
+    path = mteb_file(tmp_path, "SugarCrepe", {}, scores={"test": entries[:1]})
+    assert imported([path], tmp_path / "one", model="m") == {"sugarcrepe/test en": {"choice_score": 0.5}}
 
 
 def test_files_that_mteb_publishes_are_read(tmp_path) -> None:
@@ -272,9 +312,9 @@ def test_a_system_that_is_imported_on_one_benchmark_is_marked_with_its_name(tmp_
     imported([clip_file(tmp_path, "sugar_crepe/add_att", "image_caption_selection", {"text_acc": 0.6})], tmp_path / "c")
     theirs = read_result(tmp_path / "c").benchmarks
     both = replace(own, result=own.result.model_copy(update={"benchmarks": own.result.benchmarks | theirs}))
-    assert mark_imported([both])[0].label == "ours (imported: sugarcrepe)"
+    assert mark_imported([both])[0].label == "ours (imported: sugarcrepe/add_att)"
     assert mark_imported([both], ["winoground"])[0].label == "ours"
-    assert mark_imported([both], ["sugarcrepe"])[0].label == "ours (imported)"
+    assert mark_imported([both], ["sugarcrepe/add_att"])[0].label == "ours (imported)"
 
 
 def test_the_best_imported_number_is_bold_only_above_a_known_chance(tmp_path) -> None:

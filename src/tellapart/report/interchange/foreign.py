@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks.find import declared_benchmark
+from tellapart.benchmarks.sugarcrepe import SUBSETS
 from tellapart.catalog import nearest
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv, read_object
@@ -40,7 +41,8 @@ def import_results(files: Sequence[Path], out: Path, *, command: str, model: str
     """Read result files of one model, and write them as a run folder without samples.
 
     Args:
-        files: of CLIP_benchmark (JSON, or its CSV) or mteb; several parts of a set (SugarCrepe's) are put together.
+        files: of CLIP_benchmark (JSON, or its CSV) or mteb; all parts of a set (SugarCrepe's) are put together, some
+            are a set each: `sugarcrepe/add_obj`.
         out: the run folder, which must not hold a run.
         command: the command line that the record names.
         model: the model's name, if the files do not hold it; of a CSV file with several models, the one to take.
@@ -72,58 +74,69 @@ def import_results(files: Sequence[Path], out: Path, *, command: str, model: str
             versions={content.tool: content.version or "not said" for _, content in contents},
         ),
         model=ModelRecord(name=models[0], fingerprint=f"{IMPORTED}{contents[0][1].tool}"),
-        benchmarks={name: _make_record(own) for name, own in by_benchmark.items()},
+        benchmarks={name: one for own in by_benchmark.values() for name, one in _make_records(own).items()},
     )
     write_result(out, result)
     return result
 
 
-def _make_record(contents: Sequence[tuple[Path, ForeignResult]]) -> BenchmarkResult:
+def _make_records(contents: Sequence[tuple[Path, ForeignResult]]) -> dict[str, BenchmarkResult]:
+    """Return the record of a set; of parts that are not all of it, or of unknown sizes, a record each, named so."""
     first = contents[0][1]
-    parts: dict[Part, Mapping[str, float]] = {}
+    parts: dict[Part, tuple[Path, Mapping[str, float]]] = {}
     for path, one in contents:
         if one.tool != first.tool or parts.keys() & one.metrics.keys() or (parts and None in {*parts, *one.metrics}):
             raise RunError(f"{path}: {one.benchmark} is in two of these files; name one of them")
-        parts |= one.metrics
-    files = dict.fromkeys(path for path, _ in contents)
+        parts |= {part: (path, numbers) for part, numbers in one.metrics.items()}
+    name, sizes = first.benchmark, _SIZES.get(first.benchmark, {})
+    if None in parts:
+        path, numbers = parts[None]
+        return {name: _make_record(contents, [path], name, _make_values(numbers, first))}
+    by = {part: _make_values(numbers, first) for part, (_, numbers) in parts.items() if part is not None}
+    if by.keys() != sizes.keys():
+        some = f"{len(by)} of {len(sizes)} parts were given"
+        reason = some if by.keys() < sizes.keys() else "nothing shows how many items each part has"
+        note = f"a part of {name}, without a number over all parts: {reason}"
+        named = {f"{name}/{part[1]}": part for part in by}
+        return {own: _make_record(contents, [parts[part][0]], own, by[part], note) for own, part in named.items()}
+    total = sum(sizes.values())
+    shared = [metric for metric in next(iter(by.values())) if all(metric in own for own in by.values())]
+    means = {metric: sum(sizes[part] * own[metric].value for part, own in by.items()) / total for metric in shared}
+    note = f"over all items each of the {len(by)} parts counts by its published number of items ({total:,} in all)"
+    files = [path for path, _ in parts.values()]
+    record = _make_record(contents, files, name, _make_values(means, first, "micro: all items"), note)
+    groups = {value: Metrics(metrics=own) for (_, value), own in by.items()}
+    return {name: record.model_copy(update={"by": {next(iter(by))[0]: groups}})}
+
+
+def _make_record(
+    contents: Sequence[tuple[Path, ForeignResult]],
+    files: Sequence[Path],
+    name: str,
+    metrics: dict[str, Value],
+    note: str = "",
+) -> BenchmarkResult:
+    first = contents[0][1]
+    paths = dict.fromkeys(files)
     names = {ours: theirs for _, one in contents for ours, theirs in one.names.items()}
     taken = [ours if ours == own else f"{own} as {ours}" for ours, own in names.items()]
-    left = dict.fromkeys(name for _, one in contents for name in one.left)
-    digests = b"".join(hashlib.sha256(read_whole(path)).digest() for path in files)
+    left = dict.fromkeys(other for _, one in contents for other in one.left)
+    digests = b"".join(hashlib.sha256(read_whole(path)).digest() for path in paths)
     return BenchmarkResult(
-        title=f"{first.benchmark}, measured by {first.tool}",
+        title=f"{name}, measured by {first.tool}",
         fingerprint=f"{IMPORTED}{hashlib.sha256(digests).hexdigest()}",
         task=first.task,
-        metrics=_average_parts(parts, first),
-        by=_group_parts(parts, first),
-        origin=", ".join(path.name for path in files),
+        metrics=metrics,
+        origin=", ".join(path.name for path in paths),
         notes=(
             f"imported from {first.tool} {first.version}".rstrip()
             + ": no outcome of an item, no interval and no number of items "
             "is known; it gives a tie to whichever comes first (argmax), here a tie is never right",
-            f"taken: {join_names(taken, _MOST_NAMES)}"
-            + (f"; left out: {join_names([*left], _MOST_NAMES)}" if left else ""),
+            f"taken of {name}: {join_names(taken, _MOST_NAMES)}"
+            + (f"; left out: {join_names([*left], _MOST_NAMES)}" if left else "")
+            + (f"; {note}" if note else ""),
         ),
     )
-
-
-def _average_parts(parts: Mapping[Part, Mapping[str, float]], first: ForeignResult) -> dict[str, Value]:
-    """Return the numbers over all the set; of parts the plain mean, as their numbers of items are not known."""
-    if None in parts:
-        return _make_values(parts[None], first)
-    tag = next(part[0] for part in parts if part is not None)
-    shared = [name for name in next(iter(parts.values())) if all(name in one for one in parts.values())]
-    average = f"macro: {len(parts)} values of {tag}"
-    means = {name: sum(one[name] for one in parts.values()) / len(parts) for name in shared}
-    return _make_values(means, first, average)
-
-
-def _group_parts(parts: Mapping[Part, Mapping[str, float]], first: ForeignResult) -> dict[str, dict[str, Metrics]]:
-    groups: dict[str, dict[str, Metrics]] = {}
-    for part, numbers in parts.items():
-        if part is not None:
-            groups.setdefault(part[0], {})[part[1]] = Metrics(metrics=_make_values(numbers, first))
-    return groups
 
 
 def _make_values(numbers: Mapping[str, float], first: ForeignResult, average: str = "") -> dict[str, Value]:
@@ -152,6 +165,9 @@ def _find_chance(benchmark: str, metric: str) -> float | None:
 
 #: A part of a set (tag, value); None for all of it.
 Part = tuple[str, str] | None
+
+#: Set -> its parts, as a file names them, and their published numbers of items.
+_SIZES: dict[str, dict[Part, int]] = {"sugarcrepe": {("subset", name): counts[0] for name, counts in SUBSETS.items()}}
 
 #: Names of a file's numbers that a note lists.
 _MOST_NAMES = 8
@@ -353,7 +369,7 @@ def _read_mteb(path: Path, content: Mapping[str, Any], model: str | None) -> For
             others |= dict.fromkeys((*(name for name in numbers if name not in own.values()), *left))
     if not parts:
         raise RunError(f"{path} holds no scores")
-    if len(parts) == 1:
+    if len(parts) == 1 and next(iter(parts), ("", ""))[1].endswith(" default"):  # a named subset is not all of the set
         parts = {None: next(iter(parts.values()))}
     version = str(content["mteb_version"] or "")
     return ForeignResult("mteb", version, model or _mteb_model(path), benchmark, kind, parts, chosen, tuple(others))
