@@ -127,8 +127,8 @@ def overview_table(groups: Groups) -> Table:
         for model, record in records:
             value = record.metrics.get(main)
             tied = thousands(value.ties) if value is not None and value.ties else ""
-            model += " (imported)" if measured and is_imported(record) else ""
-            add_row(rows, [*start, model, "–" if value is None else score(value), tied, chance_cell(value)])
+            label = f"{model} (imported)" if measured and is_imported(record) else model
+            add_row(rows, [*start, label, "–" if value is None else score(value), tied, chance_cell(value)])
             start = ["", "", ""]
     return rows
 
