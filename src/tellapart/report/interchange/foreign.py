@@ -369,7 +369,8 @@ def _read_mteb(path: Path, content: Mapping[str, Any], model: str | None) -> For
             others |= dict.fromkeys((*(name for name in numbers if name not in own.values()), *left))
     if not parts:
         raise RunError(f"{path} holds no scores")
-    if len(parts) == 1 and next(iter(parts), ("", ""))[1].endswith(" default"):  # a named subset is not all of the set
+    # A subset that has a name is not all of the set.
+    if len(parts) == 1 and all(part is not None and part[1].endswith(" default") for part in parts):
         parts = {None: next(iter(parts.values()))}
     version = str(content["mteb_version"] or "")
     return ForeignResult("mteb", version, model or _mteb_model(path), benchmark, kind, parts, chosen, tuple(others))
