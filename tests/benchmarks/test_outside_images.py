@@ -258,3 +258,20 @@ def test_an_absolute_path_is_never_read_from_a_folder_that_comes_before(photos: 
         images.find(str(picture))
     picture = picture.rename(picture.with_name("9.png"))
     assert images.find(str(picture)) == picture.resolve()
+
+
+@pytest.mark.parametrize("name", ["folder:photos", "table:photos/p.csv"])
+def test_croissant_metadata_are_written_only_of_a_file_that_finds_its_images(
+    command: Callable[..., Any], photos: Path, name: str
+) -> None:
+    images = [str(photos / "val" / f"{k}.png") for k in (0, 1)]
+    item = {"id": "0", "images": images, "texts": ["one cup", "two cups"]}
+    rows = {
+        "folder": json.dumps(item),
+        "table": f"image_0,image_1,text_0,text_1\n{images[0]},{images[1]},a cup,two cups",
+    }
+    kind = name.partition(":")[0]
+    (photos / {"folder": "pairs.jsonl", "table": "p.csv"}[kind]).write_text(rows[kind])
+    ran = command("audit", name, "--to", "card")
+    assert not Path("card/croissant.json").exists()
+    check_facts(ran.out, "no croissant.json", "absolute" if kind == "folder" else "write_pair_set")

@@ -66,7 +66,9 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
         )
     else:
         elsewhere = (pairs.root / LISTING).is_file()
-        why = "has images in another folder" if elsewhere else f"is no folder with {LISTING}"
+        why = f"is not a folder with {LISTING}; ta.write_pair_set makes one of it (docs/my_pairs.md)"
+        if elsewhere:
+            why = "has images in another folder, or names them by absolute paths"
         lines.append(f"no croissant.json: {plain(pairs.name)} {why}")
     for name, text in files.items():
         write_text_file(folder / name, text)

@@ -280,9 +280,9 @@ def _open_folder(name: str, place: Locations | None) -> Benchmark:
     place = place or Locations()
     images = own_images(path, place)
     pairs = read_pair_set(path, name, images.find)
-    pairs = replace(pairs, items=images.relate_images(pairs.items))
-    if place.images is not None or place.outside:
-        pairs = replace(pairs, read=images)
+    items = images.relate_images(pairs.items)
+    if place.images is not None or place.outside or items != pairs.items:  # its file alone does not find them
+        pairs = replace(pairs, items=items, read=images)
     return Benchmark(
         name=name,
         own=path.resolve(),
