@@ -325,6 +325,10 @@ def test_intervals_of_many_columns_stand_below_their_numbers() -> None:
     beside, below = (rows_of_latex(write_latex(table, intervals=True)) for table in (few, many))
     assert beside[1][1] == r"50.00$^\dagger$ {\scriptsize [40.0, 60.0]}"
     assert below[1][1] == r"50.00\rlap{$^\dagger$}" and below[2] == ["", *[r"{\scriptsize [40.0, 60.0]}"] * 5]
+    assert r"95\% intervals" in write_latex(few, intervals=True) and "95% intervals" in write_markdown(
+        few, intervals=True
+    )
+    assert "intervals" not in write_latex(few) + write_markdown(few)
 
 
 def test_a_number_that_was_not_measured_is_a_dash_and_never_best() -> None:

@@ -121,9 +121,16 @@ def _latex_notes(notes: Sequence[str]) -> str:
 
 
 def _list_notes(table: PaperTable, *, intervals: bool) -> list[str]:
-    """Return the notes, with the reasons why numbers have no interval if intervals are written."""
-    reasons = dict.fromkeys(cell.reason for row in table.rows for cell in row.cells if cell.reason)
-    return [*table.notes, *(f"[-]: {reason}" for reason in reasons if intervals)]
+    """Return the notes; if intervals are written, also their level, and the reasons why numbers have none."""
+    if not intervals:
+        return list(table.notes)
+    cells = [cell for row in table.rows for cell in row.cells]
+    level = ["brackets: 95% intervals"] if any(cell.low is not None for cell in cells) else []
+    return [
+        *table.notes,
+        *level,
+        *(f"[-]: {reason}" for reason in dict.fromkeys(cell.reason for cell in cells) if reason),
+    ]
 
 
 def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
