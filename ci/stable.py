@@ -49,7 +49,7 @@ CONDITIONS = (
     (Condition(2, "idle"),),
     (Condition(4, "busy"),),
     *((Condition(2, "idle"),), (Condition(4, "idle"),)) * 3,
-    (Condition(1, "busy"),),
+    (Condition(4, "busy"),),
 )
 
 
