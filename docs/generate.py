@@ -361,6 +361,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed": speed_table,
     "large": large_table,
     "real-captions": elsewhere("speed_tables", "real_captions_table"),
+    "all-shapes": elsewhere("speed_tables", "all_shapes_table"),
     "shared-beginnings": elsewhere("speed_tables", "shared_beginnings_table"),
     "screened": elsewhere("speed_tables", "screened_table"),
     "growth": elsewhere("speed_tables", "growth_table"),

@@ -261,7 +261,8 @@ def require(module: str, *, extra: str) -> ModuleType:
         if missing.name is None or not (module == missing.name or module.startswith(missing.name + ".")):
             raise
         raise MissingDependencyError(
-            f'{module} is needed here and is not installed; run: pip install "tellapart[{extra}]"'
+            f'{module} is needed here and is not installed; run: pip install "tellapart[{extra}]", in a clone '
+            f'pip install ".[{extra}]"'
         ) from missing
 
 

@@ -96,12 +96,18 @@ SPEED = {
 
 def test_each_table_names_its_bench_until_a_record_is_kept(records: tuple[Any, Path]) -> None:
     tables, folder = records
-    for table, bench in (("real_captions", "speed.py"), ("growth", "growth.py"), ("screened", "screened.py")):
+    for table, bench in (
+        ("real_captions", "speed.py"),
+        ("all_shapes", "speed.py"),
+        ("growth", "growth.py"),
+        ("screened", "screened.py"),
+    ):
         assert f"bench/{bench}" in getattr(tables, f"{table}_table")()
     (folder / "speed_real.json").write_text(json.dumps(SPEED))
     shown = tables.real_captions_table()
     assert "| MTEB | 16.0 | 4.0 | 9.0 | 5.0 |" in shown and "| tellapart | 4.0 | 1.0 | 3.0 | 1.0 |" in shown
     assert "choice_score 2" in shown and "9" in shown and "UniBench, because no wheel" in shown and "svg" not in shown
+    assert "| 4.0 | - | - | - | - | - | 4.0 |" in tables.all_shapes_table() and "2 of 9" in tables.all_shapes_table()
     sizes = {"100": {"processor_seconds": 1.5, "mb": 90}}
     kind = {"sizes": sizes, "exponents": {"processor_seconds": 1.02, "mb": 0.9}}
     growth = {"command": "c", "scores": kind, "vectors": kind | {"sizes": {}}}

@@ -122,7 +122,7 @@ def _mean_change(changes: Sequence[Change], pairs: PairSet) -> Finding:
         threshold=f"at most {100 * _MINIMAL:g} %",
         verdict="warn" if mean["value"] > _MINIMAL else "pass",
         says=f"median {100 * np.median(shares):.1f} %; the box around them holds {100 * boxes:.1f} % of the picture; "
-        f"mean absolute difference {difference:.1f} of 255; the largest are named",
+        f"mean absolute difference {difference:.1f} of 255; audit.json names the largest",
         items=tuple(pairs.items[k].id for k in largest),
         **mean,
     )
