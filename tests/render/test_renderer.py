@@ -59,4 +59,4 @@ def test_a_missing_renderer_is_named_with_the_line_that_installs_it() -> None:
         "except MissingDependencyError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ('mitsuba is needed here and is not installed; run: pip install "tellapart[render]"')
+    assert done.stdout.startswith("mitsuba ") and 'pip install "tellapart[render]"' in done.stdout
