@@ -87,7 +87,7 @@ def all_shapes_table() -> str:
         return "Not measured yet: no record of `bench/speed.py --annotations` is kept.\n"
     others = ("mteb", "clip-benchmark", "unibench", "loop", "loop-bfloat16", "tellapart-bfloat16")
     rows = [
-        "| model, sets | MTEB | CLIP_benchmark | UniBench | loop | loop, bf16 | tellapart, bf16 | s | bare, s | flips |",
+        "| model, sets | MTEB | CLIP_benchmark | UniBench | loop | loop, bf16 | tellapart, bf16 | s | bare | flips |",
         f"|---|{'--:|' * (len(others) + 3)}",
     ]
     for run in record["runs"]:
