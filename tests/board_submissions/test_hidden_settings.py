@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, re
 from tellapart.board.submissions.prepared import prepare, published_metrics, read_truth
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions, open_submissions
+from tellapart.board.submissions.task_file import write_task
 from tellapart.cli.board_user import user_command
 from tellapart.errors import DataError, StoreError
 
@@ -191,3 +193,20 @@ def test_a_board_without_hidden_benchmarks_opens_none_and_one_with_them_measures
         assert submissions is not None
         assert "submissions" in {thread.name for thread in threading.enumerate()}
     assert "submissions" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_two_processes_that_prepare_at_once_take_the_files_of_the_first(
+    tmp_path: Path, made_set: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = HiddenBenchmark(name="clocks", pairs=made_set("set", n=24), largest_share=1000.0)
+    both = threading.Barrier(2, timeout=60)
+
+    def write_and_wait(*arguments: Any) -> None:
+        write_task(*arguments)
+        both.wait()
+
+    monkeypatch.setattr("tellapart.board.submissions.prepared.write_task", write_and_wait)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: prepare(benchmark, tmp_path / "hidden", b"key"), range(2))
+    assert first == second
+    assert [path.name for path in (tmp_path / "hidden").iterdir()] == ["clocks"]

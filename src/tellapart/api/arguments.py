@@ -209,11 +209,13 @@ def locations(
 
     Raises:
         DataError: one of them is not a folder.
-        RunError: one of them is not a path.
+        RunError: one of them is not a path, or `columns` is no mapping.
 
     >>> locations().data is None
     True
     """
+    if not isinstance(columns, Mapping | None):
+        raise RunError(f"columns={quote(columns)}: give a mapping, for example columns={{'image_0': 'left'}}")
     return Locations(
         None if data is None else as_path(data, "data"),
         None if images is None else as_path(images, "images"),

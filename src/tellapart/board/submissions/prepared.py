@@ -233,7 +233,12 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
         write_task(draft / "task.zip", benchmark, hidden, pixels)
         (draft / "truth.json").write_text(json.dumps(hidden.to_json()), encoding="utf-8")
         sync_folder(draft, deep=True)
-        draft.rename(folder)
+        try:
+            draft.rename(folder)
+        except OSError:
+            # Another process of the board was first, `serve` and `board user` for one; its files are taken.
+            if not (folder / "truth.json").is_file():
+                raise
         sync_folder(folder.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
