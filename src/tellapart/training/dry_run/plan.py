@@ -207,10 +207,11 @@ class DryRun:
             )
             yield f"  {_draw_rates(schedule.rates)}"
             yield f"  {_mark_measurements(schedule)}"
-            chosen = "the last weights are kept"
+            times = f"every {schedule.every:,} steps, {schedule.measurements:,} times (^)"
             if data is not None and data.validation is not None:
-                chosen = f"weights are chosen by {data.metric} of {data.validation:,} items"
-            yield f"measured every {schedule.every:,} steps, {schedule.measurements:,} times (^); {chosen}"
+                yield f"measured {times}; weights are chosen by {data.metric} of {data.validation:,} items"
+            else:
+                yield f"a checkpoint {times}; nothing is measured on the way, and the last weights are kept"
 
     def _result_lines(self) -> Iterator[str]:
         trial, forecast = self.trial, self.forecast
