@@ -31,6 +31,15 @@ def test_the_examples_of_the_page_on_python_run(tmp_path: Path, monkeypatch: pyt
     assert result.failed == 0, "".join(said)
 
 
+def test_the_example_of_the_page_on_comparisons_runs() -> None:
+    page = ROOT / "docs" / "compare.md"
+    blocks = re.findall(r"```pycon\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+    said: list[str] = []
+    result = doctest.DocTestRunner().run(test, out=said.append)
+    assert result.attempted >= 2 and result.failed == 0, "".join(said)
+
+
 @pytest.mark.parametrize("page", ["python.md", "plugins.md"])
 def test_other_blocks_of_python_are_python(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)

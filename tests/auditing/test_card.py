@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from facts import check_facts, raises
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.card import SAMPLES, html, make_card, markdown
 from tellapart.auditing.counted import count_answers
+from tellapart.auditing.croissant import missing
 from tellapart.auditing.datasheet import QUESTIONS, answers, with_questions
 from tellapart.auditing.show import write_audit
 from tellapart.data.folder import read_pair_set
@@ -44,7 +46,9 @@ def test_only_what_a_card_says_is_an_answer() -> None:
 def test_a_card_with_its_questions_says_the_same_when_read_again() -> None:
     card = {"licence": "MIT", "datasheet": {"purpose": "To test."}, "seed": 3}
     full = with_questions(card)
-    assert full["seed"] == 3 and full["title"] is None and with_questions({"title": "Cups"})["title"] == "Cups"
+    assert full["seed"] == 3 and full["title"] is None and full["licence"] == "MIT"
+    assert {*missing({})} | {"title"} <= full.keys() and full["creators"] is None
+    assert with_questions({"title": "Cups"})["title"] == "Cups"
     assert [*full["datasheet"]] == [question.key for question in QUESTIONS]
     assert answers(full) == answers(card)
     assert with_questions(json.loads(json.dumps(full))) == full
@@ -97,6 +101,11 @@ def test_the_audit_answers_what_it_has_counted_and_the_card_comes_first(made_set
     counted = count_answers(pairs, found)
     check_facts(counted["count"], ("12", "swap 4", "add 4", "replace 4"))
     check_facts(counted["instance_data"], ("2 images", "2 texts"))
+    assert "masks" not in counted["instance_data"]
+    masked = tuple(
+        item.model_copy(update={"provenance": {"masks": [["a.png", "b.png"], ["c.png"]]}}) for item in pairs.items[:2]
+    )
+    check_facts(count_answers(replace(pairs, items=masked), found)["instance_data"], ("2 images", "6 masks"))
     check_facts(counted["missing"], ("6", "side"))  # every second item has that tag
     check_facts(counted["relationships"], ("12", "4"))
     check_facts(counted["errors"], (str(len(found.warnings)), str(len(found.findings))))

@@ -129,15 +129,20 @@ def test_answers_that_were_filled_in_elsewhere_are_not_written_over(made_set: An
     assert command("audit", folder, "--no-images", "--to", "card").code == 0
     assert command("audit", folder, "--no-images", "--to", "card").code == 0, "nothing is filled in yet"
     card = Path("card/card.json")
-    filled = json.loads(card.read_text()) | {"title": "Cups", "datasheet": {"purpose": "a test"}}
+    filled = json.loads(card.read_text()) | {
+        "title": "Cups",
+        "url": "https://a.org",
+        "datasheet": {"purpose": "a test"},
+    }
     card.write_text(json.dumps(filled))
     refused = command("audit", folder, "--no-images", "--to", "card")
     assert refused.code == 2
-    check_facts(refused.err, "card/card.json", "'title'", "'purpose'", "folder of the set")
+    check_facts(refused.err, "card/card.json", "'title'", "'url'", "'purpose'", "folder of the set")
     assert json.loads(card.read_text()) == filled
     (folder / "card.json").write_text(card.read_text())
     assert command("audit", folder, "--no-images", "--to", "card").code == 0
-    assert json.loads(card.read_text())["datasheet"]["purpose"] == "a test"
+    again = json.loads(card.read_text())
+    assert (again["datasheet"]["purpose"], again["url"], again["creators"]) == ("a test", "https://a.org", None)
     assert Path("card/card.md").read_text().startswith("# Cups\n")
 
 

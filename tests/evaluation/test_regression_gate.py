@@ -14,7 +14,7 @@ import pytest
 from facts import check_facts, raises
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
-from tellapart.evaluation.regression_gate import regression_gate
+from tellapart.evaluation.regression_gate import GateResult, GateRow, regression_gate
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -91,6 +91,13 @@ def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) 
     assert regression_gate(base, new, max_drop=60).by_chance < 0.001
     with raises(RunError, "max_drop=", "0", "0", "100"):
         regression_gate(base, new, max_drop=0)
+
+
+def test_an_interval_without_0_beside_no_difference_seen_is_explained() -> None:
+    row = GateRow(benchmark="demo", metric="text_score", verdict="no difference seen", change=-0.05, low=-0.09)
+    for high, explained in ((-0.01, True), (0.01, False)):
+        text = gate_markdown(GateResult(base="a", new="b", rows=(row.model_copy(update={"high": high}),)))
+        assert ("p is corrected" in text) == explained
 
 
 def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set: Make, tmp_path: Path) -> None:
@@ -202,7 +209,9 @@ def test_the_command_exits_with_1_and_prints_what_was_asked_for(
     folder = made_set(n=60)
     base = scored(folder, tmp_path / "base", (), n=60, name="@all|x")
     new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
-    assert command("compare", base, base, "--gate").code == 0
+    same = command("compare", base, base, "--gate")
+    assert same.code == 0
+    check_facts(same.out, f"base = @all|x ({base})", f"new = @all|x ({base})")
     ran = command("compare", base, new, "--gate")
     assert ran.code == 1
     assert "the gate stops: " in ran.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 from facts import check_facts, raises
 from tellapart.api.pair_sets import load_pairs
 from tellapart.errors import RunError
-from tellapart.report.comparisons import choose_models
+from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.report.comparisons import choose_models, print_comparison
 from tellapart.stats.multiple import holm
+from tellapart.stats.power import power_of_difference
 
 Make = Callable[..., Path]
 
@@ -153,6 +156,21 @@ def test_a_missing_detectable_difference_has_its_reason(tmp_path: Path, capsys: 
     ta.compare(tmp_path / "c", tmp_path / "d").show()
     said = " ".join(capsys.readouterr().out.split())
     assert "detectable -:" in said and "so few items" in said
+
+
+def test_a_difference_that_was_not_seen_has_the_items_that_would_show_it(capsys: pytest.CaptureFixture[str]) -> None:
+    row = MetricComparison(
+        benchmark="demo", metric="text_score", n=400, a=0.3, b=0.275, difference=0.025, low=-0.02, high=0.07,
+        method="m", only_a=50, only_b=40, p=0.34, p_holm=0.68, test="exact McNemar", detectable=0.07,
+    )  # fmt: skip
+    others = {"seen": {"p_holm": 0.03}, "equal": {"only_a": 45, "only_b": 45}, "tiny": {"only_a": 151, "only_b": 150}}
+    rows = [row, *(row.model_copy(update={"metric": name, **change}) for name, change in others.items())]
+    print_comparison(Comparison(a="a", b="b", rows=tuple(rows)))
+    last = capsys.readouterr().out.splitlines()[-1]
+    found = re.search(r"text_score ([\d,]+), tiny more than 100,000$", last)
+    assert found and "seen" not in last and "equal" not in last
+    needed = int(found[1].replace(",", ""))
+    assert power_of_difference(0.025, needed, 0.225) >= 0.8 > power_of_difference(0.025, needed - 50, 0.225)
 
 
 def test_items_before_a_limit_stand_beside_the_numbers(command) -> None:

@@ -144,6 +144,16 @@ def test_fewer_than_five_families_give_no_interval():
     assert np.isnan(found.low).all() and reliability(values, np.arange(12) % 4).low is None
 
 
+def test_an_alpha_of_one_without_a_family_gives_no_interval_and_no_warning():
+    rounded = np.ones((6, 6))
+    rounded[:, 0] = rounded[0, 1] = 0  # without system 1 all items are alike
+    exact = np.ones((2, 6))
+    exact[:, :3] = exact[0, 3] = 0
+    for values in (rounded, exact):
+        found = reliability(values)
+        assert (found.low, found.high) == (None, None) and 0.5 < found.alpha < 1
+
+
 def test_pairs_are_tested_as_two_runs_are():
     values = draw(systems=5)
     assert pair_p_values(values).tolist() == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -87,7 +88,11 @@ def compare(
         if len(runs) != 2:
             raise RunError(f"gate=True judges one run against another: got {len(runs)}; name BASE and NEW")
         with run_folders(runs, "runs") as (base, new):
-            return regression_gate(base, new, max_drop=max_drop, seed=seed)
+            result = regression_gate(base, new, max_drop=max_drop, seed=seed)
+        if result.base != result.new:
+            return result
+        named = {side: f"{result.base} ({os.fspath(run)})" for side, run in zip(("base", "new"), runs, strict=True)}
+        return result.model_copy(update=named)
     if max_drop is not None:
         raise RunError("max_drop= is of a gate: add gate=True")
     with run_folders(runs, "runs") as folders:

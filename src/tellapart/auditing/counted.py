@@ -38,7 +38,9 @@ def _list_answers(pairs: PairSet, audit: Audit) -> Iterator[tuple[str, str]]:
     distinct = f"{audit.texts:,} texts of the set are distinct"
     if audit.images is not None:
         distinct = f"{audit.images:,} pictures and {distinct}"
-    yield "instance_data", f"an item has {nouns}; {distinct}"
+    masks = sum(len(item.masks) for item in pairs.items)
+    of_things = f"; {masks:,} masks of the things in the images" if masks else ""
+    yield "instance_data", f"an item has {nouns}; {distinct}{of_things}"
     truth = "image k belongs to text k" if images == texts else "the true ones are known by their place"
     yield "labels", f"yes, {truth}, in each of {audit.items:,} items"
     lacking = {tag: audit.items - sum(values.values()) for tag, values in audit.tags.items()}

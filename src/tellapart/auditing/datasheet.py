@@ -15,7 +15,7 @@ from typing import Any
 from tellapart.catalog import nearest
 from tellapart.errors import DataError, quote
 
-__all__ = ["QUESTIONS", "DatasheetAnswer", "DatasheetQuestion", "answers", "with_questions"]
+__all__ = ["CARD_FIELDS", "QUESTIONS", "DatasheetAnswer", "DatasheetQuestion", "answers", "with_questions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,9 @@ class DatasheetAnswer:
     question: DatasheetQuestion
     text: str
 
+
+#: Fields of a card beside its `datasheet` that a person fills in: texts, but for `creators`, a list of names.
+CARD_FIELDS = ("title", "description", "licence", "url", "creators", "date_published", "citation", "version")
 
 _CARD = {"instances": "description", "acquired": "source", "licence": "licence"}
 
@@ -169,7 +172,7 @@ def answers(card: Mapping[str, Any], counted: Mapping[str, str] = MappingProxyTy
 
 
 def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the card with its `title` and every question as a field of its `datasheet`; null for each that is open.
+    """Return the card with the fields of `CARD_FIELDS` and every question in its `datasheet`; null for each open one.
 
     Raises:
         DataError: as `answers`.
@@ -177,7 +180,8 @@ def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:
     >>> full = with_questions({"title": "Clocks", "datasheet": {"purpose": "a test"}})
     >>> full["title"], full["datasheet"]["purpose"], full["datasheet"]["funding"]
     ('Clocks', 'a test', None)
-    >>> with_questions({})["title"] is None
-    True
+    >>> [name for name, value in full.items() if value is None]
+    ['description', 'licence', 'url', 'creators', 'date_published', 'citation', 'version']
     """
-    return {"title": None, **card, "datasheet": {answer.question.key: answer.text or None for answer in answers(card)}}
+    datasheet = {answer.question.key: answer.text or None for answer in answers(card)}
+    return {**dict.fromkeys(CARD_FIELDS), **card, "datasheet": datasheet}

@@ -13,7 +13,7 @@ from typing import Any
 from tellapart.auditing.audit import Audit, Options, audit
 from tellapart.auditing.card import html, make_card, markdown
 from tellapart.auditing.croissant import LISTING, croissant, missing
-from tellapart.auditing.datasheet import with_questions
+from tellapart.auditing.datasheet import CARD_FIELDS, with_questions
 from tellapart.auditing.detectors import Detection
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.folder import read_pair_set
@@ -34,8 +34,8 @@ _NAMED = 5
 def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
     """Write `audit.json`, `card.md`, `card.html`, `card.json` and, for a folder of files, `croissant.json`.
 
-    `card.json` is the set's card with its title and every question of a datasheet as a field, null if it is open: fill
-    it in, put it in the set's folder and audit again.
+    `card.json` is the set's card with its title, the facts that Croissant asks for, and every question of a datasheet
+    as fields, null if they are open: fill it in, put it in the set's folder and audit again.
 
     Returns:
         Lines to print on the files.
@@ -62,7 +62,7 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
         lacks = missing(pairs.card)
         lines.append(
             f"{folder / 'croissant.json'}: Croissant 1.1, belongs beside {LISTING}"
-            + (f"; the card lacks {', '.join(lacks)}, which it asks for" if lacks else "")
+            + (f"; the card lacks {', '.join(lacks)}, which it asks for as fields beside `title`" if lacks else "")
         )
     else:
         elsewhere = (pairs.root / LISTING).is_file()
@@ -81,7 +81,7 @@ def _keep_answers(path: Path, known: Mapping[str, Any]) -> None:
         return
     written = read_object(path)
     lost = [key for key in written if key not in known]
-    lost += ["title"] if written.get("title") and not known["title"] else []
+    lost += [key for key in CARD_FIELDS if written.get(key) and not known[key]]
     datasheet = written.get("datasheet")
     if isinstance(datasheet, dict):
         lost += [key for key, answer in datasheet.items() if answer and not known["datasheet"].get(key)]

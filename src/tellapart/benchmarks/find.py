@@ -291,8 +291,8 @@ def _open_folder(name: str, place: Locations | None) -> Benchmark:
         shape=pairs.shape,
         true=pairs.true,
         source=str(path),
-        licence=str(pairs.card.get("licence", "not stated")),
-        citation=str(pairs.card.get("citation", "not stated")),
+        licence=str(pairs.card.get("licence") or "not stated"),
+        citation=str(pairs.card.get("citation") or "not stated"),
         load=lambda _place: pairs,
         place=place,
     )

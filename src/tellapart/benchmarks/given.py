@@ -77,8 +77,8 @@ def _of_pairs(pairs: PairSet) -> Benchmark:
         shape=pairs.shape,
         true=pairs.true,
         source=str(pairs.root) if is_folder else "an object of Python",
-        licence=str(pairs.card.get("licence", "not stated")),
-        citation=str(pairs.card.get("citation", "not stated")),
+        licence=str(pairs.card.get("licence") or "not stated"),
+        citation=str(pairs.card.get("citation") or "not stated"),
         load=lambda _place: pairs,
     )
 

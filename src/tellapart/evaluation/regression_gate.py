@@ -93,7 +93,7 @@ class GateResult(BaseModel, frozen=True):
     """A new run judged against a base run.
 
     Attributes:
-        base, new: the models.
+        base, new: the models; of `tellapart compare`, with their folders if both have one name.
         max_drop: the limit, in points; None if there is none.
         by_chance: an upper bound on the probability that the limit stops a model as good as the base; None without a
             limit.

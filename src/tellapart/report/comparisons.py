@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from tellapart.evaluation.systems import System
 from tellapart.report.measured import gather
 from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.terminal import console, print_lines, table
+from tellapart.stats.power import power_of_difference
 from tellapart.tasks.registry import main_metric
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ _COLUMNS = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable"
 
 #: Letters of a first heading beyond which a table is too wide for a terminal.
 _LONGEST_HEAD = 24
+
+#: Items beyond which a difference is not looked for.
+_MOST_ITEMS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,8 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
                 if row.metric == metric
             ]
             _print_rows([comparison.by, "items"], own, title=f"{plain(benchmark)}: {metric}")
-    print_lines("", *_write_notes([comparison], left_out))
+    needed = [] if comparison.by else _list_needed(comparison.rows)
+    print_lines("", *_write_notes([comparison], left_out), *map(plain, needed))
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
@@ -204,6 +210,30 @@ def _add_row(lines: Table, cells: Sequence[str]) -> None:
     lines.add_row(*(Text(plain(cell)) for cell in cells))
 
 
+def _list_needed(rows: Sequence[MetricComparison]) -> list[str]:
+    """Return a line with the items that would show each difference that is not significant, if there is one."""
+    several = len({row.benchmark for row in rows}) > 1
+    needed = [
+        f"{f'{row.benchmark} ' if several else ''}{row.metric} {_count_needed(row)}"
+        for row in rows
+        if row.p_holm > 0.05 and row.only_a != row.only_b and row.detectable is not None
+    ]
+    return [f"items that would show these differences four times in five by p: {', '.join(needed)}"] if needed else []
+
+
+def _count_needed(row: MetricComparison) -> str:
+    """Count the independent items on which McNemar finds the row's difference with a power of 0.8."""
+    difference, discordance = (count / row.n for count in (row.only_a - row.only_b, row.only_a + row.only_b))
+
+    def suffice(items: int) -> bool:
+        return power_of_difference(difference, items, discordance) >= 0.8
+
+    enough = 20 * discordance / difference**2  # two and a half times as many as by the normal approximation
+    sizes = range(1, int(min(_MOST_ITEMS, enough)) + 1)
+    place = bisect_left(sizes, True, key=suffice)
+    return thousands(sizes[place]) if place < len(sizes) else f"more than {thousands(_MOST_ITEMS)}"
+
+
 def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[str]:
     notes = []
     rows = [row for pair in pairs for row in pair.rows]
@@ -212,7 +242,8 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[s
         notes += [
             f"only a, only b: items that one of the two alone got right; p: {tests}, two-sided; Holm over "
             f"{thousands(len(rows))} tests",
-            "detectable: the smallest difference, in points, that this many items would show four times in five",
+            "detectable: the smallest difference, in points, that this many items would show four times in five by p, "
+            "not p (Holm)",
         ]
     unknown = [row.only_a + row.only_b for row in rows if row.detectable is None]
     reasons = (

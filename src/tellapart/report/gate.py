@@ -130,6 +130,8 @@ def _list_reasons(result: GateResult) -> list[str]:
 
 def _write_notes(result: GateResult) -> list[str]:
     notes = []
+    if any(row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows):
+        notes.append("an interval without 0, yet no difference seen: p is corrected for all headlines, no interval is")
     if result.by_chance is not None and result.by_chance >= 0.01:
         notes.append(
             f"--max-drop {result.max_drop:g}: by chance alone it stops a model as good as the base in up to "

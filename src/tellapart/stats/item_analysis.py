@@ -221,8 +221,9 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
     if np.isnan(alpha):
         return Reliability(None, None, None, spread, None, sampling)
     low = high = None
-    if count >= LEAST_FAMILIES and alpha < 1:
-        left_out = _alphas(array, everyone - (family == np.arange(count)[:, None]))
+    # An alpha of 1, or of nearly 1 by rounding, has no place on the scale of log(1 - alpha); nor has NaN.
+    without = everyone - (family == np.arange(count)[:, None])
+    if count >= LEAST_FAMILIES and (left_out := _alphas(array, without)).max() < _NEARLY_ONE:
         bounds = _jackknife(
             np.array([alpha]), left_out[:, None], lambda value: np.log1p(-value), lambda value: -np.expm1(value)
         )
