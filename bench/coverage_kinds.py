@@ -228,7 +228,7 @@ def all_kinds() -> Iterator[Kind]:
     )
     yield Kind(
         "share of a hidden benchmark",
-        "Wilson's, each cluster one trial; of uneven ones as many as Kish's rule says",
+        "that of independent items, each cluster one; of uneven ones as many as Kish's rule says",
         "1 cluster",
         _CLUSTERED,
         hidden_share,

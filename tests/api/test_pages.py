@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import doctest
 import re
+import runpy
 import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
+
+from tellapart.data.folder import read_pair_set
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,6 +42,20 @@ def test_the_example_of_the_page_on_comparisons_runs() -> None:
     said: list[str] = []
     result = doctest.DocTestRunner().run(test, out=said.append)
     assert result.attempted >= 2 and result.failed == 0, "".join(said)
+
+
+def test_the_lines_that_make_a_folder_of_a_table_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for side, colour in (("left", "red"), ("right", "blue")):
+        Image.new("RGB", (8, 8), colour).save(f"{side}.png")
+    header, row = "picture_left,picture_right,text_left,text_right", "left.png,right.png,a red square,a blue square"
+    Path("pairs.csv").write_text(f"{header}\n{row}\n")
+    page = (ROOT / "docs" / "my_pairs.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    Path("lines.py").write_text(lines)
+    runpy.run_path("lines.py")
+    (item,) = read_pair_set(Path("my_pairs")).items
+    assert item.texts == ("a red square", "a blue square") and len(item.images) == 2
 
 
 @pytest.mark.parametrize("page", ["python.md", "plugins.md"])

@@ -37,6 +37,29 @@ def test_a_new_board_opens_as_it_stands(n: int, made_set: Any, command: Callable
         ta.board_new(tmp_path / "board", pairs)
 
 
+def test_a_set_near_its_board_is_named_relative_to_it_and_both_can_be_moved(
+    made_set: Any, command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = made_set("lab/my_pairs", n=40)
+    monkeypatch.chdir(tmp_path)
+    ran = command("board", "new", "lab/board", "--pairs", "lab/my_pairs")
+    assert ran.code == 0 and "`closes`" in ran.out, ran.err
+    (tmp_path / "lab").rename(tmp_path / "moved")
+    file = tmp_path / "moved" / "board" / "board.toml"
+    settings = read_hidden(file)
+    assert settings is not None and settings.hidden[0].closes is None
+    assert settings.hidden[0].pairs is not None
+    assert settings.hidden[0].pairs.resolve() == tmp_path / "moved" / "my_pairs"
+    assert ta.board_user("ann", file).role == "submitter"
+    file.write_text(file.read_text().replace("# closes", "closes"))
+    assert (opened := read_hidden(file)) is not None and opened.hidden[0].closes is not None
+    assert "/admin/hidden/my-pairs/close" in file.read_text()
+    (tmp_path / "moved").rename(tmp_path / "lab")
+    for given_pairs in (pairs, Path("lab/my_pairs")):  # an absolute path, and one to a folder that is not near
+        file = ta.board_new(tmp_path / "far" / str(given_pairs.is_absolute()), given_pairs)
+        assert f'pairs = "{pairs}"' in file.read_text()
+
+
 def test_what_cannot_be_a_board_is_refused(made_set: Any, tmp_path: Path) -> None:
     pairs = made_set(n=3)
     with raises(DataError, "3 pairs", "too few", "from 16 pairs"):

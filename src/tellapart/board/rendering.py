@@ -141,8 +141,9 @@ def score(
     if cell is None:
         return _GAP_BY if by else _GAP
     value, low, high, is_share = cell.value, cell.low, cell.high, unit != "points"
+    shown = cell.percent(sign="" if is_share else "+")
     looks = f"score{' by' if by else ''}{' limited' if cell.limited else ''}"
-    parts = [f'<td class="{looks}"><span class="value">{100 * value:{".2f" if is_share else "+.2f"}}</span>']
+    parts = [f'<td class="{looks}"><span class="value">{shown}</span>']
     if cell.tier is not None:
         parts.append(f' <span class="tier">T{cell.tier}</span>')
     elif "tier" in room:

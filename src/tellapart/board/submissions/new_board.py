@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -65,7 +66,8 @@ def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: st
 
     Args:
         folder: of the board.
-        pairs: the pair set's folder.
+        pairs: the pair set's folder; a relative path to one in the board's folder, or in the one above, is written
+            relative to the file, so that both can be moved.
         name: of the hidden benchmark; the set's if None.
         title: of the board; the name if None.
 
@@ -99,12 +101,20 @@ state = "state" # the server's secret, its database and the files that were sent
 
 [[hidden]]
 name = "{chosen}"
-pairs = {json.dumps(str(pairs.expanduser().resolve()))}
+pairs = {json.dumps(_path_from(folder, pairs))}
 metrics = ["{headline(metrics)[-1]}"]
 public_share = {_PUBLIC} # of the items: their numbers are published at once, the others' after closing
 step = {limits.step} # numbers are rounded to {in_points(limits.step)}
 daily = {min(_A_DAY, limits.total)} # files of a user that count, and in all:
 total = {limits.total} # more, or a finer step, could reveal over half of the public labels of {len(found)} pairs
+# closes = 2030-12-31T12:00:00Z # publishes the private numbers; without it POST /admin/hidden/{chosen}/close does
 """,
     )
     return file
+
+
+def _path_from(folder: Path, pairs: Path) -> str:
+    """Return a path as a file in the folder names it."""
+    target, base = pairs.expanduser().resolve(), folder.resolve()
+    is_near = target.is_relative_to(base.parent) and not pairs.expanduser().is_absolute()
+    return Path(os.path.relpath(target, base)).as_posix() if is_near else str(target)

@@ -1,8 +1,8 @@
 """Leaderboards: one row a model, with rounded numbers; private numbers and their effect only after closing.
 
-An interval of hidden numbers is Wilson's around the rounded number, with each cluster as one trial (fewer where their
-sizes differ): it is computed from published numbers and sizes, and gives nothing more away. (A bootstrap interval would
-be another number computed from the labels.)
+An interval of hidden numbers is that of independent items (Clopper and Pearson's of 40 or fewer, else Wilson's) around
+the rounded number, with each cluster as one trial (fewer where their sizes differ): it is computed from published
+numbers and sizes, and gives nothing more away. (A bootstrap interval would be another number computed from the labels.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tellapart.errors import StoreError, first_line
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
 from tellapart.report.numbers import count_text
-from tellapart.stats.bounds import independent_bounds
+from tellapart.stats.bounds import FEW_ITEMS, independent_bounds, wilson_bounds
 from tellapart.tasks.registry import METRICS, TASKS
 
 __all__ = [
@@ -144,12 +144,13 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
     values = {}
     for name, value in split.values.items():
         items, clusters = split.units.get(name, (split.items, split.clusters))
-        low, high = hidden_bounds(value, split.worth.get(name, clusters))
+        worth = split.worth.get(name, clusters)
+        low, high = hidden_bounds(value, worth)
         values[name] = Value(
             value=value,
             low=float(low),
             high=float(high),
-            method="wilson on clusters, around the rounded number",
+            method=f"{_name_bounds(value, worth)} on clusters, around the rounded number",
             n=items,
             clusters=clusters,
             ties=split.ties,
@@ -162,13 +163,23 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
 def hidden_bounds(
     value: float | NDArray[np.float64], worth: float | NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return Wilson's 95 % bounds around rounded shares, for so many trials: clusters, or what uneven ones are worth.
+    """Return 95 % bounds around rounded shares, for so many trials: clusters, or what uneven ones are worth.
 
     >>> low, high = hidden_bounds(0.5, 100)
     >>> round(float(low), 2), round(float(high), 2)
     (0.4, 0.6)
     """
     return independent_bounds(np.multiply(value, worth), worth, 0.95)
+
+
+def _name_bounds(value: float, worth: float) -> str:
+    """Return the method of `hidden_bounds`, named as those of independent items."""
+    from scipy.special import ndtri
+
+    if worth <= FEW_ITEMS:
+        return "clopper-pearson"
+    plain = wilson_bounds(value * worth / worth, worth, ndtri(0.975))
+    return "wilson" if plain == hidden_bounds(value, worth) else "wilson, rare"
 
 
 def as_row(standing: Standing, shape: tuple[int, int] | None) -> dict[str, Any]:

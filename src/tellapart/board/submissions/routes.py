@@ -16,7 +16,7 @@ from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.auth import RequestAuth
-from tellapart.board.submissions.pages import RefusingRoute, page
+from tellapart.board.submissions.pages import RefusingRoute, page, wants_page
 from tellapart.board.submissions.receiving import receive
 from tellapart.board.submissions.service import Submissions
 
@@ -112,8 +112,11 @@ def _add_sending(router: APIRouter, board: Submissions) -> None:
 def _add_sessions(router: APIRouter, board: Submissions) -> None:
     @router.get("/sign-in")
     def sign_in_page(request: Request, _format: _Format = None) -> Response:
-        """Show the form that takes a token."""
+        """Show the form that takes a token; a browser that is signed in sees its files."""
         RequestAuth(request, board).count()
+        # Pages of the leaderboard are the same for everybody, and link to this one.
+        if wants_page(request) and board.accounts.of_session(request.cookies.get(COOKIE, "")):
+            return RedirectResponse(request.url_for("sent").path, 303)
         return page(request, board, "sign_in", {})
 
     @router.post("/sign-in", status_code=303)

@@ -7,6 +7,7 @@ from sqlmodel import Session
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark
 from tellapart.board.views.leaderboard import find_name, metrics_of, tags_of
+from tellapart.board.views.limited import describe_hidden
 from tellapart.board.views.rows import make_row, place_rows, read_heads, read_scores
 from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View, benchmark_head, one_by_slug
 from tellapart.records.run_folder import file_name
@@ -18,12 +19,14 @@ class HeatCell(View):
     """One number of the map; the title gives the value, its interval and the number of items.
 
     Attributes:
+        text: the value in percent, as the map shows it.
         shade: 0 (nothing right) to 10 (everything).
         above_chance: whether the interval lies above the value of guessing; None if one of the two is unknown.
         limited: as in `Cell`.
     """
 
     value: float
+    text: str
     n: int
     shade: int
     above_chance: bool | None
@@ -31,7 +34,7 @@ class HeatCell(View):
 
 
 class HeatRow(View):
-    """One value of the tag, or all items; the title is the value.
+    """One value of the tag, or all items; the title is the value, or the published part of hidden items.
 
     Attributes:
         n: the number of items with this value; the largest one if models were measured on different numbers.
@@ -48,7 +51,8 @@ class HeatMap(View):
     Attributes:
         metric: the metric of every number.
         models: in order of the value over all items, the best first; people and reference models last.
-        rows: one for each value of the tag, the most frequent first; then one for all items.
+        rows: one for each value of the tag, the most frequent first; then one for all items, or those of hidden ones
+            whose numbers are published: `30 of 60 items, rounded to 5 points`.
         choices, metrics: links to the same map by each tag, and by each metric.
     """
 
@@ -95,6 +99,7 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
     ids = {head.slug: model for model, head in heads.items()}
     order = sorted(by_value, key=lambda value: (-max(cell.n for cell in by_value[value].values()), value))
     address = {"slug": slug, "metric": file_name(metric_name)}
+    all_items = describe_hidden(session, [benchmark]).get(benchmark.id or 0, "all items")
     return HeatMap(
         title=f"{benchmark_head(benchmark).title}: {metric_name} by {tag_name}",
         benchmark=benchmark_head(benchmark),
@@ -107,7 +112,7 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
                 n=max((cell.n for cell in row.values()), default=0),
                 cells=tuple(_heat_cell(row.get(ids[model.slug]), f"{model.label}, {name}") for model in models),
             )
-            for name, row in [*((value, by_value[value]) for value in order), ("all items", overall)]
+            for name, row in [*((value, by_value[value]) for value in order), (all_items, overall)]
         ),
         choices=tuple(
             Link(text=name, page="map", args={**address, "tag": file_name(name)}, current=name == tag_name)
@@ -134,8 +139,9 @@ def _heat_cell(cell: Cell | None, where: str) -> HeatCell | None:
     known = cell.low is not None and cell.chance is not None
     part = f", {cell.limited}" if cell.limited else ""
     return HeatCell(
-        title=f"{where}: {100 * cell.value:.2f} %{interval}, {cell.n:,} items{part}",
+        title=f"{where}: {cell.percent()} %{interval}, {cell.n:,} items{part}",
         value=cell.value,
+        text=cell.percent(1),
         n=cell.n,
         shade=round(10 * min(1.0, max(0.0, cell.value))),
         above_chance=(cell.low or 0.0) > (cell.chance or 0.0) if known else None,

@@ -83,7 +83,8 @@ def _spread_cells(row: Mapping[str, Cell], values: Sequence[str]) -> list[Cell |
 def _cell_difference(first: Cell | None, second: Cell | None) -> Cell | None:
     if first is None or second is None:
         return None
-    return Cell(value=first.value - second.value, n=0, limited=first.limited or second.limited)
+    limited, rounded = first.limited or second.limited, first.rounded and second.rounded
+    return Cell(value=first.value - second.value, n=0, limited=limited, rounded=rounded)
 
 
 def _by_domain(session: Session, benchmark: Benchmark, metric: str) -> Leaderboard:

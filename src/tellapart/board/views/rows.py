@@ -9,6 +9,7 @@ import sqlalchemy
 from pydantic import TypeAdapter
 from sqlmodel import Session
 
+from tellapart.board.entries import HIDDEN
 from tellapart.board.tables import Benchmark, Entry, Model, Score
 from tellapart.board.views.limited import Part, find_parts
 from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View, mark_of
@@ -235,7 +236,9 @@ def read_scores(
         .where(score.benchmark_id.in_([*wanted, *(id_ for id_, part in parts.items() if part.shown_on in wanted)]))
     )
     rows = session.connection().execute(query).all()
-    cells = _CELLS.validate_python([dict(zip(_CELL, row[4:], strict=True)) for row in rows])
+    rounded = {benchmark.id for benchmark in benchmarks if benchmark.fingerprint.startswith(HIDDEN)}
+    numbers_of = (dict(zip(_CELL, row[4:], strict=True), rounded=row[1] in rounded) for row in rows)
+    cells = _CELLS.validate_python(list(numbers_of))
     found = [ModelScore(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]
     if not parts:
         return found

@@ -117,6 +117,7 @@ class Cell(_Frozen):
         tier: shared by models that the items cannot separate; None if they were not tested.
         mark: `imported` if the number was published elsewhere, `on trust` if the scores were computed elsewhere.
         limited: `20 of 300 items` if the number is over a part of the benchmark; it has no place among the others.
+        rounded: the number is one of hidden labels, rounded to a step.
     """
 
     value: float
@@ -131,6 +132,16 @@ class Cell(_Frozen):
     tier: int | None = None
     mark: str = ""
     limited: str = ""
+    rounded: bool = False
+
+    def percent(self, decimals: int = 2, sign: str = "") -> str:
+        """Write the value in percent; of a rounded one no digits that are not known.
+
+        >>> cells = [Cell(value=0.95, n=30), Cell(value=0.95, n=30, rounded=True)]
+        >>> [cell.percent() for cell in cells], cells[1].percent(sign="+")
+        (['95.00', '95'], '+95')
+        """
+        return f"{100 * self.value:{sign}{'.4g' if self.rounded else f'.{decimals}f'}}"
 
 
 def one_by_slug(session: Session, table: Any, slug: str, noun: str) -> Any:
