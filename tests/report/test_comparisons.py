@@ -167,7 +167,7 @@ def test_a_difference_that_was_not_seen_has_the_items_that_would_show_it(capsys:
     rows = [row, *(row.model_copy(update={"metric": name, **change}) for name, change in others.items())]
     print_comparison(Comparison(a="a", b="b", rows=tuple(rows)))
     last = capsys.readouterr().out.splitlines()[-1]
-    found = re.search(r"text_score ([\d,]+), tiny more than 100,000$", last)
+    found = re.search(r"text_score ([\d,]+), tiny over 100,000$", last)
     assert found and "seen" not in last and "equal" not in last
     needed = int(found[1].replace(",", ""))
     assert power_of_difference(0.025, needed, 0.225) >= 0.8 > power_of_difference(0.025, needed - 50, 0.225)

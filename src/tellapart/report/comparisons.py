@@ -127,8 +127,10 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
                 if row.metric == metric
             ]
             _print_rows([comparison.by, "items"], own, title=f"{plain(benchmark)}: {metric}")
-    needed = [] if comparison.by else _list_needed(comparison.rows)
-    print_lines("", *_write_notes([comparison], left_out), *map(plain, needed))
+    notes = _write_notes([comparison], left_out)
+    if comparison.by is None:
+        notes[2:2] = map(plain, _list_needed(comparison.rows))  # after the line on detectable differences
+    print_lines("", *notes)
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
@@ -218,7 +220,7 @@ def _list_needed(rows: Sequence[MetricComparison]) -> list[str]:
         for row in rows
         if row.p_holm > 0.05 and row.only_a != row.only_b and row.detectable is not None
     ]
-    return [f"items that would show these differences four times in five by p: {', '.join(needed)}"] if needed else []
+    return [f"items needed to show these as often: {', '.join(needed)}"] if needed else []
 
 
 def _count_needed(row: MetricComparison) -> str:
@@ -231,7 +233,7 @@ def _count_needed(row: MetricComparison) -> str:
     enough = 20 * discordance / difference**2  # two and a half times as many as by the normal approximation
     sizes = range(1, int(min(_MOST_ITEMS, enough)) + 1)
     place = bisect_left(sizes, True, key=suffice)
-    return thousands(sizes[place]) if place < len(sizes) else f"more than {thousands(_MOST_ITEMS)}"
+    return thousands(sizes[place]) if place < len(sizes) else f"over {thousands(_MOST_ITEMS)}"
 
 
 def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[str]:
