@@ -32,6 +32,33 @@ def test_a_comparison_with_an_imported_run_is_refused_with_the_reason(imported) 
         compare(imported, imported)
 
 
+def test_imported_runs_have_no_items_to_analyse_whether_their_benchmark_is_named_or_not(tmp_path, command) -> None:
+    wino = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
+    for name in "ab":
+        import_results([*sugarcrepe_files(tmp_path), wino], tmp_path / name, command="")
+    runs = [str(tmp_path / name) for name in "ab"]
+    for arguments in (["items", *runs], ["items", *runs, "-b", "sugarcrepe"], ["compare", *runs]):
+        done = command(*arguments)
+        assert done.code and runs[0] in done.err and "sugarcrepe (7 files)" in done.err, done.err
+        assert "None" not in done.err and "swap_obj" not in done.err
+    assert "winoground (clip-winoground.json)" in command("items", *runs).err
+    import_results([wino], tmp_path / "c", command="")
+    import_results(sugarcrepe_files(tmp_path), tmp_path / "d", command="")
+    none_shared = command("items", str(tmp_path / "c"), str(tmp_path / "d")).err
+    assert f"{tmp_path / 'c'} " in none_shared and "--benchmark" not in none_shared
+    done = command("verify", runs[0])
+    head, *lines = done.out.splitlines()
+    assert runs[0] in head and "1 equal (results.json)" in head
+    assert [line.split(": ")[0].strip() for line in lines] == ["sugarcrepe", "winoground"]
+    assert "subset = add_att: choice_score" in lines[0] and "7 files" in lines[0] and "clip-winoground.json" in lines[1]
+
+
+def test_files_of_scores_without_a_benchmark_are_answered_without_none(tmp_path, command) -> None:
+    (tmp_path / "a.csv").write_text("id\n")
+    done = command("items", "--scores", str(tmp_path / "a.csv"))
+    assert done.code and "--benchmark NAME" in done.err and "None" not in done.err
+
+
 def test_an_imported_run_is_shown_without_a_page(imported) -> None:
     done = CliRunner().invoke(app, ["show", str(imported)])
     assert done.exit_code == 0, done.output
@@ -72,6 +99,11 @@ def test_many_imported_sets_are_called_so_and_a_note_that_they_share_stands_once
     assert "another tool" in title and "interval" not in title
     assert printed.count("imported from CLIP_benchmark") == 1
     assert all(f"taken of sugarcrepe/{part}" in " ".join(printed.split()) for part in tuple(SUBSETS)[:4])
+
+
+def test_the_document_of_benchmarks_has_the_number_of_items_of_each_part() -> None:
+    text = " ".join((Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text().split())
+    assert all(f"`{part}` {counts[0]:,}" in text for part, counts in SUBSETS.items())
 
 
 def test_the_four_commands_are_there() -> None:

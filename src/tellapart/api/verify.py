@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.api.arguments import PathGiven, as_paths, run_folders
 from tellapart.api.frame import Frame
+from tellapart.data.scores import join_names
 from tellapart.errors import plain
 from tellapart.evaluation.verify import Verification, verify_run
 from tellapart.records.run_folder import find_runs
-from tellapart.report.terminal import console, print_lines
+from tellapart.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["Verified", "verify"]
 
 _COLUMNS = ("benchmark", "fact", "state", "recorded", "measured", "why")
+
+#: Facts that are equal, named if they are so few; and lines of a run.
+_MOST_EQUAL, _MOST_LINES = 3, 40
 
 
 def verify(*runs: PathGiven) -> Verified:
@@ -71,7 +75,7 @@ class Verified(Frame):
         return self["state"].count("cannot be checked")
 
     def tables(self) -> list[Table]:
-        """Return a table of everything that is not equal."""
+        """Return a table of everything that is not equal, for a notebook."""
         rows = [row for row in self.rows() if row["state"] != "equal"]
         return Frame({name: [row[name] for row in rows] for name in self.columns}).tables() if rows else []
 
@@ -81,9 +85,30 @@ class Verified(Frame):
 
     def show(self) -> None:
         """Print it as `tellapart verify` does."""
-        for shown in self.tables():
-            console().print(shown)
-            print_lines("")
         for one in self.runs:
-            counts = ", ".join(f"{one.count(state)} {state}" for state in ("equal", "different", "cannot be checked"))
-            print_lines(f"{plain(one.run)} ({plain(one.model)}): {counts}")
+            print_lines(*map(plain, _describe_run(one)))
+
+    def __repr__(self) -> str:
+        return "\n".join(plain(line) for one in self.runs for line in _describe_run(one))
+
+
+def _describe_run(run: Verification) -> list[str]:
+    """Return a line of counts, and below it everything that is not equal: what one reason is of, in one line."""
+    equal = [check.fact for check in run.checks if check.state == "equal"]
+    named = f" ({', '.join(equal)})" if 0 < len(equal) <= _MOST_EQUAL else ""
+    counts = f"{len(equal)} equal{named}, {run.count('different')} different"
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for check in run.checks:
+        if check.state == "different":
+            numbers = [f"{value:.12g}" if value is not None else "none" for value in (check.recorded, check.measured)]
+            both = f"recorded {numbers[0]}, measured {numbers[1]} in " if numbers != ["none", "none"] else ""
+            by_reason[check.benchmark, f"{check.fact}: different: {both}{check.why}"] = []
+        elif check.state != "equal":
+            by_reason.setdefault((check.benchmark, f"cannot be checked: {check.why}"), []).append(check.fact)
+    lines = [
+        ": ".join(filter(None, (benchmark, join_names(facts), reason)))
+        for (benchmark, reason), facts in by_reason.items()
+    ]
+    more = [f"  ... {len(lines):,} lines in all"] if len(lines) > _MOST_LINES else []
+    head = f"{run.run} ({run.model}): {counts}, {run.count('cannot be checked')} cannot be checked"
+    return [head, *(f"  {line}" for line in lines[:_MOST_LINES]), *more]

@@ -18,7 +18,16 @@ from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Sample
 from tellapart.records.run_folder import read_samples
 from tellapart.tasks.registry import headline
 
-__all__ = ["SharedBenchmark", "check_items", "check_same", "is_testable", "lay_out_outcomes", "read_shared"]
+__all__ = [
+    "SharedBenchmark",
+    "check_items",
+    "check_same",
+    "is_testable",
+    "lay_out_outcomes",
+    "name_source",
+    "read_shared",
+    "refuse_imported",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +138,33 @@ def check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Benc
         RunError: they did not, or another tool measured one of them.
     """
     for folder, record in ((first, a), (second, b)):
-        if record.fingerprint.startswith(IMPORTED):
-            raise RunError(
-                f"{folder} holds numbers of {name} that another tool measured ({record.origin}): the outcomes "
-                "of items are unknown, and its ties count otherwise; measure that model with `tellapart run`"
-            )
+        refuse_imported(folder, {name: record})
     elsewhere = [run.fingerprint.startswith(IDS_ONLY) for run in (a, b)]
     if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
         raise RunError(
             f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
             f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
         )
+
+
+def refuse_imported(folder: Path | str, records: Mapping[str, BenchmarkResult]) -> None:
+    """Refuse a run's records of benchmarks, by name, if another tool measured one of them.
+
+    Raises:
+        RunError: it names the run, and each such benchmark with its files.
+    """
+    theirs = [f"{name} ({name_source(one)})" for name, one in records.items() if one.fingerprint.startswith(IMPORTED)]
+    if theirs:
+        raise RunError(
+            f"{folder} holds numbers that another tool measured, of {join_names(theirs)}: the outcomes of items are "
+            "unknown, and its ties count otherwise; measure that model with `tellapart run`"
+        )
+
+
+def name_source(record: BenchmarkResult) -> str:
+    """Return the name of the file that a record was imported from; of several files their number."""
+    files = [name for name in record.origin.split(", ") if Path(name).suffix]
+    return f"{len(files)} files" if len(files) > 1 else record.origin
 
 
 _Samples = Mapping[tuple[str, str], Sample]

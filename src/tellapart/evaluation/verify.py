@@ -15,6 +15,7 @@ from tellapart.data.pairset import Outline
 from tellapart.errors import RunError, TellapartError
 from tellapart.evaluation.evaluate import prepare_listed, yield_samples
 from tellapart.evaluation.measure import Remeasured, remeasure_samples
+from tellapart.evaluation.shared_benchmarks import name_source
 from tellapart.evaluation.verified import count_moved, differing_fields, list_numbers
 from tellapart.records.result import IMPORTED, BenchmarkResult, Located, Result, Sample
 from tellapart.records.run_folder import RESULTS, find_located, locate, read_samples, read_stored, samples_path
@@ -97,7 +98,7 @@ def _check_benchmark(folder: Path, result: Result, name: str) -> Iterator[Check]
     stated = list_numbers(record)
     try:
         if record.fingerprint.startswith(IMPORTED):
-            raise RunError(f"another tool measured it ({record.origin}), and no item is known")
+            raise RunError(f"another tool measured it ({name_source(record)}), and no item is known")
         samples = read_samples(folder, name, record.model_copy(update={"samples": None}))
         measured = remeasure_samples(name, record, samples, seed=result.run.seed)
     except TellapartError as error:

@@ -80,6 +80,8 @@ def test_all_parts_of_sugarcrepe_give_the_share_of_all_items_without_the_image_a
     record = read_result(tmp_path / "run").benchmarks["sugarcrepe"]
     assert record.by["subset"]["swap_obj"].metrics["choice_score"].value == 140 / 245
     assert record.metrics["choice_score"].average == "micro: all items" and "7,511" in record.notes[-1]
+    assert all(f"{part} {items:,}" in record.notes[-1] for part, (items, _) in CREPE.items())
+    assert not any("number of items" in note for note in record.notes[:-1])
     # The average that papers name is the same number.
     (row, _) = lay_out([tmp_path / "run"], settings=TableSettings(average_as=("sugarcrepe-micro",))).rows
     assert [cell.value for cell in row.cells] == [pytest.approx(100 * share)] * 2
@@ -115,6 +117,8 @@ def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path
         "sugarcrepe": {"choice_score": 0.465},
         "mteb:STSBenchmark": {"pearson": 0.6, "spearman": -0.1},
     }
+    notes = [record.notes[-1] for record in read_result(tmp_path / "run").benchmarks.values()]
+    assert all("main_score" in note.split("left out")[1] for note in notes)
     assert read_result(tmp_path / "run").model.name == "laion/CLIP-ViT-B-32"
     assert read_result(tmp_path / "run").run.versions == {"mteb": "2.26.24"}
     (folder / "model_meta.json").write_text('{"name": "laion/said"}')

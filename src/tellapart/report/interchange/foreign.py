@@ -102,7 +102,8 @@ def _make_records(contents: Sequence[tuple[Path, ForeignResult]]) -> dict[str, B
     total = sum(sizes.values())
     shared = [metric for metric in next(iter(by.values())) if all(metric in own for own in by.values())]
     means = {metric: sum(sizes[part] * own[metric].value for part, own in by.items()) / total for metric in shared}
-    note = f"over all items each of the {len(by)} parts counts by its published number of items ({total:,} in all)"
+    counts = ", ".join(f"{part[1]} {size:,}" for part, size in sizes.items() if part is not None)
+    note = f"over all {total:,} items each of the {len(by)} parts counts by its published number of items: {counts}"
     files = [path for path, _ in parts.values()]
     record = _make_record(contents, files, name, _make_values(means, first, "micro: all items"), note)
     groups = {value: Metrics(metrics=own) for (_, value), own in by.items()}
@@ -130,8 +131,8 @@ def _make_record(
         origin=", ".join(path.name for path in paths),
         notes=(
             f"imported from {first.tool} {first.version}".rstrip()
-            + ": no outcome of an item, no interval and no number of items "
-            "is known; it gives a tie to whichever comes first (argmax), here a tie is never right",
+            + ": its files hold no outcome of an item, so numbers have no interval; it gives a tie to whichever comes "
+            "first (argmax), here a tie is never right",
             f"taken of {name}: {join_names(taken, _MOST_NAMES)}"
             + (f"; left out: {join_names([*left], _MOST_NAMES)}" if left else "")
             + (f"; {note}" if note else ""),
@@ -211,6 +212,8 @@ _MTEB_TASKS = {
 
 #: mteb's areas under abstention curves: how well a model's doubt predicts its errors; NaN if there are none.
 _ABSTENTION = "nauc_"
+
+_MAIN = "main_score"
 
 _RECALL = re.compile(r"(image|text)_retrieval_recall@(\d+)")
 
@@ -392,18 +395,21 @@ def _mteb_model(path: Path) -> str:
 
 
 def _read_numbers(path: Path, entry: object) -> tuple[dict[str, float], list[str]]:
-    """Return the numbers of an object of metrics without `main_score`, which is one of them, and the names left out.
+    """Return the numbers of an object of metrics, and the names left out.
 
-    Areas under abstention curves are left out: they are not scores, and NaN in most files of retrieval.
+    mteb's `main_score` repeats another number under a name that differs by task. Areas under abstention curves are not
+    scores, and NaN in most files of retrieval.
     """
     if not isinstance(entry, dict):
         raise RunError(f"{path}: expected an object of metrics; got {type(entry).__name__}")
     found = {
         str(name): float(value)
         for name, value in entry.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and name != "main_score"
+        if isinstance(value, int | float) and not isinstance(value, bool)
     }
-    left = [name for name in found if name.startswith(_ABSTENTION)]
+    left = sorted(
+        (name for name in found if name == _MAIN or name.startswith(_ABSTENTION)), key=lambda name: name != _MAIN
+    )
     numbers = {name: number for name, number in found.items() if name not in left}
     if bad := [name for name, value in numbers.items() if not math.isfinite(value)]:
         raise RunError(f"{path}: {', '.join(bad)} is not finite")
