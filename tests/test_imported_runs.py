@@ -43,7 +43,7 @@ def test_imported_runs_have_no_items_to_analyse_whether_their_benchmark_is_named
         assert "None" not in done.err and "swap_obj" not in done.err
     assert "winoground (clip-winoground.json)" in command("items", *runs).err
     import_results([wino], tmp_path / "c", command="")
-    import_results(sugarcrepe_files(tmp_path), tmp_path / "d", command="")
+    import_results(sugarcrepe_files(tmp_path), tmp_path / "d", command="", model="other")
     none_shared = command("items", str(tmp_path / "c"), str(tmp_path / "d")).err
     assert f"{tmp_path / 'c'} " in none_shared and "--benchmark" not in none_shared
     done = command("verify", runs[0])
