@@ -226,8 +226,8 @@ def spread(jobs: int, mutants: Sequence[Mutant], tests: Sequence[Measured], judg
     if not mutants:
         return []
     unchanged = compile(mutants[0].path.read_text("utf-8"), str(mutants[0].path), "exec")
-    if any(judged([dataclasses.replace(mutants[0], code=unchanged)], tests, judge)):
-        raise RuntimeError(f"without any mistake in it, {mutants[0].where} fails a test when it is run like a mutant")
+    if failed := next(filter(None, judged([dataclasses.replace(mutants[0], code=unchanged)], tests, judge)), None):
+        raise RuntimeError(f"without any mistake in it, {mutants[0].where} fails when it is run like a mutant: {failed}")
     forks = [Fork(functools.partial(judged, mutants[job::jobs], tests, judge)) for job in range(jobs)]
     noticed: list[str | None] = [None] * len(mutants)
     for job, fork in enumerate(forks):
@@ -259,7 +259,7 @@ def in_place(runner: Runner) -> Judge:
 
 def imported_anew(mutant: Mutant, tests: Sequence[Measured]) -> str | None:
     """Judge a mutant of what runs on import: import and collect with the mutant in the module's place."""
-    signal.setitimer(signal.ITIMER_PROF, 60)
+    signal.setitimer(signal.ITIMER_PROF, 240)
     sys.meta_path.insert(0, Replaced({mutant.path.stem: mutant.code}))
     files = list(dict.fromkeys(ROOT / test.name.partition("::")[0] for test in tests))
     answer: str | None = with_tests(files, lambda runner: first_failure(runner, tests))
