@@ -227,7 +227,9 @@ def spread(jobs: int, mutants: Sequence[Mutant], tests: Sequence[Measured], judg
         return []
     unchanged = compile(mutants[0].path.read_text("utf-8"), str(mutants[0].path), "exec")
     if failed := next(filter(None, judged([dataclasses.replace(mutants[0], code=unchanged)], tests, judge)), None):
-        raise RuntimeError(f"without any mistake in it, {mutants[0].where} fails when it is run like a mutant: {failed}")
+        raise RuntimeError(
+            f"without any mistake in it, {mutants[0].where} fails when it is run like a mutant: {failed}"
+        )
     forks = [Fork(functools.partial(judged, mutants[job::jobs], tests, judge)) for job in range(jobs)]
     noticed: list[str | None] = [None] * len(mutants)
     for job, fork in enumerate(forks):
