@@ -33,6 +33,7 @@ __all__ = [
     "TrainConfig",
     "ValidationConfig",
     "config_tables",
+    "locate_reported",
     "loss_options",
     "read_config",
     "read_values",
@@ -292,11 +293,15 @@ def read_config(path: Path) -> TrainConfig:
     for key, table in config_tables().items():
         if isinstance(values.get(key), Mapping):
             validate_table(table, values[key], f"{path}: [{key}]")
-    config = validate_table(TrainConfig, values, str(path))
-    reported = [_locate_set(each, path.parent) for each in config.report.benchmarks]
-    config = config.model_copy(update={"report": config.report.model_copy(update={"benchmarks": reported})})
+    config = locate_reported(validate_table(TrainConfig, values, str(path)), path.parent)
     read_terms(config.loss, f"{path}: [loss]")
     return config
+
+
+def locate_reported(config: TrainConfig, home: Path) -> TrainConfig:
+    """Return a configuration whose reported sets have paths relative to the working folder, not to its folder."""
+    reported = [_locate_set(each, home) for each in config.report.benchmarks]
+    return config.model_copy(update={"report": config.report.model_copy(update={"benchmarks": reported})})
 
 
 def _locate_set(name: str, home: Path) -> str:

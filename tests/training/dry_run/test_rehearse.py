@@ -20,7 +20,7 @@ from training_sets import squares, table, toml
 import tellapart as ta
 from facts import check_facts, find_missing, raises
 from tellapart.errors import DataError
-from tellapart.training.config import DataConfig
+from tellapart.training.config import DataConfig, read_config
 from tellapart.training.dry_run.lenient import Problems, read_leniently
 from tellapart.training.dry_run.plan import DryRun
 from tellapart.training.dry_run.rehearse import rehearse
@@ -214,6 +214,17 @@ def test_a_misspelt_key_is_one_problem(typed: str, missing: str, write: Callable
     read_leniently(path, problems)
     assert len(problems.found) == 1, problems.found
     check_facts(problems.found[0], "[optimiser]", repr(typed), repr(missing))
+
+
+def test_a_reported_folder_is_found_from_the_training_file(
+    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(report={"benchmarks": ["folder:held", "demo"]})
+    monkeypatch.chdir(tmp_path.parent)
+    problems = Problems()
+    config = read_leniently(path, problems)
+    assert config is not None and problems.found == []
+    assert config.report.benchmarks == read_config(path).report.benchmarks == [f"folder:{tmp_path}/held", "demo"]
 
 
 def test_errors_of_images_name_the_lines_of_the_training_file(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import find_problems
 from tellapart.errors import DataError, TellapartError, plain
-from tellapart.training.config import TrainConfig, config_tables, read_values
+from tellapart.training.config import TrainConfig, config_tables, locate_reported, read_values
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.losses.terms import read_terms
 
@@ -94,7 +94,9 @@ def _complete_values(path: Path, given: Mapping[str, Any], problems: Problems) -
             read_terms(values["loss"])
         except TellapartError:
             values["loss"] = _STAND_INS["loss"]
-    return None if find_problems(TrainConfig, values, "") else TrainConfig.model_validate(values)
+    if find_problems(TrainConfig, values, ""):
+        return None
+    return locate_reported(TrainConfig.model_validate(values), path.parent)
 
 
 def _drop_key(values: dict[str, Any], problem: DataError) -> None:
