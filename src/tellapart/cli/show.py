@@ -20,7 +20,9 @@ __all__ = ["show_command", "show_run"]
 
 def show_command(
     run: Annotated[Path, typer.Argument(help="A run folder, or the folder of a training run or of its seeds.")],
-    every: Annotated[bool, typer.Option("--all", help="Every table: headline metrics, tags, equivariance, ties.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every table: headline metrics, tags, equivariance, ties.")
+    ] = False,
     by: Annotated[str | None, typer.Option("--by", help="The table of this tag alone.", metavar="TAG")] = None,
     bundle: Bundle = False,
     outside_images: Outside = False,
