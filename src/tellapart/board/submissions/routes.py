@@ -116,7 +116,7 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
         RequestAuth(request, board).count()
         # Pages of the leaderboard are the same for everybody, and link to this one.
         if wants_page(request) and board.accounts.of_session(request.cookies.get(COOKIE, "")):
-            return RedirectResponse(request.url_for("sent").path, 303)
+            return RedirectResponse(request.url_for("sent").path, 303, headers={"Cache-Control": "no-store"})
         return page(request, board, "sign_in", {})
 
     @router.post("/sign-in", status_code=303)
