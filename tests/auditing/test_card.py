@@ -37,10 +37,13 @@ def test_only_what_a_card_says_is_an_answer() -> None:
     card = {
         "licence": "MIT",
         "description": "Cups.",
+        "creators": ["A. Person", "B. Person"],
         "datasheet": {"purpose": " To test. ", "funding": None, "licence": "CC0"},
     }
     answered = {answer.question.key: answer.text for answer in answers(card) if answer.text}
-    assert answered == {"purpose": "To test.", "instances": "Cups.", "licence": "CC0"}
+    assert answered == {
+        "purpose": "To test.", "creators": "A. Person, B. Person", "instances": "Cups.", "licence": "CC0",
+    }  # fmt: skip
 
 
 def test_a_card_with_its_questions_says_the_same_when_read_again() -> None:
@@ -69,12 +72,13 @@ def test_a_datasheet_that_is_none_is_an_error(datasheet: object, message: str | 
 
 @pytest.mark.slow
 def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pictured: Made, blots: Blots) -> None:
-    pairs = pictured([[blots(k), blots(k + 50)] for k in range(20)], card={"title": "Blots", "licence": "CC0-1.0"})
+    card = {"title": "Blots", "licence": "CC0-1.0", "creators": ["A. Person", "B. Person"]}
+    pairs = pictured([[blots(k), blots(k + 50)] for k in range(20)], card=card)
     page = html(make_card(pairs, audit(pairs)))
     assert page.count('<img src="data:image/png;base64,') == 2 * SAMPLES
     assert page.count("<article") == SAMPLES
     assert not re.search(r"<script|<link|@import|(src|href)=\"(?!data:|#)|url\(", page)
-    assert "<h1>Blots</h1>" in page
+    assert "<h1>Blots</h1>" in page and "creators: A. Person, B. Person" in page
 
 
 def test_answered_questions_come_first_and_the_others_are_folded(pictured: Made, blots: Blots) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tellapart.auditing.audit import Audit
 from tellapart.auditing.counted import COUNTED, count_answers
-from tellapart.auditing.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers
+from tellapart.auditing.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers, field_text
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.pairset import PairSet
 from tellapart.errors import plain
@@ -30,7 +30,7 @@ SAMPLES = 12
 _BUDGET = 4_000_000
 
 #: Fields of a set's card that a data card shows.
-_FACTS = ("description", "licence", "source", "citation", "masks")
+_FACTS = ("description", "licence", "creators", "source", "citation", "masks")
 
 _HOW_TO_ANSWER = (
     "To answer, fill in these fields of datasheet in card.json, in the folder of the set (or of the table), and audit "
@@ -99,7 +99,7 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
     images = [item.images for item in chosen] if audit.images is not None else []
     return Card(
         audit=audit,
-        facts={name: str(pairs.card[name]) for name in _FACTS if pairs.card.get(name)},
+        facts={name: text for name in _FACTS if (text := field_text(pairs.card, name))},
         sections={name: [*group] for name, group in groupby(answered, key=lambda answer: answer.question.section)},
         open_questions={name: [*group] for name, group in groupby(without, key=lambda question: question.section)},
         samples=samples,

@@ -1,8 +1,8 @@
 """The questions of a datasheet, and a set's answers to them. No answer is ever invented.
 
 An audit answers those that it has counted (`counted`). A card answers a question in its object `datasheet`, by the
-question's key; three older fields of a card answer one, too (`description`, `source`, `licence`). A question without an
-answer, or with the answer null, is shown as unanswered.
+question's key; four fields of a card answer one, too (`description`, `source`, `licence`, `creators`). A question
+without an answer, or with the answer null, is shown as unanswered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from typing import Any
 from tellapart.catalog import nearest
 from tellapart.errors import DataError, quote
 
-__all__ = ["CARD_FIELDS", "QUESTIONS", "DatasheetAnswer", "DatasheetQuestion", "answers", "with_questions"]
+__all__ = [
+    "CARD_FIELDS",
+    "QUESTIONS",
+    "DatasheetAnswer",
+    "DatasheetQuestion",
+    "answers",
+    "field_text",
+    "with_questions",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ class DatasheetAnswer:
 #: Fields of a card beside its `datasheet` that a person fills in: texts, but for `creators`, a list of names.
 CARD_FIELDS = ("title", "description", "licence", "url", "creators", "date_published", "citation", "version")
 
-_CARD = {"instances": "description", "acquired": "source", "licence": "licence"}
+_CARD = {"instances": "description", "acquired": "source", "licence": "licence", "creators": "creators"}
 
 _RAI = {
     "acquired": "dataCollection",
@@ -164,11 +172,22 @@ def answers(card: Mapping[str, Any], counted: Mapping[str, str] = MappingProxyTy
             raise DataError(f"card.json: field 'datasheet.{key}': expected a text or null, got {quote(value)}")
     replies = []
     for question in QUESTIONS:
-        fallback = card.get(question.card) if question.card else None
-        written = datasheet.get(question.key) or (fallback if isinstance(fallback, str) else "")
+        written = datasheet.get(question.key) or (field_text(card, question.card) if question.card else "")
         text = written or counted.get(question.key, "")
         replies.append(DatasheetAnswer(question, text.strip()))
     return replies
+
+
+def field_text(card: Mapping[str, Any], name: str) -> str:
+    """Return a field of a card as a text, a list's names joined; empty if it is neither.
+
+    >>> field_text({"creators": ["A. Person", "B. Person"]}, "creators")
+    'A. Person, B. Person'
+    """
+    value = card.get(name)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else ""
 
 
 def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:

@@ -186,7 +186,8 @@ def test_the_plan_of_a_right_run(write: Callable[..., Path], tmp_path: Path, com
     assert frozen["visual"] == 0.0 and frozen["transformer"] == 1.0
     assert plan["trial"]["same"] is True and plan["trial"]["steps"] == 4
     assert 0 < forecast["seconds"]["low"] <= forecast["seconds"]["value"] <= forecast["seconds"]["high"]
-    assert {"load", "steps", "validation", "checkpoints", "folder:reported", "sweep"} <= forecast["parts"].keys()
+    reported = f"folder:{tmp_path}/reported"
+    assert {"load", "steps", "validation", "checkpoints", reported, "sweep"} <= forecast["parts"].keys()
     assert not (tmp_path / "run").exists()
     done = ta.train(path, tmp_path / "run")
     used = sum(file.stat().st_size for file in (tmp_path / "run").rglob("*") if file.is_file())

@@ -207,7 +207,8 @@ class DryRun:
             )
             yield f"  {_draw_rates(schedule.rates)}"
             yield f"  {_mark_measurements(schedule)}"
-            times = f"every {schedule.every:,} steps, {schedule.measurements:,} times (^)"
+            many = schedule.measurements > 1
+            times = f"every {schedule.every:,} steps, {schedule.measurements:,} times (^)" if many else "at the end (^)"
             if data is not None and data.validation is not None:
                 yield f"measured {times}; weights are chosen by {data.metric} of {data.validation:,} items"
             else:
