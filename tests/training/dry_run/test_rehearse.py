@@ -73,9 +73,7 @@ MISTAKES = {
         lambda f: (f / "few.toml").write_text('name = "few"\nbuilder = "scenes"\n[options]\nitems = {counting = 3}\n'),
     ),
     "a reported set is unknown": Mistake(("'sugarcrape'",), {"report": {"benchmarks": ["sugarcrape"]}}),
-    "pictures are reported on": Mistake(
-        ("24 training images", "folder:train"), {"report": {"benchmarks": ["folder:train"]}}
-    ),
+    "pictures are reported on": Mistake(("24 training images", "/train"), {"report": {"benchmarks": ["folder:train"]}}),
     "weights are chosen on a reported set": Mistake(
         ("data.validation", "report.benchmarks"), {"report": {"benchmarks": ["folder:held"]}}
     ),
