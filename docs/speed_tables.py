@@ -46,24 +46,24 @@ def real_captions_table() -> str:
     parts = []
     if PICTURE.is_file():
         parts.append("![Processor seconds by tool, and the gain of shared beginnings by set](speed.svg)")
-    for run in [_choose_run(record)]:
+    run = _choose_run(record)
+    parts.append(
+        f"**{run['model']}, {run['group']}**: {run['images']:,} distinct images and {run['texts']:,} distinct "
+        f"texts; the model alone takes {run['forward_processor']:.1f} processor seconds"
+    )
+    base = run["tools"].get("tellapart", {}).get("cold_processor")
+    rows = ["| tool | processor, s | x | wall, s | again, s |", "|---|--:|--:|--:|--:|"]
+    for tool, took in sorted(run["tools"].items(), key=lambda each: each[1]["cold_processor"]):
+        times = f"{took['cold_processor'] / base:.1f}" if base else ""
+        seconds = f"{took['cold_processor']:.1f} | {times} | {took['cold']:.1f} | {took['warm']:.1f}"
+        rows.append(f"| {NAMES[tool]} | {seconds} |")
+    parts.append("\n".join(rows))
+    for name, found in run.get("flips", {}).items():
+        counts = ", ".join(f"{metric} {count}" for metric, count in found["flips"].items())
         parts.append(
-            f"**{run['model']}, {run['group']}**: {run['images']:,} distinct images and {run['texts']:,} distinct "
-            f"texts; the model alone takes {run['forward_processor']:.1f} processor seconds"
+            f"{name} in bfloat16, outcomes that flip of {found['items']:,}: {counts}; a score moves by at most "
+            f"{found['largest_difference']:.2g}."
         )
-        base = run["tools"].get("tellapart", {}).get("cold_processor")
-        rows = ["| tool | processor, s | x | wall, s | again, s |", "|---|--:|--:|--:|--:|"]
-        for tool, took in sorted(run["tools"].items(), key=lambda each: each[1]["cold_processor"]):
-            times = f"{took['cold_processor'] / base:.1f}" if base else ""
-            seconds = f"{took['cold_processor']:.1f} | {times} | {took['cold']:.1f} | {took['warm']:.1f}"
-            rows.append(f"| {NAMES[tool]} | {seconds} |")
-        parts.append("\n".join(rows))
-        for name, found in run.get("flips", {}).items():
-            counts = ", ".join(f"{metric} {count}" for metric, count in found["flips"].items())
-            parts.append(
-                f"{name} in bfloat16, outcomes that flip of {found['items']:,}: {counts}; a score moves by at most "
-                f"{found['largest_difference']:.2g}."
-            )
     machine, versions = record["machine"], record["versions"]
     parts.append(
         f"{record['items']} items of each set, {record['runs'][0]['rounds']} round; {machine['processor']}, "
@@ -85,15 +85,20 @@ def all_shapes_table() -> str:
     record = read_record("speed_real")
     if record is None:
         return "Not measured yet: no record of `bench/speed.py --annotations` is kept.\n"
-    others = ("mteb", "clip-benchmark", "unibench", "loop", "loop-bfloat16", "tellapart-bfloat16")
+    heads = {
+        **{tool: NAMES[tool] for tool in ("mteb", "clip-benchmark", "unibench")},
+        "loop": "loop",
+        "loop-bfloat16": "loop, bf16",
+        "tellapart-bfloat16": "tellapart, bf16",
+    }
     rows = [
-        "| model, sets | MTEB | CLIP_benchmark | UniBench | loop | loop, bf16 | tellapart, bf16 | s | bare | flips |",
-        f"|---|{'--:|' * (len(others) + 3)}",
+        f"| {' | '.join(('model, sets', *heads.values(), 's', 'bare', 'flips'))} |",
+        f"|---|{'--:|' * (len(heads) + 3)}",
     ]
     for run in record["runs"]:
         base = run["tools"]["tellapart"]["cold_processor"]
         times = [
-            f"{run['tools'][tool]['cold_processor'] / base:.1f}" if tool in run["tools"] else "-" for tool in others
+            f"{run['tools'][tool]['cold_processor'] / base:.1f}" if tool in run["tools"] else "-" for tool in heads
         ]
         found = run.get("flips", {}).values()
         flips = f"{max(max(one['flips'].values()) for one in found)} of {record['items']}" if found else "-"

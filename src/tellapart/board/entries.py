@@ -17,13 +17,18 @@ from tellapart.errors import RunError
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
 from tellapart.records.run_folder import file_name
 
-__all__ = ["HIDDEN", "HIDDEN_NUMBERS", "add_benchmark", "add_entry", "add_model", "remove"]
+__all__ = ["HIDDEN", "HIDDEN_NUMBERS", "add_benchmark", "add_entry", "add_model", "is_hidden", "remove"]
 
 #: The prefix of a hidden benchmark's fingerprint. Its labels stay on the server, and its record has no samples.
 HIDDEN = "hidden-"
 
 #: What precedes, in the note of such a record, the items and the rounding of its numbers.
 HIDDEN_NUMBERS = "numbers are of "
+
+
+def is_hidden(benchmark: Benchmark) -> bool:
+    """Return whether a benchmark's labels stay on the server, and its numbers are rounded."""
+    return benchmark.fingerprint.startswith(HIDDEN)
 
 
 def add_model(session: Session, model: Model) -> Model:
@@ -143,7 +148,7 @@ def _insert_rows(session: Session, table: Any, rows: Iterable[dict[str, Any]]) -
 def _has_same_items(benchmark: Benchmark, record: BenchmarkResult, digest: str) -> bool:
     if benchmark.fingerprint == record.fingerprint:
         return True
-    if benchmark.fingerprint.startswith(HIDDEN) or record.fingerprint.startswith(HIDDEN):
+    if is_hidden(benchmark) or record.fingerprint.startswith(HIDDEN):
         return False  # a hidden benchmark's items are not compared
     if not digest or not benchmark.items_digest:
         return True  # one of the two has no ids: only the name can match

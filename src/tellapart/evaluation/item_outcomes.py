@@ -21,7 +21,7 @@ from tellapart.evaluation.compare import match_benchmarks
 from tellapart.evaluation.evaluate import Prepared, prepare_listed, yield_samples
 from tellapart.evaluation.shared_benchmarks import check_items, check_same, is_testable, refuse_imported
 from tellapart.evaluation.systems import System, label_runs
-from tellapart.records.result import IMPORTED, BenchmarkResult, Sample
+from tellapart.records.result import BenchmarkResult, Sample, is_imported
 from tellapart.records.run_folder import read_samples
 from tellapart.tasks.registry import headline, main_metric
 from tellapart.tasks.task import Units
@@ -189,12 +189,12 @@ def _shared_name(runs: Sequence[System]) -> str:
     if not runs:
         raise RunError("files of scores do not name their benchmark; give benchmark=NAME")
     for run in runs:
-        if all(_is_imported(record) for record in run.result.benchmarks.values()):
+        if all(is_imported(record) for record in run.result.benchmarks.values()):
             refuse_imported(run.place, run.result.benchmarks)
     matched = match_benchmarks([run.result for run in runs])
     shared = [name for name, held in matched.items() if len(held) == len(runs)]
     records = [{name: run.record(matched[name][number]) for name in shared} for number, run in enumerate(runs)]
-    measured = [name for name in shared if not any(_is_imported(each[name]) for each in records)]
+    measured = [name for name in shared if not any(is_imported(each[name]) for each in records)]
     shared = measured or shared
     if len(shared) != 1:
         held = join_names(shared or list(matched))
@@ -203,10 +203,6 @@ def _shared_name(runs: Sequence[System]) -> str:
         )
         raise RunError(f"{found} with benchmark=NAME")
     return shared[0]
-
-
-def _is_imported(record: BenchmarkResult) -> bool:
-    return record.fingerprint.startswith(IMPORTED)
 
 
 def _read_runs(runs: Sequence[System], name: str) -> list[_System]:

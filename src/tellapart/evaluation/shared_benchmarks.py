@@ -14,7 +14,7 @@ from tellapart.data.scores import join_names
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import System
 from tellapart.metrics.registry import METRICS
-from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Sample
+from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, is_imported
 from tellapart.records.run_folder import read_samples
 from tellapart.tasks.registry import headline
 
@@ -153,7 +153,7 @@ def refuse_imported(folder: Path | str, records: Mapping[str, BenchmarkResult]) 
     Raises:
         RunError: it names the run, and each such benchmark with its files.
     """
-    theirs = [f"{name} ({name_source(one)})" for name, one in records.items() if one.fingerprint.startswith(IMPORTED)]
+    theirs = [f"{name} ({name_source(one)})" for name, one in records.items() if is_imported(one)]
     if theirs:
         raise RunError(
             f"{folder} holds numbers that another tool measured, of {join_names(theirs)}: the outcomes of items are "

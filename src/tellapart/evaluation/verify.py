@@ -17,7 +17,7 @@ from tellapart.evaluation.evaluate import prepare_listed, yield_samples
 from tellapart.evaluation.measure import Remeasured, remeasure_samples
 from tellapart.evaluation.shared_benchmarks import name_source
 from tellapart.evaluation.verified import count_moved, differing_fields, list_numbers
-from tellapart.records.result import IMPORTED, BenchmarkResult, Located, Result, Sample
+from tellapart.records.result import BenchmarkResult, Located, Result, Sample, is_imported
 from tellapart.records.run_folder import RESULTS, find_located, locate, read_samples, read_stored, samples_path
 from tellapart.tasks.pairs import ListedPairs
 from tellapart.tasks.registry import TASKS, find_task
@@ -97,7 +97,7 @@ def _check_benchmark(folder: Path, result: Result, name: str) -> Iterator[Check]
     record = result.benchmarks[name]
     stated = list_numbers(record)
     try:
-        if record.fingerprint.startswith(IMPORTED):
+        if is_imported(record):
             raise RunError(f"another tool measured it ({name_source(record)}), and no item is known")
         samples = read_samples(folder, name, record.model_copy(update={"samples": None}))
         measured = remeasure_samples(name, record, samples, seed=result.run.seed)

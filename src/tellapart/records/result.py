@@ -27,6 +27,7 @@ __all__ = [
     "Sample",
     "SamplesFile",
     "Value",
+    "is_imported",
 ]
 
 #: Raised when a reader of an older record would misread a newer one.
@@ -253,6 +254,11 @@ class BenchmarkResult(Record):
     samples: SamplesFile | None = None
     precision: Precision | None = None
     notes: tuple[str, ...] = ()
+
+
+def is_imported(record: BenchmarkResult) -> bool:
+    """Return whether another tool measured this: no outcomes of items, and a tie may count as right."""
+    return record.fingerprint.startswith(IMPORTED)
 
 
 class ModelRecord(Record):

@@ -127,10 +127,8 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
                 if row.metric == metric
             ]
             _print_rows([comparison.by, "items"], own, title=f"{plain(benchmark)}: {metric}")
-    notes = _write_notes([comparison], left_out)
-    if comparison.by is None:
-        notes[2:2] = map(plain, _list_needed(comparison.rows))  # after the line on detectable differences
-    print_lines("", *notes)
+    needed = _list_needed(comparison.rows) if comparison.by is None else []
+    print_lines("", *_write_notes([comparison], left_out, needed))
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
@@ -236,7 +234,7 @@ def _count_needed(row: MetricComparison) -> str:
     return thousands(sizes[place]) if place < len(sizes) else f"over {thousands(_MOST_ITEMS)}"
 
 
-def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[str]:
+def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: Sequence[str] = ()) -> list[str]:
     notes = []
     rows = [row for pair in pairs for row in pair.rows]
     if rows:
@@ -246,6 +244,7 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[s
             f"{thousands(len(rows))} tests",
             "detectable: the smallest difference, in points, that this many items would show four times in five by p, "
             "not p (Holm)",
+            *map(plain, needed),
         ]
     unknown = [row.only_a + row.only_b for row in rows if row.detectable is None]
     reasons = (

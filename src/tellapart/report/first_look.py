@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tellapart.errors import plain
 from tellapart.evaluation.systems import label_runs
-from tellapart.records.result import BenchmarkResult, Result, Value
+from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.report.conclusions import MOST_SINGLE
 from tellapart.report.heatmap import first_breakdown, heat_map
-from tellapart.report.numbers import describe_ties, is_imported, items_text, percent, score, thousands
+from tellapart.report.numbers import describe_ties, items_text, percent, score, thousands
 from tellapart.report.sections import shared_headline
 from tellapart.report.tables import (
     add_row,

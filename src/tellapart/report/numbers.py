@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tellapart.metrics.ties import TieRule
-from tellapart.records.result import IMPORTED, BenchmarkResult, Value
+from tellapart.records.result import BenchmarkResult, Value
 
 __all__ = [
     "count_text",
@@ -14,7 +14,6 @@ __all__ = [
     "interval",
     "is_deviation",
     "is_even",
-    "is_imported",
     "items_text",
     "official_number",
     "percent",
@@ -189,11 +188,6 @@ def is_even(record: BenchmarkResult, tag: str) -> bool:
     same = all(abs(value.value - record.metrics[name].value) < _SAME for name, value in macro.items())
     everything = max((value.n for value in record.metrics.values()), default=0)
     return same and len(set(sizes)) == 1 and sum(sizes) == everything
-
-
-def is_imported(record: BenchmarkResult) -> bool:
-    """Return whether another tool measured this: no outcomes of items, and a tie may count as right."""
-    return record.fingerprint.startswith(IMPORTED)
 
 
 def deviation(number: float | None) -> str:

@@ -16,13 +16,13 @@ from tellapart.errors import DataError, plain
 from tellapart.evaluation.check import Gate
 from tellapart.evaluation.gap import Gaps
 from tellapart.evaluation.verified import read_result
-from tellapart.records.result import Result
+from tellapart.records.result import Result, is_imported
 from tellapart.records.run_folder import find_runs, read_samples, write_text_file
 from tellapart.report.conclusions import WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.first_look import first_tables, tag_table
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import count_text, is_imported, percent, points, thousands
+from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.page import make_page
 from tellapart.report.paper_tables.paper_table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.errors import RunError, plain
-from tellapart.records.result import BenchmarkResult, Result, Value
+from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.report.numbers import (
     deviation,
     is_deviation,
     is_even,
-    is_imported,
     items_text,
     official_number,
     percent,

@@ -43,6 +43,7 @@ __all__ = [
     "Interval",
     "Reduce",
     "cluster_bootstrap",
+    "independent_interval",
     "interval_for",
     "intervals_for",
     "share_in_clusters",
@@ -90,6 +91,24 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     _check_trials("wilson", successes, n, level)
     low, high = wilson_bounds(successes / n, n, ndtri((1 + level) / 2))
     return Interval(float(low), float(high), level, "wilson")
+
+
+def independent_interval(successes: float, n: float, *, level: float = 0.95) -> Interval:
+    """Return the interval of `independent_bounds`, named `clopper-pearson`, `wilson`, or `wilson, rare` if widened.
+
+    Args:
+        successes: of the trials; not a whole number where a share was rounded.
+        n: independent trials.
+
+    >>> [independent_interval(hits, n).method for hits, n in ((28.5, 30), (50, 100), (2, 100))]
+    ['clopper-pearson', 'wilson', 'wilson, rare']
+    """
+    from scipy.special import ndtri
+
+    low, high = independent_bounds(successes, n, level)
+    plain = wilson_bounds(successes / n, n, ndtri((1 + level) / 2))
+    method = "clopper-pearson" if n <= FEW_ITEMS else "wilson" if plain == (low, high) else "wilson, rare"
+    return Interval(float(low), float(high), level, method)
 
 
 def share_in_clusters(values: Any, clusters: Clusters | None, *, level: float = 0.95) -> Interval:
@@ -215,12 +234,7 @@ def _interval_of_share(totals: ClusterTotals, level: float) -> Interval:
     """Return the closed form for 0/1 values."""
     sums, items, clusters = totals.means(totals.sums, 1)[:, 0], totals.items, len(totals)
     if totals.independent:
-        right = int(sums.sum())
-        low, high = independent_bounds(right, items, level)
-        plain = wilson(right, items, level=level)
-        method = "wilson" if (plain.low, plain.high) == (float(low), float(high)) else "wilson, rare"
-        method = "clopper-pearson" if items <= FEW_ITEMS else method
-        return Interval(float(low), float(high), level, method)
+        return independent_interval(int(sums.sum()), items, level=level)
     moments = moments_of_mean(sums, totals.counts, outcomes=True)
     alike = np.ptp(sums / totals.counts) == 0
     if clusters == 1 and moments.estimate not in (0, 1):

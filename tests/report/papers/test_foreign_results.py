@@ -16,9 +16,9 @@ from facts import raises
 from tellapart.cli.main import app as main
 from tellapart.errors import RunError
 from tellapart.evaluation.verified import read_result
+from tellapart.records.result import is_imported
 from tellapart.report.interchange.foreign import import_results, read_foreign
 from tellapart.report.measured import gather, mark_imported, outcomes_of, samples_of
-from tellapart.report.numbers import is_imported
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
 from tellapart.report.tables import result_table

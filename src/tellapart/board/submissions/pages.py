@@ -69,9 +69,8 @@ def page(request: Request, board: Submissions, template: str, data: Mapping[str,
     cookie = request.cookies.get(COOKIE, "")
     account = board.accounts.of_session(cookie)
     key, again = board.accounts.form_key(cookie) if account else "", "again" in request.query_params
-    left = board.files_left(account) if account else {}
-    more = {"account": account, "key": key, "again": again, "left": left}
-    return HTMLResponse(render_template(template, {**more, **data}), headers=headers)
+    more = {"account": account, "key": key, "again": again, "files_left": board.files_left}
+    return HTMLResponse(render_template(template, {**data, **more}), headers=headers)
 
 
 def render_template(template: str, data: Mapping[str, Any], links: Links | None = None) -> str:

@@ -27,7 +27,8 @@ from tellapart.errors import StoreError, first_line
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
 from tellapart.report.numbers import count_text
-from tellapart.stats.bounds import FEW_ITEMS, independent_bounds, wilson_bounds
+from tellapart.stats.bounds import independent_bounds
+from tellapart.stats.intervals import independent_interval
 from tellapart.tasks.registry import METRICS, TASKS
 
 __all__ = [
@@ -145,12 +146,12 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
     for name, value in split.values.items():
         items, clusters = split.units.get(name, (split.items, split.clusters))
         worth = split.worth.get(name, clusters)
-        low, high = hidden_bounds(value, worth)
+        interval = independent_interval(value * worth, worth)
         values[name] = Value(
             value=value,
-            low=float(low),
-            high=float(high),
-            method=f"{_name_bounds(value, worth)} on clusters, around the rounded number",
+            low=interval.low,
+            high=interval.high,
+            method=f"{interval.method} on clusters, around the rounded number",
             n=items,
             clusters=clusters,
             ties=split.ties,
@@ -170,16 +171,6 @@ def hidden_bounds(
     (0.4, 0.6)
     """
     return independent_bounds(np.multiply(value, worth), worth, 0.95)
-
-
-def _name_bounds(value: float, worth: float) -> str:
-    """Return the method of `hidden_bounds`, named as those of independent items."""
-    from scipy.special import ndtri
-
-    if worth <= FEW_ITEMS:
-        return "clopper-pearson"
-    plain = wilson_bounds(value * worth / worth, worth, ndtri(0.975))
-    return "wilson" if plain == hidden_bounds(value, worth) else "wilson, rare"
 
 
 def as_row(standing: Standing, shape: tuple[int, int] | None) -> dict[str, Any]:

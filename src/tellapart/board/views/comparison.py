@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from sqlmodel import Session, col, select
 
-from tellapart.board.entries import HIDDEN
+from tellapart.board.entries import is_hidden
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark, Entry, Item, Model
 from tellapart.board.vectors import read_vector
@@ -155,7 +155,7 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
             if (first_entries[k].folder, second_entries[k].folder) == folders
         }
         listed = ", ".join(benchmark.name for benchmark in benchmarks.values())
-        if any(benchmark.fingerprint.startswith(HIDDEN) for benchmark in benchmarks.values()):
+        if any(is_hidden(benchmark) for benchmark in benchmarks.values()):
             refused.append(f"{listed}: {HIDDEN_LABELS}.")
             continue
         if not all(folders):

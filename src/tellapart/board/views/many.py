@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlmodel import Session, col, select
 
-from tellapart.board.entries import HIDDEN
+from tellapart.board.entries import is_hidden
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark, Entry, Item, Model
 from tellapart.board.vectors import read_vector
@@ -145,7 +145,7 @@ def compare_many(session: Session, _settings: BoardSettings, models: str) -> Man
         there = [model for model in chosen if model.id in own]
         shared = _compare_on(session, benchmark, [(model, own[model.id or 0]) for model in there], flips)
         if shared is None:
-            why = HIDDEN_LABELS if benchmark.fingerprint.startswith(HIDDEN) else NO_ITEMS
+            why = HIDDEN_LABELS if is_hidden(benchmark) else NO_ITEMS
             refused.append(f"{benchmark.name}: {why}.")
         else:
             found.append(shared)

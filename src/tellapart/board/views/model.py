@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import SkipValidation
 from sqlmodel import Session, col, select
 
-from tellapart.board.entries import HIDDEN
+from tellapart.board.entries import is_hidden
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score
 from tellapart.board.vectors import read_vector
@@ -181,7 +181,7 @@ def _benchmark_section(session: Session, entry: Entry, benchmark: Benchmark) -> 
 
 
 def _score_cell(score: Score, benchmark: Benchmark) -> Cell:
-    rounded = benchmark.fingerprint.startswith(HIDDEN)
+    rounded = is_hidden(benchmark)
     return Cell(**score.model_dump(include=set(Cell.model_fields)), limited=benchmark.part, rounded=rounded)
 
 

@@ -9,7 +9,7 @@ import sqlalchemy
 from pydantic import TypeAdapter
 from sqlmodel import Session
 
-from tellapart.board.entries import HIDDEN
+from tellapart.board.entries import is_hidden
 from tellapart.board.tables import Benchmark, Entry, Model, Score
 from tellapart.board.views.limited import Part, find_parts
 from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View, mark_of
@@ -236,7 +236,7 @@ def read_scores(
         .where(score.benchmark_id.in_([*wanted, *(id_ for id_, part in parts.items() if part.shown_on in wanted)]))
     )
     rows = session.connection().execute(query).all()
-    rounded = {benchmark.id for benchmark in benchmarks if benchmark.fingerprint.startswith(HIDDEN)}
+    rounded = {benchmark.id for benchmark in benchmarks if is_hidden(benchmark)}
     numbers_of = (dict(zip(_CELL, row[4:], strict=True), rounded=row[1] in rounded) for row in rows)
     cells = _CELLS.validate_python(list(numbers_of))
     found = [ModelScore(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import RunError, require
-from tellapart.records.result import BenchmarkResult, Result, Value
+from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.report.measured import first_metrics
-from tellapart.report.numbers import is_imported, percent, worth_text
+from tellapart.report.numbers import percent, worth_text
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult, EvalResultEntry

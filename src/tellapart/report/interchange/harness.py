@@ -9,9 +9,9 @@ from statistics import NormalDist
 from typing import Any
 
 from tellapart.metrics.registry import METRICS
-from tellapart.records.result import BenchmarkResult, Result, Value
+from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.records.run_folder import file_name
-from tellapart.report.numbers import is_deviation, is_imported
+from tellapart.report.numbers import is_deviation
 
 __all__ = ["harness_json", "harness_results"]
 

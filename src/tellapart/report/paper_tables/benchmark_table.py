@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.evaluation.systems import System, leave_references
+from tellapart.records.result import is_imported
 from tellapart.report.measured import pick_benchmark, title_of_set
-from tellapart.report.numbers import describe_ties, is_imported, items_text, thousands
+from tellapart.report.numbers import describe_ties, items_text, thousands
 from tellapart.report.paper_tables.paper_table import PaperTable, TableRow, mark_best, stack_groups
 from tellapart.report.paper_tables.row_layout import (
     AUTHORS_RULE,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import System, leave_references
-from tellapart.records.result import BenchmarkResult, Value
+from tellapart.records.result import BenchmarkResult, Value, is_imported
 from tellapart.report.measured import first_metrics, pick_benchmark, title_of_set
-from tellapart.report.numbers import describe_ties, is_imported, items_text
+from tellapart.report.numbers import describe_ties, items_text
 from tellapart.report.paper_tables.benchmark_table import (
     BESIDE,
     BOLD,

@@ -11,9 +11,9 @@ from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.evaluation.systems import System, leave_references
-from tellapart.records.result import BenchmarkResult, Value
+from tellapart.records.result import BenchmarkResult, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, samples_of
-from tellapart.report.numbers import is_imported, official_number
+from tellapart.report.numbers import official_number
 from tellapart.report.paper_tables.paper_table import TableCell, TableColumn, groups_of, numbers_of, paper_row
 from tellapart.stats.tiers import tiers
 from tellapart.tasks.registry import main_metric
