@@ -38,18 +38,15 @@ class Condition(NamedTuple):
     core: int | None = None
 
 
-#: Twenty of them in turn: eleven on an idle machine, nine under load. A run on one core is beside the other one.
+#: Twenty of them in turn: four on an idle machine, sixteen under load. A run on one core is beside the other one.
 CONDITIONS = (
-    *((Condition(1, "one core", 0), Condition(2, "one core", 1)),) * 3,
+    *((Condition(1, "one core", 0), Condition(2, "one core", 1)),) * 7,
     (Condition(2, "busy"),),
-    (Condition(2, "idle"),),
+    (Condition(4, "busy"),),
     (Condition(4, "idle"),),
     (Condition(2, "idle"),),
+    (Condition(4, "idle"),),
     (Condition(1, "idle"),),
-    (Condition(2, "idle"),),
-    (Condition(4, "busy"),),
-    *((Condition(2, "idle"),), (Condition(4, "idle"),)) * 3,
-    (Condition(4, "busy"),),
 )
 
 

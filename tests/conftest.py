@@ -45,8 +45,23 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 #: starts sync as always, and so does SQLite.
 os.fsync = lambda _descriptor: None
 
-# A call of the command line makes its 40 commands from their functions, a tenth of a second; here once a process.
-typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)  # type: ignore[assignment]
+
+def keep_help(command: Any, context: Any) -> None:
+    """Make the option of help of a command and of those below it: each has the names of the first context that asks."""
+    command.get_help_option(context)
+    for name, below in getattr(command, "commands", {}).items():
+        keep_help(below, typer.Context(below, parent=context, info_name=name))
+
+
+@cache
+def kept_command(app: typer.Typer, make: Callable[[typer.Typer], Any] = typer.main.get_command) -> Any:
+    """Make the 40 commands of the command line from their functions: a tenth of a second, here once a process."""
+    command = make(app)
+    keep_help(command, typer.Context(command, **command.context_settings))
+    return command
+
+
+typer.main.get_command = typer.testing._get_command = kept_command
 
 #: Files whose slow tests take longest. They are dealt out first, so that the workers end at about the same time.
 LONGEST = (
