@@ -4,8 +4,9 @@
     python bench/large.py --items 2000 --images 200 --record trial.json    # to see that it works
 
 A run is the whole command, with the bundled encoder, on items of two small pictures (500 in all) and two texts of their
-own. A gallery is ranked both ways from float32 vectors of 512 dimensions that are in memory already; beside it stands
-the product of the same vectors alone, in float32 and inexact. Each is a process of its own; its highest memory counts.
+own; a run again has every score in its store. A gallery is ranked both ways from float32 vectors of 512 dimensions that
+are in memory already; beside it stands the product of the same vectors alone, in float32 and inexact. Each is a process
+of its own; its highest memory counts.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ def main() -> None:
         folder = Path(scratch)
         make_set(folder / "set", options.items)
         command = ["-m", "tellapart", "run", "-m", "demo-encoder", "-b", f"folder:{folder / 'set'}", "--json"]
-        items = measured([*command, "--cache", str(folder / "store"), "--out", str(folder / "run")])[0]
+        items, again = (
+            measured([*command, "--cache", str(folder / "store"), "--out", str(folder / out)])[0]
+            for out in ("run", "again")
+        )
     usage, said = measured([str(Path(__file__).resolve()), "--rank", "--images", str(options.images)])
     record = {
         "command": " ".join(["python", "bench/large.py", *sys.argv[1:]]),
         "run": {"items": options.items} | items,
+        "again": {"items": options.items} | again,
         "gallery": {"images": options.images, "captions": CAPTIONS * options.images} | usage | json.loads(said),
     }
     print(json.dumps(record, indent=1))

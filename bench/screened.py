@@ -37,7 +37,7 @@ from tellapart.models.bundled import DEMO_ENCODER_FOLDER
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE, FACTOR = 200, 2.0

@@ -180,7 +180,7 @@ def _measure(
 def _count_flips(job: Job) -> dict[str, Any]:
     """Return by set how many outcomes of all items bfloat16 flipped, and how far a score moved."""
     from tellapart.evaluation.precision import compare_precisions
-    from tellapart.records.run_folder import read_samples
+    from tellapart.records.samples import read_samples
 
     found = {}
     for name in job.names:

@@ -31,7 +31,8 @@ from tellapart.models.onnx.folder import CONFIG, FILES, read_folder
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.records.imported import read_imported
 from tellapart.records.result import ModelRecord, Result, Sample
-from tellapart.records.run_folder import read_samples, write_result, write_samples
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.tasks.predictions import box, read_predictions, text
 from tellapart.training.data.released_rows import json_rows, table_rows

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from tellapart.models.memory.external import read_scores as read_scores
     from tellapart.models.store.embedding_store import EmbeddingStore as EmbeddingStore
     from tellapart.records.result import Result as Result
-    from tellapart.records.run_folder import read_samples as read_samples
+    from tellapart.records.samples import read_samples as read_samples
 
 __version__ = "0.2.0"
 
@@ -144,7 +144,7 @@ _WHERE = {
     "push": "api.push",
     "read_pair_set": "data.folder",
     "read_result": "evaluation.verified",
-    "read_samples": "records.run_folder",
+    "read_samples": "records.samples",
     "read_scores": "models.memory.external",
     "regions": "api.interchange",
     "run": "api.evaluate",

@@ -27,7 +27,8 @@ from tellapart.data.scores import Scores
 from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
-from tellapart.records.run_folder import write_result, write_samples
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import write_samples
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 # Fixtures of tests in a real browser, for the tests of hidden benchmarks, too.

@@ -25,7 +25,7 @@ from tellapart.board.store import Store
 from tellapart.board.views.view import Table
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 
 #: As the fixture `runs` names a model.
 HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""

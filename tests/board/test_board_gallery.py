@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -22,7 +23,7 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.tables import Item
 from tellapart.board.views.gallery import PAGE, gallery_page
-from tellapart.records.run_folder import read_samples, write_samples
+from tellapart.records.samples import read_samples, write_samples
 
 HERE = "/benchmarks/coco-retrieval/gallery/mine"
 
@@ -135,7 +136,7 @@ def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(folder: Path
     del record["benchmarks"]["coco-retrieval"]["samples"], record["sha256"]
     (old / "results.json").write_text(json.dumps(record))
     samples = read_samples(folder / "runs" / "mine", "coco-retrieval")
-    ranks = [sample.model_copy(update={"output": dict(sample.output)["rank"]}) for sample in samples]
+    ranks = [replace(sample, output=dict(sample.output)["rank"]) for sample in samples]
     write_samples(old, "coco-retrieval", ranks)
     problems: list[str] = []
     with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as store:

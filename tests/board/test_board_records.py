@@ -26,7 +26,8 @@ from tellapart.errors import DataError, RunError, StoreError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import read_imported
 from tellapart.records.result import Flips, Precision
-from tellapart.records.run_folder import read_samples, write_result
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import read_samples
 from tellapart.report.interchange.foreign import import_results
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar

@@ -19,7 +19,7 @@ from tellapart.board.views.many import PairTest
 from tellapart.board.views.pareto import choose_benchmarks
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.tiers import tiers
 

@@ -20,7 +20,7 @@ from tellapart.data.scores import Scores
 from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 
 MakeBoard = Callable[..., Any]
 

@@ -17,7 +17,7 @@ from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import paired_permutation
 

@@ -19,7 +19,7 @@ from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, paired_permutation
 from tellapart.stats.tiers import tiers

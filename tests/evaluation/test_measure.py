@@ -21,7 +21,8 @@ from tellapart.evaluation.run import run_record
 from tellapart.metrics.tabulate import MOST_VALUES, Tabulated
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import ModelRecord, Result
-from tellapart.records.run_folder import read_samples, write_result, write_samples
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import read_samples, write_samples
 
 
 def outline(n: int, shape: tuple[int, int] = (2, 2), **changes: object) -> Outline:

@@ -20,7 +20,7 @@ from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Result, Sample
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 VALUE = {

@@ -15,7 +15,8 @@ from tellapart.errors import RunError
 from tellapart.evaluation.run import run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample, Value
-from tellapart.records.run_folder import read_stored, write_result, write_samples
+from tellapart.records.run_folder import read_stored, write_result
+from tellapart.records.samples import write_samples
 
 FORGED, SHOWN = 0.98765, ("98.77", "98.76", "98765", ">98.8<", "0.988")
 

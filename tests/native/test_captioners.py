@@ -24,7 +24,7 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch.backend import import_torch
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart_native.heads.decoding import Past, Search, search_beams
 from tellapart_native.ofa.layers import cell_distances, token_buckets
 from tellapart_native.ofa.model import Ofa

@@ -38,7 +38,7 @@ from tellapart.models.huggingface.tokens import leave_out_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
 from tellapart.models.torch.backend import import_torch
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart_native.heads.other_tasks import FusionAnswers, FusionHeat
 from tellapart_native.save import convert_model
 

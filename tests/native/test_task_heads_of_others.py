@@ -34,7 +34,7 @@ from tellapart.errors import ModelError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.torch.backend import import_torch
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart_native.prefix import find_family
 
 pytestmark = pytest.mark.slow

@@ -19,15 +19,8 @@ from tellapart.evaluation.run import Settings, run, run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample
-from tellapart.records.run_folder import (
-    beside,
-    file_name,
-    find_runs,
-    read_samples,
-    write_result,
-    write_samples,
-    write_text_file,
-)
+from tellapart.records.run_folder import beside, file_name, find_runs, write_result, write_text_file
+from tellapart.records.samples import read_samples, write_samples
 
 
 def result(model: str = "m") -> Result:

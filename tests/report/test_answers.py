@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_the_worst_over_all_models_come_first_and_no_more_than_fit() -> None:
 
 def test_a_long_output_is_shortened() -> None:
     run = report_run("a", [0.0])
-    run.samples["vqa"][0] = run.samples["vqa"][0].model_copy(update={"output": "x" * 500})
+    run.samples["vqa"][0] = replace(run.samples["vqa"][0], output="x" * 500)
     (section,) = sections([run])
     output = examples(section)[0].rows[0].answers[0].output
     assert len(output) == 160

@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,7 @@ def test_the_words_that_differ_are_marked(make_run, visit) -> None:
 )
 def test_only_the_words_that_really_differ_are_marked(make_run, visit, texts, marks) -> None:
     run = make_run(n=3)
-    samples = [sample.model_copy(update={"texts": texts}) for sample in run.samples["shapes"]]
+    samples = [replace(sample, texts=texts) for sample in run.samples["shapes"]]
     page = visit([ReportRun(run.result, {"shapes": samples})], "#item=shapes-0002")
     assert page.locator("dialog mark").all_inner_texts() == marks
     assert page.locator("dialog th.caption").all_inner_texts() == list(texts)
@@ -242,7 +243,7 @@ def test_only_the_words_that_really_differ_are_marked(make_run, visit, texts, ma
 def test_untrusted_text_is_shown_and_never_run(make_run, visit) -> None:
     run = make_run(model=HOSTILE, n=3)
     samples = [
-        sample.model_copy(update={"id": f"{k}{HOSTILE}", "texts": (HOSTILE, "x"), "tags": {HOSTILE: HOSTILE}})
+        replace(sample, id=f"{k}{HOSTILE}", texts=(HOSTILE, "x"), tags={HOSTILE: HOSTILE})
         for k, sample in enumerate(run.samples["shapes"])
     ]
     page = visit([ReportRun(run.result, {"shapes": samples}), make_run(n=4)])

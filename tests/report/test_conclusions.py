@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -138,8 +140,7 @@ def test_a_metric_that_can_be_negative_has_zero_for_chance(make_run) -> None:
     run = make_run(model="m")
     value = Value(value=0.3, low=0.2, high=0.4, method="bootstrap", n=30, clusters=30, chance=0.0, average="micro")
     samples = [
-        sample.model_copy(update={"outcomes": {"kendall": 0.3, "spearman": 0.3}, "unit": "query"})
-        for sample in run.samples["shapes"]
+        replace(sample, outcomes={"kendall": 0.3, "spearman": 0.3}, unit="query") for sample in run.samples["shapes"]
     ]
     run = with_record(run, metrics={"kendall": value, "spearman": value}, by={})
     found = concluded(ReportRun(run.result, {"shapes": samples}))

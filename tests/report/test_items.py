@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def test_outcomes_are_coded_right_wrong_and_tied(make_run) -> None:
 
 def test_tags_are_columns_and_an_item_without_one_has_none(make_run) -> None:
     samples = [
-        sample.model_copy(update={"tags": tags})
+        replace(sample, tags=tags)
         for sample, tags in zip(
             make_run().samples["shapes"][:3], ({"type": ""}, {}, {"type": "swap", "side": "left"}), strict=True
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from html.parser import HTMLParser
 
@@ -167,9 +168,7 @@ def test_nothing_is_asked_of_the_network(make_run) -> None:
 def hostile_run(make_run) -> ReportRun:
     run = make_run(model=HOSTILE, n=3)
     samples = [
-        sample.model_copy(
-            update={"id": f"{k}{HOSTILE}", "texts": (HOSTILE, HOSTILE + "x"), "tags": {HOSTILE: HOSTILE}, "images": ()}
-        )
+        replace(sample, id=f"{k}{HOSTILE}", texts=(HOSTILE, HOSTILE + "x"), tags={HOSTILE: HOSTILE}, images=())
         for k, sample in enumerate(run.samples["shapes"])
     ]
     record = run.result.benchmarks["shapes"]
@@ -334,7 +333,7 @@ def test_samples_that_are_missing_or_do_not_match_are_refused(make_run) -> None:
     short = ReportRun(other.result, {"shapes": other.samples["shapes"][:-1]})
     with raises(RunError, "b", "29", "30"):
         render([run, short])
-    bent = [run.samples["shapes"][0].model_copy(update={"scores": ((0.5, 0.1),)})]
+    bent = [replace(run.samples["shapes"][0], scores=((0.5, 0.1),))]
     with raises(RunError, "shapes-0000", "1x2", "2x2"):
         render([ReportRun(run.result, {"shapes": bent})])
     with raises(RunError, "benchmark", "0", "run"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tellapart.evaluation.compare import compare
-from tellapart.records.run_folder import write_result, write_samples
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import write_samples
 from tellapart.report.rivals import ALPHA, MOST_TESTED, own_models, rivals_of
 from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.stats.multiple import holm
@@ -20,7 +22,7 @@ def section_of(runs: list[ReportRun]) -> Section:
 
 
 def in_clusters(run: ReportRun, size: int) -> ReportRun:
-    samples = [sample.model_copy(update={"cluster": f"c{k // size}"}) for k, sample in enumerate(run.samples["shapes"])]
+    samples = [replace(sample, cluster=f"c{k // size}") for k, sample in enumerate(run.samples["shapes"])]
     return ReportRun(run.result, {"shapes": samples}, run.read_image)
 
 

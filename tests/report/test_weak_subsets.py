@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ def scores_with(right) -> np.ndarray:
 
 def found(make_run, right, tags, **changes):
     run = make_run(scores=scores_with(right), n=len(right), tags=tags, with_images=False)
-    samples = [sample.model_copy(update=changes.get("update", {})) for sample in run.samples["shapes"]]
+    samples = [replace(sample, **changes.get("update", {})) for sample in run.samples["shapes"]]
     (section,) = sections([ReportRun(run.result, {"shapes": samples})])
     return weak_subsets(own_models(section)[0], "group_score")
 

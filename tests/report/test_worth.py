@@ -11,7 +11,7 @@ import pytest
 
 from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.verified import read_result
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.report.interchange.cards import eval_results
 from tellapart.stats.effective import effective_items
 

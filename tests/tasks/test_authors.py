@@ -21,7 +21,8 @@ from tellapart.metrics.ties import break_ties
 from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
-from tellapart.records.run_folder import write_result, write_samples
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import write_samples
 from tellapart.tasks.authors import AUTHORS, add_authors_numbers, rank_accuracy
 from tellapart.tasks.pairs import PAIRS, measure_pairs
 from tellapart.tasks.task import Session

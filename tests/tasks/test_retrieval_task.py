@@ -16,7 +16,7 @@ from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.retrieval import chance_recall, scores_both_ways
 from tellapart.metrics.tabulate import tabulate
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.tasks.retrieval import DEPTHS, RETRIEVAL, measure_retrieval, read_gallery_scores
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

@@ -22,7 +22,8 @@ from tellapart.errors import RunError, TellapartError, UnknownNameError, plain, 
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
-from tellapart.records.run_folder import find_runs, read_samples, write_text_file
+from tellapart.records.run_folder import find_runs, write_text_file
+from tellapart.records.samples import read_samples
 from tellapart.records.zipped import is_zipped, unpack_run
 from tellapart.report.followed import followed_rows
 from tellapart.report.image_sources import ImageSources

@@ -24,7 +24,8 @@ from tellapart.errors import TellapartError, first_line, plain
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import Imported, ImportedModel, read_imported
 from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Result, Value
-from tellapart.records.run_folder import RESULTS, file_name, read_samples
+from tellapart.records.run_folder import RESULTS, file_name
+from tellapart.records.samples import read_samples
 from tellapart.records.timing_record import read_timings
 from tellapart.stats.tiers import tiers
 from tellapart.tasks.registry import headline

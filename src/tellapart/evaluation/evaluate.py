@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Generic
 
@@ -44,10 +44,23 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The record of one model on one benchmark, and its samples."""
+    """The record of one model on one benchmark, and the units that were measured.
+
+    Attributes:
+        measured: the units of each noun with their metrics, of which the samples are made.
+    """
 
     result: BenchmarkResult
-    samples: tuple[Sample, ...]
+    measured: tuple[Units, ...]
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """All samples, in the benchmark's order."""
+        return tuple(self.yield_samples())
+
+    def yield_samples(self) -> Iterator[Sample]:
+        """Yield the samples, each made when it is asked for."""
+        return chain.from_iterable(map(yield_samples, self.measured))
 
 
 def chosen(items: int, limit: str | None) -> Sequence[int]:
@@ -275,8 +288,7 @@ def evaluate_predictions(
         notes=(*_warn_unlike(ready.unlike), *task.notes(ready.records, predictions)),
         **fields,
     )
-    samples = tuple(sample for units in measured for sample in yield_samples(units))
-    return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), samples)
+    return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), tuple(measured))
 
 
 def _texts_cut(model: Model | Deferred) -> int:

@@ -22,7 +22,7 @@ from tellapart.evaluation.evaluate import Prepared, prepare_listed, yield_sample
 from tellapart.evaluation.shared_benchmarks import check_items, check_same, is_testable, refuse_imported
 from tellapart.evaluation.systems import System, label_runs
 from tellapart.records.result import BenchmarkResult, Sample, is_imported
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import headline, main_metric
 from tellapart.tasks.task import Units
 

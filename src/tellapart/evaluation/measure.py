@@ -20,7 +20,8 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.tabulate import Tabulated
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, Metrics, Sample, Value
-from tellapart.records.run_folder import read_samples, read_stored
+from tellapart.records.run_folder import read_stored
+from tellapart.records.samples import read_samples
 from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 from tellapart.tasks.registry import METRICS, TASKS

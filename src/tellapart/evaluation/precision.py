@@ -75,9 +75,10 @@ def check_precision(
         TellapartError: as `evaluate`.
     """
     again = evaluate(exact, _draw_items(ready, check, seed), batch_size=batch_size, seed=seed)
-    by_id = {sample.id: sample for sample in evaluation.samples}
-    lower = [by_id[sample.id] for sample in again.samples]
-    precision = compare_precisions(lower, again.samples, dtype=dtype, true=evaluation.result.true, seed=seed)
+    drawn = {sample.id: sample for sample in again.yield_samples()}
+    by_id = {sample.id: sample for sample in evaluation.yield_samples() if sample.id in drawn}
+    lower = [by_id[name] for name in drawn]
+    precision = compare_precisions(lower, [*drawn.values()], dtype=dtype, true=evaluation.result.true, seed=seed)
     return _add_precision(evaluation, precision)
 
 

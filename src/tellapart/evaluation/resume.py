@@ -16,7 +16,8 @@ from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Evaluation
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Located, ModelRecord, Result, RunRecord
-from tellapart.records.run_folder import RESULTS, locate, write_result, write_samples
+from tellapart.records.run_folder import RESULTS, locate, write_result
+from tellapart.records.samples import write_samples
 
 __all__ = ["expect_same_run", "keep", "take_up"]
 
@@ -100,7 +101,7 @@ def keep(
     """
     own = None if benchmark.own is None else locate(benchmark.own, folder, hashed=benchmark.own.suffix == ".py")
     # The samples first: a record never names a benchmark whose samples are not there.
-    samples = write_samples(folder, benchmark.name, evaluation.samples)
+    samples = write_samples(folder, benchmark.name, evaluation.yield_samples())
     record = evaluation.result.model_copy(update={"own": own, "file": file, "samples": samples})
     result = result.model_copy(update={"benchmarks": {**result.benchmarks, benchmark.name: record}})
     write_result(folder, result)

@@ -15,7 +15,7 @@ from tellapart.errors import RunError
 from tellapart.evaluation.systems import System
 from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, is_imported
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import headline
 
 __all__ = [

@@ -13,7 +13,8 @@ from tellapart.evaluation.measure import remeasure_samples
 from tellapart.metrics.tabulate import Tabulated
 from tellapart.metrics.ties import tied_comparisons
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
-from tellapart.records.run_folder import read_samples, read_stored, samples_path
+from tellapart.records.run_folder import read_stored
+from tellapart.records.samples import read_samples, samples_path
 from tellapart.records.zipped import unpacked
 
 __all__ = ["count_moved", "differing_fields", "list_numbers", "read_result"]

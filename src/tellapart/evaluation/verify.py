@@ -18,7 +18,8 @@ from tellapart.evaluation.measure import Remeasured, remeasure_samples
 from tellapart.evaluation.shared_benchmarks import name_source
 from tellapart.evaluation.verified import count_moved, differing_fields, list_numbers
 from tellapart.records.result import BenchmarkResult, Located, Result, Sample, is_imported
-from tellapart.records.run_folder import RESULTS, find_located, locate, read_samples, read_stored, samples_path
+from tellapart.records.run_folder import RESULTS, find_located, locate, read_stored
+from tellapart.records.samples import read_samples, samples_path
 from tellapart.tasks.pairs import ListedPairs
 from tellapart.tasks.registry import TASKS, find_task
 

@@ -1,4 +1,7 @@
-"""The run folder: `results.json`, `samples/<benchmark>.jsonl`, `report.html`, each written atomically."""
+"""The run folder: `results.json`, `samples/<benchmark>.jsonl`, `report.html`, each written atomically.
+
+`samples.py` writes and reads the samples.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -16,15 +19,16 @@ from pydantic import ValidationError
 from tellapart.catalog import REFERENCES
 from tellapart.data.atomic import atomic_file
 from tellapart.data.paths import as_path
-from tellapart.data.strict_json import decode_text, first_repeated, parse_json, read_whole
+from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote
-from tellapart.records.result import SCHEMA, BenchmarkResult, Located, Record, Result, Sample, SamplesFile
+from tellapart.records.result import SCHEMA, Located, Record, Result
 
 __all__ = [
     "BESIDE",
     "FOLLOWED",
     "RESULTS",
+    "UNREADABLE",
     "Stored",
     "beside",
     "file_name",
@@ -34,12 +38,10 @@ __all__ = [
     "natural_key",
     "places_of",
     "read_record",
-    "read_samples",
     "read_stored",
-    "samples_path",
+    "write_blocks",
     "write_record",
     "write_result",
-    "write_samples",
     "write_text_file",
 ]
 
@@ -59,7 +61,8 @@ _CHECKSUM = "sha256"
 
 Checksum = Literal["right", "wrong", "missing"]
 
-_UNREADABLE = "is not a record this version reads"
+#: What a message says of a line or file that does not fit the schema.
+UNREADABLE = "is not a record this version reads"
 
 
 def file_name(name: str) -> str:
@@ -123,10 +126,19 @@ def write_text_file(path: Path, text: str, *, synced: bool = True) -> None:
     Raises:
         RunError: the folder cannot be made, or the file cannot be written.
     """
+    write_blocks(path, [text.encode()], synced=synced)
+
+
+def write_blocks(path: Path, blocks: Iterable[bytes], *, synced: bool = True) -> None:
+    """Write a file as `atomic_file` does, block after block; each may be made only then.
+
+    Raises:
+        RunError: the folder cannot be made, or the file cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path, synced=synced) as draft:
-            draft.write_text(text, encoding="utf-8", newline="\n")
+        with atomic_file(path, synced=synced) as draft, draft.open("wb") as file:
+            file.writelines(blocks)
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error
 
@@ -185,7 +197,7 @@ def read_stored(folder: Path | str, *, checked: bool = True) -> Stored:
     text, checksum = _read_content(path, missing)
     if checked:
         _expect_right(path, checksum)
-    return Stored(_validate_record(Result, text, f"{path} {_UNREADABLE}"), checksum)
+    return Stored(_validate_record(Result, text, f"{path} {UNREADABLE}"), checksum)
 
 
 def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R:
@@ -256,90 +268,6 @@ def natural_key(name: str) -> tuple[object, ...]:
     ['a', 'epoch_9', 'epoch_10']
     """
     return *(int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)), name
-
-
-def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> SamplesFile:
-    """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order; return its entry in the record.
-
-    Raises:
-        RunError: it cannot be written.
-    """
-    # `true` is left out if it is empty, as in most sets: the true entry then comes first.
-    text = "".join(one.model_dump_json(exclude=None if one.true else {"true"}) + "\n" for one in samples)
-    write_text_file(samples_path(folder, benchmark), text)
-    return _describe_samples(text)
-
-
-def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | None = None) -> list[Sample]:
-    """Read every raw score and per-item outcome of one benchmark of a run.
-
-    Args:
-        folder: the run folder.
-        benchmark: its name in the record.
-        record: the benchmark's; if not given, it is read from the folder, should that have one.
-
-    Raises:
-        RunError: the file is missing, is not the one that the record was written with, or a line does not fit the
-            schema.
-
-    >>> folder = getfixture("tmp_path")
-    >>> _ = write_samples(folder, "demo", [Sample(id="a", cluster="a", scores=((0.9, 0.1),), outcomes={"acc": 1.0})])
-    >>> [(sample.id, sample.outcomes["acc"]) for sample in read_samples(folder, "demo")]
-    [('a', 1.0)]
-    """
-    folder = as_path(folder, "folder", RunError)
-    path = samples_path(folder, benchmark)
-    text = _read_text(path, f"{path} is missing; the run was cut off, or the folder was copied in part")
-    if not text.endswith("\n"):
-        raise RunError(f"{path} is cut off in its last line; measure the run again, or copy the full folder")
-    if record is None and (folder / RESULTS).is_file():
-        record = read_stored(folder).result.benchmarks.get(benchmark)
-    if record is not None and record.samples is not None:
-        _expect_unchanged(path, _describe_samples(text), record.samples)
-    lines = text.split("\n")[:-1]  # not splitlines: a caption may hold U+2028
-    if record is not None and record.samples is not None:  # the run wrote these very bytes
-        return _read_lines(path, lines)
-    for number, line in enumerate(lines, start=1):
-        parse_json(line, f"{path}:{number}", error=RunError)  # pydantic's reader takes the last value of a key
-    samples = _read_lines(path, lines)
-    if twice := first_repeated((sample.unit, sample.id) for sample in samples):
-        raise RunError(
-            f"{path} holds {twice[0]} {quote(twice[1])} twice; measure the run again, or copy the folder again"
-        )
-    return samples
-
-
-def _read_lines(path: Path, lines: Sequence[str]) -> list[Sample]:
-    try:
-        return [Sample.model_validate_json(line) for line in lines]
-    except ValidationError:  # a second time, and slower, to name the line
-        return [
-            _validate_record(Sample, line, f"{path}:{number} {_UNREADABLE}")
-            for number, line in enumerate(lines, start=1)
-        ]
-
-
-def _describe_samples(text: str) -> SamplesFile:
-    return SamplesFile(lines=text.count("\n"), sha256=hashlib.sha256(text.encode()).hexdigest())
-
-
-def _expect_unchanged(path: Path, now: SamplesFile, then: SamplesFile) -> None:
-    if now == then:
-        return
-    change = f"has {now.lines} lines where the run wrote {then.lines}" if now.lines != then.lines else "was changed"
-    raise RunError(
-        f"{path} {change}: its SHA-256 is {now.sha256[:12]}, its record names {then.sha256[:12]}; measure the run "
-        "again, or copy the folder again"
-    )
-
-
-def samples_path(folder: Path, benchmark: str) -> Path:
-    """Return the file of a benchmark's items in a run folder, named by `file_name`.
-
-    >>> samples_path(Path("runs/a"), "demo").as_posix()
-    'runs/a/samples/demo.jsonl'
-    """
-    return folder / "samples" / f"{file_name(benchmark)}.jsonl"
 
 
 def _read_text(path: Path, missing: str) -> str:

@@ -20,16 +20,8 @@ from tellapart.data.strict_json import read_whole
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Record, Result, Sample, Value
-from tellapart.records.run_folder import (
-    BESIDE,
-    FOLLOWED,
-    RESULTS,
-    find_runs,
-    natural_key,
-    read_record,
-    read_samples,
-    write_record,
-)
+from tellapart.records.run_folder import BESIDE, FOLLOWED, RESULTS, find_runs, natural_key, read_record, write_record
+from tellapart.records.samples import read_samples
 from tellapart.report.line_chart import LineChart
 from tellapart.report.numbers import percent, points
 from tellapart.report.numbers import score as write_score

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_again
+from tellapart.benchmarks.find import FOLDER, find_again
+from tellapart.benchmarks.image_sources import own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.atomic import atomic_file
 from tellapart.errors import DataError, RunError, TellapartError
@@ -79,6 +80,9 @@ class ImageSources:
         return f"the images of {self.benchmark} are not at {' nor at '.join(map(str, places_of(where, self.folder)))}"
 
     def _live_reader(self, outside: bool) -> Callable[[str], bytes] | None:
+        own = self._found(self.own)
+        if own is not None and self.benchmark.startswith(FOLDER):  # its items, which may be a million, are not read
+            return own_images(own, self._place(outside))
         try:
             benchmark = self._live_benchmark(outside)
             return None if benchmark is None else benchmark.read_image()
@@ -87,12 +91,16 @@ class ImageSources:
 
     def _live_benchmark(self, outside: bool) -> Benchmark | None:
         """Find the benchmark again; None if the user's set is gone."""
-        own, data, images = (
-            None if each is None else find_located(each, self.folder) for each in (self.own, self.data, self.images)
-        )
+        own = self._found(self.own)
         if self.own is not None and own is None:
             return None
-        return find_again(self.benchmark, own, Locations(data, images, outside))
+        return find_again(self.benchmark, own, self._place(outside))
+
+    def _place(self, outside: bool) -> Locations:
+        return Locations(self._found(self.data), self._found(self.images), outside)
+
+    def _found(self, located: Located | None) -> Path | None:
+        return None if located is None else find_located(located, self.folder)
 
 
 def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) -> bytes:

@@ -110,8 +110,9 @@ def ends(order: Sequence[int], most: int) -> list[int]:
 def shared_outcomes(samples: Sequence[Sample]) -> set[str]:
     """Return the metrics of which every item has a value.
 
+    >>> from dataclasses import replace
     >>> one = Sample(id="a", cluster="a", outcomes={"accuracy": 1.0, "recall@1": 0.0})
-    >>> shared_outcomes([one, one.model_copy(update={"outcomes": {"accuracy": 0.0}})])
+    >>> shared_outcomes([one, replace(one, outcomes={"accuracy": 0.0})])
     {'accuracy'}
     """
     names = {tuple(sample.outcomes) for sample in samples}  # of many items hardly ever more than one
@@ -121,8 +122,9 @@ def shared_outcomes(samples: Sequence[Sample]) -> set[str]:
 def outcome_codes(samples: Sequence[Sample], metric: str) -> str:
     """Return one letter an item: `1` right, `0` wrong, `t` not right because of a tie.
 
+    >>> from dataclasses import replace
     >>> wrong = Sample(id="a", cluster="a", scores=((0.5, 0.5),), outcomes={"choice_score": 0.0})
-    >>> outcome_codes([wrong, wrong.model_copy(update={"tied": ("choice_score",)})], "choice_score")
+    >>> outcome_codes([wrong, replace(wrong, tied=("choice_score",))], "choice_score")
     '0t'
     """
     return "".join(

@@ -14,7 +14,7 @@ from tellapart.errors import RunError, plain
 from tellapart.evaluation import systems
 from tellapart.evaluation.systems import System
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value, is_imported
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.report.numbers import items_text
 from tellapart.report.sections import shared_headline
 

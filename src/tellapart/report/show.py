@@ -17,7 +17,8 @@ from tellapart.evaluation.check import Gate
 from tellapart.evaluation.gap import Gaps
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result, is_imported
-from tellapart.records.run_folder import find_runs, read_samples, write_text_file
+from tellapart.records.run_folder import find_runs, write_text_file
+from tellapart.records.samples import read_samples
 from tellapart.report.conclusions import WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.first_look import first_tables, tag_table
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints

@@ -16,7 +16,7 @@ from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.reading import read_sent
 from tellapart.board.submissions.rounding import round_to
 from tellapart.evaluation.score_files import run_scores
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import HIDEABLE
 
 Hosted = Any  # as conftest.py makes it

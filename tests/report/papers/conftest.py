@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
-from tellapart.records.run_folder import write_result, write_samples
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import write_samples
 
 #: VLUE Tables 2 and 4: model -> NLVR2 and VQA out of domain, performance, milliseconds a pair (with object detection).
 VLUE = {

@@ -19,7 +19,8 @@ from tellapart.cli.table import table_command
 from tellapart.errors import RunError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
-from tellapart.records.run_folder import read_samples, write_result, write_samples
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
 from tellapart.stats.tiers import tiers

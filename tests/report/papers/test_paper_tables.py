@@ -22,7 +22,8 @@ from tellapart.cli.table import table_command
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.choice import choice_score
-from tellapart.records.run_folder import read_samples, write_result
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import read_samples
 from tellapart.report.measured import gather
 from tellapart.report.paper_tables.latex_text import latex_text
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out

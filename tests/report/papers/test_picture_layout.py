@@ -16,7 +16,7 @@ import matplotlib as mpl
 from matplotlib.text import Text
 
 from tellapart.records.result import Value
-from tellapart.records.run_folder import read_samples
+from tellapart.records.samples import read_samples
 from tellapart.report.plots import style
 from tellapart.report.plots.bars import draw_rows
 from tellapart.report.plots.pareto import CostPoint, draw_pareto

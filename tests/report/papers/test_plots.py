@@ -19,7 +19,8 @@ from tellapart.cli.plot import plot_command
 from tellapart.errors import DataError, MissingDependencyError, RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import ModelRecord, Sample
-from tellapart.records.run_folder import read_samples, write_result, write_samples
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import read_samples, write_samples
 from tellapart.records.timing_record import Duration, Machine, Throughput, Timing, Timings, write_timings
 from tellapart.report.measured import gather, outcomes_of
 from tellapart.report.plots.costs import read_batch_costs, read_costs

@@ -15,7 +15,7 @@ from tellapart.errors import DataError, RunError, plain
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Sample
-from tellapart.records.run_folder import samples_path
+from tellapart.records.samples import samples_path
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.measured import pick_benchmark, samples_of, title_of_set
