@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -66,6 +67,13 @@ def test_a_table_is_measured_with_its_columns_named(tmp_path: Path, photos: Path
     read = ImageSources.of(tmp_path / "run", read_result(tmp_path / "run"), f"table:{name}").reader()
     assert read is not None and read("3_1.png") == draw(7)
     assert set_name(typed) == f"table:{name}"
+
+
+def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path: Path, photos: Path) -> None:
+    pairs = ta.load_pairs(f"table:{write_table(photos, 'p.csv', ROWS)}", columns=COLUMNS)
+    ta.score(pairs, np.eye(2)[None].repeat(4, 0), out=tmp_path / "run")
+    read = ImageSources.of(tmp_path / "run", read_result(tmp_path / "run"), "table:p.csv").reader()
+    assert read is not None and read("3_1.png") == draw(7)
 
 
 def test_usual_names_need_no_option(tmp_path: Path, photos: Path) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+import tellapart as ta
 from facts import raises
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
 from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
+from tellapart.report.image_sources import ImageSources
 
 Make = Callable[..., Path]
 
@@ -58,3 +60,14 @@ def test_a_set_that_has_lost_an_item_since_is_refused(made_set: Make, tmp_path: 
     (folder / "pairs.jsonl").write_text("\n".join(lines[:-1]))
     with raises(RunError, "out=", "run"):
         run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")
+
+
+def test_pairs_in_memory_are_scored_wherever_their_folder_lies(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set()  # not below the working directory
+    path = scores_of(folder, tmp_path / "a.npz")
+    named = ta.score(f"folder:{folder}", path, out=tmp_path / "named")
+    held = ta.score(ta.read_pair_set(folder), path, out=tmp_path / "held")
+    assert held.result().benchmarks.keys() == named.result().benchmarks.keys()
+    assert held.value("group_score") == named.value("group_score")
+    read = ImageSources.of(held.folder, held.result(), f"folder:{folder.name}").reader()
+    assert read is not None and read(ta.read_pair_set(folder).items[0].images[0])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,18 +16,13 @@ from tellapart.errors import RunError
 from tellapart.evaluation.run import Settings, run, run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample
+from tellapart.records.result import ModelRecord, Result
 from tellapart.records.run_folder import beside, file_name, find_runs, write_result, write_text_file
-from tellapart.records.samples import read_samples, write_samples
 
 
 def result(model: str = "m") -> Result:
     record = ModelRecord(name=model, fingerprint="f", kind="similarity")
     return Result(run=run_record(Path(), seed=0, command=""), model=record, benchmarks={})
-
-
-def sample(name: str = "a") -> Sample:
-    return Sample(id=name, cluster=name, texts=("x\u2028y", 'z"\n'), scores=((0.1, 0.2),), outcomes={})
 
 
 @given(st.text(min_size=1, max_size=200))
@@ -40,11 +33,6 @@ def test_any_name_becomes_one_that_any_file_system_takes(name: str) -> None:
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_different_names_stay_different(one: str, other: str) -> None:
     assert (file_name(one) == file_name(other)) is (one == other)
-
-
-def test_samples_hold_any_text(tmp_path: Path) -> None:
-    write_samples(tmp_path, "folder:/a b", [sample("a"), sample("b")])
-    assert read_samples(tmp_path, "folder:/a b") == [sample("a"), sample("b")]
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,90 +92,6 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_bytes(b"\xff\xfe{}")
     with raises(RunError, "results.json:1", "UTF-8", "0xff"):
         read_result(tmp_path)
-
-
-def test_samples_that_were_cut_off_are_refused_wherever_the_cut_lies(tmp_path: Path) -> None:
-    write_samples(tmp_path, "demo", [sample("a"), sample("b")])
-    path = tmp_path / "samples" / "demo.jsonl"
-    whole = path.read_bytes()
-    second = whole.index(b"\n") + 1
-    for length in (0, 1, second - 1, second + 1, len(whole) - 1):
-        path.write_bytes(whole[:length])
-        with raises(RunError, "demo.jsonl", "line"):
-            read_samples(tmp_path, "demo")
-
-
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
-    write_samples(tmp_path, "demo", [sample("a"), sample("b")])
-    path = tmp_path / "samples" / "demo.jsonl"
-    path.write_text(path.read_text().replace('"id":"b"', '"id":7'))
-    with raises(RunError, "demo.jsonl:2", "'id'", "record"):
-        read_samples(tmp_path, "demo")
-
-
-def with_samples(folder: Path, count: int) -> Path:
-    """Write a run whose record knows its samples, and return their file."""
-    written = write_samples(folder, "demo", [sample(f"item-{k}") for k in range(count)])
-    record = BenchmarkResult(title="", fingerprint="f", metrics={}, origin="", samples=written)
-    write_result(folder, result().model_copy(update={"benchmarks": {"demo": record}}))
-    return folder / "samples" / "demo.jsonl"
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda lines: [*lines, lines[1]], ("demo.jsonl", "4", "3", "SHA-256")),
-        (lambda lines: lines[:2], ("demo.jsonl", "2", "3")),
-        (lambda lines: [lines[0].replace("0.1", "0.3"), *lines[1:]], ("demo.jsonl", "SHA-256", "changed")),
-        (lambda lines: [lines[1], lines[0], lines[2]], ("demo.jsonl", "SHA-256", "changed")),
-    ],
-)
-def test_samples_that_are_not_what_the_run_wrote_are_refused(
-    tmp_path: Path, damage: Callable[[list[str]], list[str]], message: str | tuple[str, ...]
-) -> None:
-    path = with_samples(tmp_path, 3)
-    assert [each.id for each in read_samples(tmp_path, "demo")] == ["item-0", "item-1", "item-2"]
-    lines = damage(path.read_bytes().decode().split("\n")[:-1])
-    path.write_bytes("".join(line + "\n" for line in lines).encode())
-    with raises(RunError, message):
-        read_samples(tmp_path, "demo")
-    with raises(RunError, message):
-        read_samples(tmp_path, "demo", read_result(tmp_path).benchmarks["demo"])
-
-
-def test_every_flipped_bit_of_samples_is_found(tmp_path: Path) -> None:
-    path = with_samples(tmp_path, 3)
-    whole, draw = path.read_bytes(), random.Random(0)
-    for _ in range(100):
-        data = bytearray(whole)
-        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-        path.write_bytes(data)
-        with raises(RunError, "demo.jsonl"):
-            read_samples(tmp_path, "demo")
-
-
-def test_samples_of_an_older_record_are_read_and_an_item_twice_is_refused(tmp_path: Path) -> None:
-    write_samples(tmp_path, "demo", [sample("a"), sample("b")])
-    record = BenchmarkResult(title="", fingerprint="f", metrics={}, origin="")
-    write_result(tmp_path, result().model_copy(update={"benchmarks": {"demo": record}}))
-    assert len(read_samples(tmp_path, "demo")) == 2
-    write_samples(tmp_path, "demo", [sample("a"), sample("b"), sample("a")])
-    with raises(RunError, "demo.jsonl", "'a'"):
-        read_samples(tmp_path, "demo")
-
-
-def test_a_key_that_is_repeated_in_a_line_is_named(tmp_path: Path) -> None:
-    write_samples(tmp_path, "demo", [sample("a"), sample("b")])
-    path = tmp_path / "samples" / "demo.jsonl"
-    path.write_text(path.read_text().replace('"id":"b"', '"id":"c","id":"b"'))
-    with raises(RunError, "demo.jsonl:2", "JSON", "'id'", "object"):
-        read_samples(tmp_path, "demo")
-
-
-def test_missing_samples_are_named(tmp_path: Path) -> None:
-    write_result(tmp_path, result())
-    with raises(RunError, "samples/demo.jsonl", "missing", "run"):
-        read_samples(tmp_path, "demo")
 
 
 def test_a_run_is_found_with_the_models_beside_it_the_references_last(tmp_path: Path) -> None:

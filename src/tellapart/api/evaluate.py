@@ -30,6 +30,7 @@ from tellapart.api.follow import EVERY, as_follower, follow_training
 from tellapart.api.plugins import open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.api.run import Run
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.benchmarks.locations import Locations
@@ -272,9 +273,9 @@ def score(
         if benchmark is None:
             if not isinstance(scores, Mapping) or not scores:
                 raise RunError("score: name a benchmark, or map the names of several to their files")
-            files = {_benchmark_name(each, place): as_path(file, "scores") for each, file in scores.items()}
+            files = {_open_known(each, place): as_path(file, "scores") for each, file in scores.items()}
         else:
-            known = _benchmark_name(benchmark, place)
+            known = _open_known(benchmark, place)
             files = {known: _file_of(scores, known, place, folder)}
             name = name or (None if isinstance(scores, str | Path) else "scores")
         run_scores(
@@ -367,32 +368,33 @@ def _find_model(model: ModelNamed, batched: bool | None) -> str | Model:
     return open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
 
 
-def _benchmark_name(benchmark: BenchmarkGiven, place: Locations) -> str:
-    """Return the name under which a benchmark is found."""
+def _open_known(benchmark: BenchmarkGiven, place: Locations) -> str | Benchmark:
+    """Return the name under which a benchmark is found, or the benchmark of an object."""
     if isinstance(benchmark, str | Path):
         return open_benchmark(str(benchmark))
-    return as_benchmark(benchmark, place).name
+    return as_benchmark(benchmark, place)
 
 
-def _file_of(scores: ScoresGiven, benchmark: str, place: Locations, folder: Path) -> Path:
+def _file_of(scores: ScoresGiven, benchmark: str | Benchmark, place: Locations, folder: Path) -> Path:
     """Return the file of scores; numbers that are in none are written into one, so that the record names it."""
     if isinstance(scores, str | Path):
         return as_path(scores, "scores")
-    to = folder / "given"
+    to, name = folder / "given", benchmark if isinstance(benchmark, str) else benchmark.name
     if isinstance(scores, Mapping):
         scores = Scores(tuple(scores), _to_array(list(scores.values())), "similarity")
     if isinstance(scores, Scores):
         to.mkdir(parents=True, exist_ok=True)
-        return _write_ids(to, benchmark, scores)
+        return _write_ids(to, name, scores)
     numbers = _to_array(scores)
-    size = len(find_benchmark(benchmark, place).outline().ids)
+    known = find_benchmark(benchmark, place) if isinstance(benchmark, str) else benchmark
+    size = len(known.outline().ids)
     if numbers.ndim != 3 or len(numbers) != size:
         raise ScoreError(
-            f"score({benchmark!r}, scores): give numbers (item, image, text) of its {size:,} items, in its order; "
+            f"score({name!r}, scores): give numbers (item, image, text) of its {size:,} items, in its order; "
             f"got {numbers.shape}"
         )
     to.mkdir(parents=True, exist_ok=True)
-    return _write_array(to, benchmark, numbers)
+    return _write_array(to, name, numbers)
 
 
 def _to_array(values: object) -> NDArray[np.generic]:

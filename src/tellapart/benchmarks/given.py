@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.pair_table import TABLE
 from tellapart.catalog import BENCHMARKS, add, load
 from tellapart.data.folder import LISTINGS
 from tellapart.data.pairset import PairSet
@@ -71,7 +72,7 @@ def _of_pairs(pairs: PairSet) -> Benchmark:
     is_folder = pairs.read is None and folder in {pairs.name, f"folder:{pairs.name}"} and _is_set(pairs.root)
     return Benchmark(
         name=folder if is_folder else pairs.name,
-        own=pairs.root.resolve() if is_folder else None,
+        own=pairs.root.resolve() if is_folder else _find_table(pairs),
         title=str(pairs.card.get("title") or pairs.name),
         items=len(pairs),
         shape=pairs.shape,
@@ -81,6 +82,12 @@ def _of_pairs(pairs: PairSet) -> Benchmark:
         citation=str(pairs.card.get("citation") or "not stated"),
         load=lambda _place: pairs,
     )
+
+
+def _find_table(pairs: PairSet) -> Path | None:
+    """Return the table that pairs were read from, where reports find their images; None if they come from none."""
+    path = pairs.root.resolve() / pairs.name.removeprefix(TABLE)
+    return path if pairs.name.startswith(TABLE) and path.is_file() else None
 
 
 def _is_set(folder: Path) -> bool:

@@ -33,7 +33,7 @@ class _ScoreFile:
 
 
 def run_scores(
-    files: Mapping[str, Path],
+    files: Mapping[str | Benchmark, Path],
     out: Path,
     *,
     kind: ScoreKind | None = None,
@@ -49,7 +49,7 @@ def run_scores(
     not measured again.
 
     Args:
-        files: benchmark -> its file: `.npz`, `.csv` or `.jsonl`; for tasks the file of `tellapart export`, filled in.
+        files: benchmark, or its name -> its file: `.npz`, `.csv` or `.jsonl`; for tasks the file of `tellapart export`, filled in.
         out: the run folder, which is returned.
         kind: the kind of the scores; by default the one that a file names, or else similarity.
         name: the model's name; with a single file, the file's name by default.
@@ -63,11 +63,11 @@ def run_scores(
             folder holds another run.
     """
     if name is None and len(files) != 1:
-        raise RunError(f"scores= of {', '.join(files) or 'no benchmark'}: name their model with name=")
+        named = ", ".join(each if isinstance(each, str) else each.name for each in files)
+        raise RunError(f"scores= of {named or 'no benchmark'}: name their model with name=")
     model = ModelRecord(name=name or next(iter(files.values())).stem)
-    score_files = [
-        _read_file(find_benchmark(benchmark, place), path, out, kind, strict) for benchmark, path in files.items()
-    ]
+    found = ((find_benchmark(each, place) if isinstance(each, str) else each, path) for each, path in files.items())
+    score_files = [_read_file(benchmark, path, out, kind, strict) for benchmark, path in found]
     with take_up(out, model, run_record(out, seed=seed, command=command, place=place)) as held:
         result = held
         for score_file in score_files:

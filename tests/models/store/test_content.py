@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from facts import raises
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
+from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 from tellapart.models.store.content_hash import ImageReader, image_hashes, text_hash
@@ -85,6 +87,13 @@ def test_an_image_is_read_once_and_a_repetition_not_at_all(
         (later,) = reader
     assert read == ["0-0.png", "0-1.png"]
     assert a.hash == later.hash != b.hash
+
+
+def test_a_reader_that_was_closed_waits_for_no_collector(picture_set: Callable[..., PairSet]) -> None:
+    gc.collect()
+    with collector_paused():
+        image_hashes(picture_set(2), store=EmbeddingStore(None))
+        assert not [thing for thing in gc.get_objects() if isinstance(thing, ImageReader)]
 
 
 @pytest.mark.parametrize("broken", [0, 5, 19])

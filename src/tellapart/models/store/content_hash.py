@@ -116,7 +116,7 @@ class ImageReader:
 
     def __exit__(self, *error: object) -> None:
         self._ahead.__exit__(*error)
-        del self._ahead  # it holds this reader: both would stay, and the pairs with them, until the collector finds them
+        del self._ahead  # it holds this reader: both, and the pairs, would stay until the collector finds them
         if self._kept is not None:
             self._kept.pictures.close()
 
