@@ -21,6 +21,7 @@ from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
 from tellapart.training.losses.batch import Batch
 from tellapart.training.losses.eqsim import drawn_negatives
+from tellapart.training.losses.matches import hard_negatives
 from tellapart.training.losses.matrix_rows import gather_pairs
 from tellapart.training.training_run import run_training
 
@@ -123,6 +124,33 @@ def test_fibers_first_step_is_the_authors_formula_on_the_same_batch(tmp_path: Pa
     for name, value in sums.items():
         assert line[f"eqsim.{name}"] == pytest.approx(value, rel=1e-3, abs=1e-7)
     assert sums["v2"] > 0
+
+
+def test_fibers_matching_is_the_authors_cross_entropy_of_three_labelled_pairs_each(tmp_path: Path) -> None:
+    made = settings(tmp_path, "fiber", data={"augment": "none"})
+    run_training(made, tmp_path, tmp_path / "run")
+    line, rows = logged(tmp_path / "run")[0], read_rows(made.data.train, tmp_path)
+    opened = open_fusion(made.model, "cpu", "itm")
+    fusion: Any = opened.module
+    images = fusion.images([opened.image(rows.pixels(n)) for n in range(8)])
+    texts = fusion.texts(opened.tokens([row.caption for row in rows.rows]))
+    entropies = []
+    with torch.no_grad():
+        vectors = fusion.vectors(images, texts)
+        for part in range(2):  # of the first step
+            mine = torch.tensor(BatchOrder(rows, 8, 0).batch(part, parts=2))
+            ids = torch.as_tensor(rows.image_ids)[mine]
+            batch = Batch(*(side[mine] for side in vectors), torch.tensor(SCALE), ids, step=part)
+            wrong = hard_negatives(batch, 1)
+            # A true pair, a wrong image and a wrong text, one after another as in the authors' `objectives.py`.
+            first = torch.cat([mine, mine[wrong.images[:, 0]], mine])
+            second = torch.cat([mine, mine, mine[wrong.texts[:, 0]]])
+            joined = fusion.join(tuple(each[first] for each in images), tuple(each[second] for each in texts)).flatten()
+            two_way = torch.stack([torch.zeros_like(joined), joined], dim=1).double()
+            labels = torch.cat([torch.ones(len(mine)), torch.zeros(2 * len(mine))]).long()
+            entropies.append(torch.nn.functional.cross_entropy(two_way, labels).item())
+    found = sum(line[name] for name in ("true", "wrong_text", "wrong_image"))
+    assert found == pytest.approx(np.mean(entropies), rel=1e-4)
 
 
 def test_meters_first_step_is_the_papers_formula_on_the_same_pairs(tmp_path: Path) -> None:
