@@ -49,7 +49,8 @@ def run_scores(
     not measured again.
 
     Args:
-        files: benchmark, or its name -> its file: `.npz`, `.csv` or `.jsonl`; for tasks the file of `tellapart export`, filled in.
+        files: benchmark, or its name -> its file: `.npz`, `.csv` or `.jsonl`; for tasks the file of `tellapart export`,
+            filled in.
         out: the run folder, which is returned.
         kind: the kind of the scores; by default the one that a file names, or else similarity.
         name: the model's name; with a single file, the file's name by default.
