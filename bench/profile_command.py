@@ -5,7 +5,7 @@
     python bench/profile_command.py memory-of-a-score --memory -m tellapart score folder:SET --scores FILE --out FOLDER
 
 cProfile counts the main thread alone, and calls of small functions cost more under it than they do without. Of memory
-the record has the megabytes that Python and numpy held when they held most, by the innermost line of this package.
+the record has the highest that the process took, and the growth while each function ran.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import resource
 import runpy
 import sys
 import threading
-import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ RECORD = Path(__file__).resolve().parent / "records" / "profiles.json"
 ROOM = "tellapart/"
 #: Columns of cProfile's numbers of a function: seconds in it alone, and with what it calls.
 ALONE, WITH_CALLEES = 2, 3
-#: Callers of an allocation that are kept: enough to come from a library to this package.
-FRAMES = 10
+#: Of memory: before the first function of this package, and outside them all.
+START = "elsewhere"
 
 
 def main() -> None:
@@ -71,31 +71,46 @@ def run_command(command: list[str]) -> None:
 
 
 def profile_memory(command: list[str]) -> dict[str, Any]:
-    """Return the megabytes that lines held when a command held most; a thread looks five times a second."""
-    ended, highest = threading.Event(), [0, None]
+    """Return a command's highest memory in megabytes, the function that ran then, and the growth by function.
+
+    A thread looks a hundred times a second; growth is counted for the innermost function of this package.
+    """
+    ended, main = threading.Event(), threading.get_ident()
+    samples = [(resident_mb(), START)]
 
     def watch() -> None:
-        while not ended.wait(0.2):
-            held = tracemalloc.get_traced_memory()[0]
-            if held > 1.1 * highest[0]:
-                highest[:] = held, tracemalloc.take_snapshot()
+        while not ended.wait(0.01):
+            samples.append((resident_mb(), running_function(main)))
 
-    tracemalloc.start(FRAMES)
     watcher = threading.Thread(target=watch)
     watcher.start()
     run_command(command)
     ended.set()
     watcher.join()
-    lines: dict[str, float] = {}
-    for trace in highest[1].traces if highest[1] is not None else ():
-        frames = [frame for frame in trace.traceback if f"/{ROOM}" in frame.filename]
-        where = f"{describe((frames[-1].filename, 0, ''))}{frames[-1].lineno}" if frames else "elsewhere"
-        lines[where] = lines.get(where, 0) + trace.size / 1e6
-    largest = sorted(lines.items(), key=lambda one: -one[1])
+    grown: dict[str, float] = {}
+    for (before, _), (after, where) in pairwise(samples):
+        grown[where] = grown.get(where, 0) + max(0, after - before)
+    held, where = max(samples)
+    largest = sorted(grown.items(), key=lambda one: -one[1])
     return {
-        "held_mb": round(highest[0] / 1e6),
-        "by_line_mb": {where: round(mb, 1) for where, mb in largest if mb >= highest[0] / 1e8},
+        "held_mb": round(held),
+        "held_in": where,
+        "grown_mb": {where: round(mb) for where, mb in largest if mb >= held / 100},
     }
+
+
+def resident_mb() -> float:
+    """Return the memory of this process, in megabytes, as Linux counts it."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def running_function(thread: int) -> str:
+    """Return the innermost function of this package that a thread runs."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None and f"/{ROOM}" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return START if frame is None else describe((frame.f_code.co_filename, 0, frame.f_code.co_name))
 
 
 def list_shares(stats: dict[tuple[str, int, str], Any], column: int, total: float) -> dict[str, float]:
