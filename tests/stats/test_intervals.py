@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 
 from facts import raises
 from tellapart.errors import MetricError
+from tellapart.stats.bootstrap import _count_picks
 from tellapart.stats.combined import SmallestMean
 from tellapart.stats.intervals import Column, cluster_bootstrap, interval_for, intervals_for, wilson
 
@@ -51,6 +52,10 @@ def test_the_bootstrap_equals_a_loop_over_the_same_draws(clusters, resamples):
     found = cluster_bootstrap(values, codes, resamples=resamples, level=0.9, seed=5)
     expected = by_loop(values.tolist(), codes.tolist(), resamples, 0.9, 5)
     assert (found.low, found.high) == expected
+
+
+def test_a_cluster_that_is_drawn_more_often_than_a_byte_holds_is_counted_all_the_same():
+    assert _count_picks(np.zeros(600, np.uint32), 2).tolist() == [600, 0]
 
 
 def test_the_bootstrap_tends_to_the_normal_interval_of_a_mean():
