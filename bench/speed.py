@@ -54,8 +54,8 @@ from rivals import (
 from shapes import GROUPS, REAL_GROUPS, distinct, make_sets
 from speed_table import markdown
 
-RECORD = Path(__file__).resolve().parent / "records" / "speed.json"
-REAL = RECORD.with_name("speed_real.json")
+REAL = Path(__file__).resolve().parent / "records" / "speed.json"
+SYNTHETIC = REAL.with_name("speed_synthetic.json")
 MODELS = ("ViT-B-32", "ViT-S-32")
 
 
@@ -113,9 +113,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--groups", nargs="+", choices=REAL_GROUPS, help="of sets; all if not given")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--seconds", type=float, default=1e9, help="no group of sets starts after them")
-    parser.add_argument("--record", type=Path, help=f"file to write; {RECORD.name} or {REAL.name} if not given")
+    parser.add_argument(
+        "--record", type=Path, help=f"file to write; {SYNTHETIC.name} or, with annotations, {REAL.name} if not given"
+    )
     options = parser.parse_args()
-    options.record = options.record or (REAL if options.annotations else RECORD)
+    options.record = options.record or (REAL if options.annotations else SYNTHETIC)
     known = REAL_GROUPS if options.annotations else GROUPS
     options.groups = {name: known[name] for name in options.groups or known}
     return options

@@ -269,7 +269,8 @@ def speed_table() -> str:
     sys.path.insert(0, str(ROOT / "bench"))
     from speed_table import markdown
 
-    return markdown(json.loads((ROOT / "bench" / "records" / "speed.json").read_text(encoding="utf-8"))).rstrip() + "\n"
+    record = ROOT / "bench" / "records" / "speed_synthetic.json"
+    return markdown(json.loads(record.read_text(encoding="utf-8"))).rstrip() + "\n"
 
 
 def large_table() -> str:

@@ -40,7 +40,7 @@ def read_record(name: str) -> dict[str, Any] | None:
 
 def real_captions_table() -> str:
     """Processor seconds by tool, on published captions, with the picture and bfloat16's flips."""
-    record = read_record("speed_real")
+    record = read_record("speed")
     if record is None:
         return "Not measured yet: no record of `bench/speed.py --annotations` is kept.\n"
     parts = []
@@ -82,7 +82,7 @@ def _choose_run(record: dict[str, Any]) -> dict[str, Any]:
 
 def all_shapes_table() -> str:
     """Processor seconds of each tool in tellapart's, by model and sets, with the share of the model alone."""
-    record = read_record("speed_real")
+    record = read_record("speed")
     if record is None:
         return "Not measured yet: no record of `bench/speed.py --annotations` is kept.\n"
     heads = {
@@ -170,7 +170,7 @@ def draw_speed() -> Figure:
     """Processor seconds by tool with the bound, next to the gain of shared beginnings by set."""
     from matplotlib.figure import Figure
 
-    record, shared = read_record("speed_real"), read_record("shared_beginnings")
+    record, shared = read_record("speed"), read_record("shared_beginnings")
     assert record is not None and shared is not None
     run = _choose_run(record)
     figure = Figure(figsize=(9, 3.4), layout="constrained")
@@ -197,7 +197,7 @@ def main() -> int:
     """Draw the picture."""
     from tellapart.report.plots.style import write_picture
 
-    if read_record("speed_real") is None:
+    if read_record("speed") is None:
         print("no record of bench/speed.py --annotations: nothing to draw", file=sys.stderr)
         return 1
     write_picture(PICTURE, draw_speed)

@@ -103,7 +103,7 @@ def test_each_table_names_its_bench_until_a_record_is_kept(records: tuple[Any, P
         ("screened", "screened.py"),
     ):
         assert f"bench/{bench}" in getattr(tables, f"{table}_table")()
-    (folder / "speed_real.json").write_text(json.dumps(SPEED))
+    (folder / "speed.json").write_text(json.dumps(SPEED))
     shown = tables.real_captions_table()
     assert "| MTEB | 16.0 | 4.0 | 9.0 | 5.0 |" in shown and "| tellapart | 4.0 | 1.0 | 3.0 | 1.0 |" in shown
     assert "choice_score 2" in shown and "9" in shown and "UniBench, because no wheel" in shown and "svg" not in shown
