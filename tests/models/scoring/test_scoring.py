@@ -170,7 +170,7 @@ def test_models_that_read_no_image_need_none(tmp_path: Path) -> None:
 def test_progress_ends_at_the_total_and_never_goes_back(
     histogram: Any, fusion: Any, picture_set: Callable[..., PairSet]
 ) -> None:
-    for model, stages in ((histogram(), {"images", "texts"}), (fusion(), {"pairs"}), (Oracle(), {"items"})):
+    for model, stages in ((histogram(), {"images", "texts", "pairs"}), (fusion(), {"pairs"}), (Oracle(), {"items"})):
         said: list[tuple[str, int, int]] = []
         fresh(model, picture_set(7), batch_size=4, progress=lambda *args, said=said: said.append(args))
         assert {stage for stage, _, _ in said} == stages

@@ -223,6 +223,7 @@ def _encode_and_score(job: Job, model: DualEncoder) -> NDArray[np.float32]:
         # Kept as well: with them the same set is scored again without a vector, or the model.
         scores = dict(zip(_pairs_of(job, items), values[positions].reshape(-1), strict=True))
         job.keep_numbers(lambda scores=scores: job.store.put_pair_scores(model.fingerprint, scores))  # type: ignore[misc]
+        job.progress("pairs", values[: positions.stop].size, values.size)
     job.count_distinct()
     return values
 
