@@ -35,6 +35,7 @@ EVERYWHERE = sorted([*MODULES, *(path for package in JOINED for path in package.
 LEVELS = [
     "moved",
     "errors",
+    "entry_points",
     "catalog",
     "stats",
     "data",

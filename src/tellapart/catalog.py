@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tellapart.entry_points import installed_points, package_of, plural_of, shipped_targets
 from tellapart.errors import UnknownNameError
 
 __all__ = [
@@ -341,7 +339,7 @@ def names(kind: str) -> list[str]:
     ['demo', 'winoground']
     """
     shipped = _shipped(kind)
-    return [*shipped, *sorted({*_entry_points(kind), *_ADDED[kind]} - set(shipped))]
+    return [*shipped, *sorted({*installed_points(kind), *_ADDED[kind]} - set(shipped))]
 
 
 def has(kind: str, name: str) -> bool:
@@ -350,7 +348,7 @@ def has(kind: str, name: str) -> bool:
     >>> has("benchmark", "demo"), has("benchmark", "dmeo")
     (True, False)
     """
-    return name in _shipped(kind) or name in _ADDED[kind] or name in _entry_points(kind)
+    return name in _shipped(kind) or name in _ADDED[kind] or name in installed_points(kind)
 
 
 def import_target(target: str) -> Any:
@@ -382,66 +380,22 @@ def load(kind: str, name: str) -> Any:
         return import_target(target)
     if name in _ADDED[kind]:
         return _ADDED[kind][name]
-    points = _entry_points(kind).get(name, [])
+    points = installed_points(kind).get(name, [])
     if not points:
-        listing = "models" if kind == "prefix" else _plural(kind)
+        listing = "models" if kind == "prefix" else plural_of(kind)
         hint = nearest(name, names(kind)) or ";"
         raise UnknownNameError(f"no {kind} {name!r}{hint} `tellapart ls {listing}` lists them all")
     if len(points) > 1:
-        packages = " and ".join(sorted(_package(point) for point in points))
+        packages = " and ".join(sorted(package_of(point) for point in points))
         raise UnknownNameError(f"{kind} {name!r} is given by {packages}; uninstall all but one")
     try:
         return points[0].load()
     except Exception as error:
-        error.add_note(f"{kind} {name!r} ({points[0].value}) comes from the package {_package(points[0])}")
+        error.add_note(f"{kind} {name!r} ({points[0].value}) comes from the package {package_of(points[0])}")
         raise
 
 
 @cache
 def _shipped(kind: str) -> Mapping[str, str]:
     """Return the names and targets that come with tellapart: this file's, then those of its distribution's packages."""
-    return {**_BUILT_IN[kind], **{_name_of(point): point.value for point in _points_shipped() if _is_of(point, kind)}}
-
-
-@cache
-def _points_shipped() -> list[EntryPoint]:
-    """Return the entry points of tellapart's distribution, by name.
-
-    In a checkout they are read from pyproject.toml: it may be newer than the metadata that an editable installation
-    left, and PYTHONPATH alone leaves none.
-    """
-    file = Path(__file__).parents[2] / "pyproject.toml"
-    project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {}) if file.is_file() else {}
-    if project.get("name") == "tellapart":
-        groups = project.get("entry-points", {})
-        points = [EntryPoint(name, value, group) for group in groups for name, value in groups[group].items()]
-    else:
-        try:
-            points = list(distribution("tellapart").entry_points)
-        except PackageNotFoundError:  # the folder was copied
-            points = []
-    return sorted(points, key=lambda point: point.name)
-
-
-def _entry_points(kind: str) -> dict[str, list[EntryPoint]]:
-    points: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=f"tellapart.{_plural(kind)}"):
-        points.setdefault(_name_of(point), []).append(point)
-    return points
-
-
-def _is_of(point: EntryPoint, kind: str) -> bool:
-    return point.group == f"tellapart.{_plural(kind)}"
-
-
-def _name_of(point: EntryPoint) -> str:
-    """Return the catalogue's name: that of an entry point cannot end in a colon, and `mine` is the prefix `mine:`."""
-    return f"{point.name}:" if point.group == "tellapart.prefixes" else point.name
-
-
-def _plural(kind: str) -> str:
-    return f"{kind}es" if kind.endswith(("s", "x")) else f"{kind}s"
-
-
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else "an unnamed package"
+    return {**_BUILT_IN[kind], **shipped_targets(kind)}
