@@ -14,6 +14,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,11 @@ RECORD = Path(__file__).resolve().parent / "records" / "picture_shortcuts.json"
 SIDE = 224
 
 
-def prepare_plainly(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Decode and resize with Pillow."""
+def resize_picture(path: Path, size: tuple[int, int], *, reduced: bool = False) -> NDArray[np.uint8]:
+    """Decode, `reduced` to the smallest size that libjpeg offers above the wanted one, and resize with Pillow."""
     with Image.open(path) as picture:
-        return np.asarray(picture.convert("RGB").resize(size, Image.Resampling.BICUBIC))
-
-
-def decode_reduced(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Decode to the smallest size that libjpeg offers above the wanted one, and resize."""
-    with Image.open(path) as picture:
-        picture.draft("RGB", size)
+        if reduced:
+            picture.draft("RGB", size)
         return np.asarray(picture.convert("RGB").resize(size, Image.Resampling.BICUBIC))
 
 
@@ -48,8 +44,8 @@ def resize_tensor(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 
 WAYS: dict[str, Callable[[Path, tuple[int, int]], NDArray[np.uint8]]] = {
-    "plain": prepare_plainly,
-    "draft": decode_reduced,
+    "plain": resize_picture,
+    "draft": partial(resize_picture, reduced=True),
     "torch": resize_tensor,
 }
 

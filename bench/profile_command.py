@@ -33,11 +33,10 @@ START = "elsewhere"
 def main() -> None:
     """Profile, print, record."""
     name, *command = sys.argv[1:]
-    profiled = profile_memory if command[0] == "--memory" else profile_time
-    found = profiled(command[1:] if command[0] == "--memory" else command)
+    found = profile_memory(command[1:]) if command[0] == "--memory" else profile_time(command)
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     record[name] = found
-    sys.stderr.write(json.dumps(record[name], indent=1) + "\n")
+    sys.stderr.write(json.dumps(found, indent=1) + "\n")
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
 
 
@@ -75,12 +74,12 @@ def profile_memory(command: list[str]) -> dict[str, Any]:
 
     A thread looks a hundred times a second; growth is counted for the innermost function of this package.
     """
-    ended, main = threading.Event(), threading.get_ident()
+    ended, measured = threading.Event(), threading.get_ident()
     samples = [(resident_mb(), START)]
 
     def watch() -> None:
         while not ended.wait(0.01):
-            samples.append((resident_mb(), running_function(main)))
+            samples.append((resident_mb(), running_function(measured)))
 
     watcher = threading.Thread(target=watch)
     watcher.start()

@@ -57,11 +57,16 @@ def test_samples_that_were_cut_off_are_refused_wherever_the_cut_lies(tmp_path: P
             read_samples(tmp_path, "demo")
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("damaged", "facts"), [('"id":7', ("'id'", "record")), ('"id":"c","id":"b"', ("JSON", "'id'", "object"))]
+)
+def test_a_damaged_line_and_a_key_that_is_repeated_in_one_are_named(
+    tmp_path: Path, damaged: str, facts: tuple[str, ...]
+) -> None:
     write_samples(tmp_path, "demo", [sample("a"), sample("b")])
     path = tmp_path / "samples" / "demo.jsonl"
-    path.write_text(path.read_text().replace('"id":"b"', '"id":7'))
-    with raises(RunError, "demo.jsonl:2", "'id'", "record"):
+    path.write_text(path.read_text().replace('"id":"b"', damaged))
+    with raises(RunError, "demo.jsonl:2", *facts):
         read_samples(tmp_path, "demo")
 
 
@@ -113,14 +118,6 @@ def test_samples_of_an_older_record_are_read_and_an_item_twice_is_refused(tmp_pa
     assert len(read_samples(tmp_path, "demo")) == 2
     write_samples(tmp_path, "demo", [sample("a"), sample("b"), sample("a")])
     with raises(RunError, "demo.jsonl", "'a'"):
-        read_samples(tmp_path, "demo")
-
-
-def test_a_key_that_is_repeated_in_a_line_is_named(tmp_path: Path) -> None:
-    write_samples(tmp_path, "demo", [sample("a"), sample("b")])
-    path = tmp_path / "samples" / "demo.jsonl"
-    path.write_text(path.read_text().replace('"id":"b"', '"id":"c","id":"b"'))
-    with raises(RunError, "demo.jsonl:2", "JSON", "'id'", "object"):
         read_samples(tmp_path, "demo")
 
 

@@ -17,7 +17,7 @@ from tellapart.models.protocols import DualEncoder
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.data.batch_order import BatchOrder
-from tellapart.training.data.rows import read_rows
+from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
 from tellapart.training.losses.batch import Batch
 from tellapart.training.losses.eqsim import drawn_negatives
@@ -105,6 +105,14 @@ def test_eqsim_is_added_on_the_contrastive_matrix_of_each_part(tmp_path: Path) -
     assert line["eqsim.v2"] > 0
 
 
+def read_by_fusion(model: str, reading: str, rows: TrainingRows) -> tuple[Any, Any, Any]:
+    """Return a fusion model in one reading, and the eight rows' images and captions as it reads them."""
+    opened = open_fusion(model, "cpu", reading)
+    fusion: Any = opened.module
+    images = fusion.images([opened.image(rows.pixels(n)) for n in range(8)])
+    return fusion, images, fusion.texts(opened.tokens([row.caption for row in rows.rows]))
+
+
 def test_fibers_first_step_is_the_authors_formula_on_the_same_batch(tmp_path: Path) -> None:
     made = settings(tmp_path, "fiber", data={"augment": "none"}, loss={"also.eqsim.alpha": 0.0, "also.eqsim.k": 2})
     run_training(made, tmp_path, tmp_path / "run")
@@ -130,10 +138,7 @@ def test_fibers_matching_is_the_authors_cross_entropy_of_three_labelled_pairs_ea
     made = settings(tmp_path, "fiber", data={"augment": "none"})
     run_training(made, tmp_path, tmp_path / "run")
     line, rows = logged(tmp_path / "run")[0], read_rows(made.data.train, tmp_path)
-    opened = open_fusion(made.model, "cpu", "itm")
-    fusion: Any = opened.module
-    images = fusion.images([opened.image(rows.pixels(n)) for n in range(8)])
-    texts = fusion.texts(opened.tokens([row.caption for row in rows.rows]))
+    fusion, images, texts = read_by_fusion(made.model, "itm", rows)
     entropies = []
     with torch.no_grad():
         vectors = fusion.vectors(images, texts)
@@ -157,10 +162,7 @@ def test_meters_first_step_is_the_papers_formula_on_the_same_pairs(tmp_path: Pat
     made = settings(tmp_path, "meter", data={"augment": "none"}, loss={"alpha": 0.0})
     run_training(made, tmp_path, tmp_path / "run")
     line, rows = logged(tmp_path / "run")[0], read_rows(made.data.train, tmp_path)
-    opened = open_fusion(made.model, "cpu", "rank")
-    fusion: Any = opened.module
-    images = fusion.images([opened.image(rows.pixels(n)) for n in range(8)])
-    texts = fusion.texts(opened.tokens([row.caption for row in rows.rows]))
+    fusion, images, texts = read_by_fusion(made.model, "rank", rows)
     first, second = (each.flatten() for each in torch.meshgrid(torch.arange(8), torch.arange(8), indexing="ij"))
     with torch.no_grad():
         joined = fusion.join(tuple(each[first] for each in images), tuple(each[second] for each in texts))

@@ -167,7 +167,7 @@ def _times_drawn(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[n
     if clusters > _KEPT_CLUSTERS:
         chunks = _draw(clusters, resamples, seed)
     else:
-        kept, step = _kept_draws(clusters, resamples, seed), max(_FEWEST, _CHUNK // clusters)
+        kept, step = _kept_draws(clusters, resamples, seed), _CHUNK // clusters
         chunks = (kept[start : start + step] for start in range(0, resamples, step))
     return (chunk.astype(np.float64) for chunk in chunks)
 
