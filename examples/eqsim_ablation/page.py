@@ -1,44 +1,34 @@
-"""The page of the ablation: its power first, then what is complete, then what was found in that, with intervals."""
+"""The page of the ablation: the answer, what could be seen before any run, what is complete, and what was found."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from textwrap import fill
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from examples.eqsim_ablation.crossed import Verdict, compare_crossed
 from examples.eqsim_ablation.pieces import right_items
-from examples.eqsim_ablation.plan import Method, Plan
+from examples.eqsim_ablation.plan import Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
-from tellapart.stats.multiple import holm
+from examples.eqsim_ablation.results import (
+    Runs,
+    answer,
+    compare_rows,
+    differences_table,
+    draw_differences,
+    kept_table,
+    longer_table,
+    runs_of,
+    scores_table,
+)
+from examples.findings.frame import join_words, write_pages_text
+from tellapart.report.plots.style import write_picture
 
-__all__ = ["PAGE", "PAPER", "page"]
+__all__ = ["PAGE", "PICTURE", "page", "write_ablation"]
 
-#: The page that is made of the record.
+#: The page that is made of the record, and its picture.
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "eqsim_ablation.md"
-
-#: Group scores in percent of FIBER on Eq-Kubric's location, counting and attribute (EqSim, Table 6).
-PAPER = {
-    "ft": (8.95, 28.49, 66.54),
-    "hardneg": (10.89, 29.49, 67.69),
-    "v1-all": (9.79, 29.94, 68.75),
-    "v2-all": (10.25, 29.05, 68.30),
-    "v2-close": (11.15, 29.25, 69.25),
-    "eqsim": (11.05, 30.90, 70.20),
-}
-
-#: Of a piece's `kept`: title.
-_KEPT = {
-    "i2t_recall@1": "caption of a scene, recall at 1",
-    "t2i_recall@1": "scene of a caption, recall at 1",
-    "demo-objects": "`demo-objects`, zero-shot",
-}
+PICTURE = PAGE.with_suffix(".svg")
 
 _SETTING = """## Differences from the paper
 
@@ -55,44 +45,50 @@ So this page tests the order of Table 6 for training on minimal pairs: does EqSi
 v2 for close pairs, and which part does the work? It tests no gain of a large pre-trained model from ordinary captions,
 nor METER, retrieval, or sets other than Eq-Kubric."""
 
-Runs = Mapping[str, Sequence[Mapping[str, Any]]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """A row's differences from the first: over all items, and set by set; `p` is of all items, by Holm's correction."""
-
-    method: Method
-    seeds: int
-    overall: Verdict
-    sets: tuple[Verdict, ...]
-    p: float
-
 
 def page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
-    runs = {method.name: _runs(plan, method) for method in plan.methods}
-    blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan)]
+    runs = runs_of(plan, plan.methods)
+    compared = compare_rows(plan, runs, plan.methods)
+    blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {answer(plan, compared)}"]
+    if compared:
+        blocks.append(f"![Differences from {plan.methods[0].title}, row by row, with 95 % intervals]({PICTURE.name})")
+    blocks += [_power(plan), _rows(plan), _complete(plan, runs), *_machines(plan)]
     if any(runs.values()):
-        compared = _compare(plan, runs)
-        blocks += [_answer(plan, compared), _scores(plan, runs), _differences(plan, compared)]
-        blocks += [*_longer(plan), _kept(plan, runs)]
-    blocks += [_SETTING, "**Next:** [All findings](findings.md)"]
-    return "\n\n".join(_wrap(block) for block in "\n\n".join(blocks).split("\n\n")) + "\n"
+        blocks += [scores_table(plan, runs), differences_table(plan, compared)]
+        blocks += [*longer_table(plan), kept_table(plan, runs)]
+    return write_pages_text([*blocks, _SETTING, _EARLIER, "**Next:** [All findings](findings.md)"])
+
+
+def write_ablation(plan: Plan) -> None:
+    """Write the page and its picture."""
+    PAGE.write_text(page(plan), encoding="utf-8")
+    if compared := compare_rows(plan, runs_of(plan, plan.methods), plan.methods):
+        write_picture(PICTURE, partial(draw_differences, plan, compared))
 
 
 _INTRODUCTION = """# EqSim's ablation, with power
 
 <!-- Made by `python -m examples.eqsim_ablation.run --page` from the record's pieces; edit neither. -->
 
-Which losses make a dual encoder separate minimal pairs, and which part of EqSim's? The paper asks this of FIBER on
-Eq-Kubric (Table 6) and finds gains of 1.9 to 4.5 points. Here the same question is put to the bundled encoder,
-half-trained, on rendered scenes. An earlier ablation stood on this page, of 11 rows and 5 seeds: its intervals were as
-wide as the paper's gains, and its start at chance for two of three aspects. It did show this: through a softmax over a
-batch, v1 of distant pairs stays below 1e-6, so EqSim and its v2-close were one row. It is the pilot of this one, and in
-git's history (`git log -- examples/eqsim_ablation/record.json`). That history also has 30 runs of this ablation from
-another start (`git log -- examples/eqsim_ablation/record/run-ft-0.json`), which was right on 32 percent of the
-pairs in place of 40 to 60, and whose weights were lost. No piece of it is on this page."""
+**Question.** Which losses make a dual encoder separate minimal pairs, and which part of EqSim's? The paper asks this of
+FIBER on Eq-Kubric (Table 6), with one number a cell. Here the same question is put to the bundled encoder,
+half-trained, on rendered scenes, with intervals over seeds and items."""
+
+_EARLIER = """## Earlier ablations
+
+One of 11 rows and 5 seeds stood on this page: its intervals were as wide as the paper's gains, and its start at chance
+for two of three aspects. It did show this: through a softmax over a batch, v1 of distant pairs stays below 1e-6, so
+EqSim and its v2-close were one row. It is the pilot of this one, and in git's history (`git log --
+examples/eqsim_ablation/record.json`). That history also has 30 runs of this ablation from another start (`git log --
+examples/eqsim_ablation/record/run-ft-0.json`), which was right on 32 percent of the pairs in place of 40 to 60, and
+whose weights were lost. No piece of it is on this page."""
+
+
+def _answer_title(plan: Plan, runs: Runs) -> str:
+    """Return `Answer.`, or how far it is."""
+    done, of = sum(map(len, runs.values())), len(plan.methods) * plan.seeds
+    return "Answer." if done == of else f"Answer so far, of {done} of {of} runs."
 
 
 def _power(plan: Plan) -> str:
@@ -208,161 +204,21 @@ def _machines(plan: Plan) -> list[str]:
         "record. A run's numbers are the same on every processor of one kind; on another kind sums differ in their "
         "last bits, and trained weights with them."
     )
-    return ["\n".join(lines), text] if names else []
+    return ["\n".join(lines), text + _again(plan)] if names else []
 
 
-def _scores(plan: Plan, runs: Runs) -> str:
-    lines = [
-        "| | seeds | " + " | ".join(plan.tests) + " | best step | its number | paper: location, counting, attribute |"
-    ]
-    lines.append("|---|--:|" + "--:|" * (len(plan.tests) + 2) + "---|")
-    start = plan.read("measured-start")["sets"]
-    lines.append(
-        "| start | | " + " | ".join(f"{100 * start[name]['group_score']:.1f}" for name in plan.tests) + " | | | |"
-    )
-    for method in plan.methods:
-        if mine := runs[method.name]:
-            cells = [_mean_sd([100 * run["sets"][name]["group_score"] for run in mine]) for name in plan.tests]
-            cells.append(f"{np.mean([run['best_step'] for run in mine]):.0f}")
-            cells.append(f"{mine[0]['value']:g}" if method.choices else "")
-            paper = ", ".join(f"{value:.2f}" for value in PAPER.get(method.name, ()))
-            lines.append(f"| {method.title} | {len(mine)} | {' | '.join(cells)} | {paper} |")
-    first = 100 * float(np.mean([start[name]["group_score"] for name in plan.tests]))
-    room = (
-        ""
-        if 40 <= first <= 60
-        else f" The start was meant to have 40 to 60 percent, to be far from floor and ceiling; it has {first:.1f}."
-    )
-    return (
-        "## Group score\n\n"
-        + "\n".join(lines)
-        + (
-            "\n\nPercent; mean ± standard deviation over seeds. `best step` is the mean of those that did best "
-            f"on the tuning set, of {plan.steps}: if it is the last one, the row had not converged. Its number is "
-            f"the one that did best there; at an end of its list, one beyond might do better.{room}"
-        )
-    )
-
-
-def _compare(plan: Plan, runs: Runs, rows: Sequence[Method] = ()) -> list[_Compared]:
-    """Compare rows with the first over the seeds that both have, two at least: on all items, then set by set."""
-    (base, *others), found = rows or plan.methods, []
-    for method in others:
-        shared = sorted({run["seed"] for run in runs[base.name]} & {run["seed"] for run in runs[method.name]})
-        if len(shared) > 1:
-            ours, theirs = ([run for run in runs[row.name] if run["seed"] in shared] for row in (method, base))
-            parts = [_outcomes(ours, name) - _outcomes(theirs, name) for name in plan.tests]
-            overall, *sets = (compare_crossed(part) for part in (np.concatenate(parts, axis=1), *parts))
-            found.append(_Compared(method, len(shared), overall, tuple(sets), float(overall.p)))
-    adjusted = holm([each.p for each in found]) if found else []
-    return [replace(each, p=float(p)) for each, p in zip(found, adjusted, strict=True)]
-
-
-def _answer(plan: Plan, compared: Sequence[_Compared]) -> str:
-    """Write the outcome of each compared row, and the place of the paper's gains."""
-    base, lines, items = plan.methods[0], [], sum(map(plan.items, plan.tests))
-    for each in compared:
-        value, low, high = _interval(each.overall)
-        way = "more" if value > 0 else "fewer"
-        shown = "no difference is shown" if each.p >= 0.05 else f"it is right on {way} pairs"
-        text = (
-            f"**{each.method.title} against {base.title}: {value:+.1f} points of group score after {plan.steps} steps, "
-            f"95 % interval {low:+.1f} to {high:+.1f}** ({each.seeds} of {plan.seeds} seeds, {items:,} items, "
-            f"p = {each.p:.2g}): {shown}."
-        )
-        if each.method.name in PAPER:
-            gains = [ours - theirs for ours, theirs in zip(PAPER[each.method.name], PAPER[base.name], strict=True)]
-            place = "above" if min(gains) > high else "below" if max(gains) < low else "partly within"
-            text += f" The paper's {min(gains):.1f} to {max(gains):.1f} points lie {place} this interval."
-        lines.append(text)
-    if not lines:
-        lines = ["No row shares two seeds with the first, so nothing is compared."]
-    return "## The answer so far\n\n" + "\n\n".join(lines)
-
-
-def _interval(verdict: Verdict) -> tuple[float, float, float]:
-    """Return a difference and the ends of its interval, in points."""
-    value, half = 100 * float(verdict.value), 100 * float(verdict.half())
-    return value, value - half, value + half
-
-
-def _differences(plan: Plan, compared: Sequence[_Compared]) -> str:
+def _again(plan: Plan) -> str:
+    """Compare the first row's first run with the same run on another processor, if there is one."""
+    if not plan.piece("again").exists():
+        return ""
     base = plan.methods[0]
-    if not compared:
-        return f"## Differences from {base.title}\n\nNo row has two seeds yet."
-    lines = ["| | all | p | " + " | ".join(plan.tests) + " |", "|---|" + "--:|" * (len(plan.tests) + 2)]
-    for each in compared:
-        intervals = map(_interval, (each.overall, *each.sets))
-        cells = [f"{value:+.1f} [{low:+.1f}, {high:+.1f}]" for value, low, high in intervals]
-        cells.insert(1, f"**{each.p:.2g}**" if each.p < 0.05 else f"{each.p:.2g}")
-        lines.append(f"| {each.method.title} | {' | '.join(cells)} |")
-    several = f", Holm's over the {len(compared)} comparisons that there are" if len(compared) > 1 else ""
+    one, other = plan.read(f"run-{base.name}-0"), plan.read("again")
+    changed = sum(int((right_items(one, name) != right_items(other, name)).sum()) for name in plan.tests)
+    before, after = (
+        join_words([f"{100 * run['sets'][name]['group_score']:.1f}" for name in plan.tests]) for run in (one, other)
+    )
     return (
-        f"## Differences from {base.title}\n\n"
-        + "\n".join(lines)
-        + "\n\nPoints with 95 % intervals, paired by seed and item: variances over both, Satterthwaite's degrees of "
-        f"freedom. p is of all items together{several}; bold below 0.05. The columns by set have intervals alone, each "
-        "for itself."
+        f" {base.title}'s first run, made on {one['machine']['processor']} and again on "
+        f"{other['machine']['processor']}, has group scores of {before}, and {after}: {changed} of "
+        f"{sum(map(plan.items, plan.tests)):,} outcomes are others."
     )
-
-
-def _longer(plan: Plan) -> list[str]:
-    """Write the results of rows with more steps."""
-    rows = [plan.longer_row(plan.row(name)) for name in plan.longer.get("rows", ())]
-    runs = {row.name: _runs(plan, row) for row in rows}
-    if not any(runs.values()):
-        return []
-    lines = ["| | seeds | " + " | ".join(plan.tests) + " | best step |", "|---|--:|" + "--:|" * (len(plan.tests) + 1)]
-    for row in rows:
-        if mine := runs[row.name]:
-            cells = [_mean_sd([100 * run["sets"][name]["group_score"] for run in mine]) for name in plan.tests]
-            best = np.mean([run["best_step"] for run in mine])
-            lines.append(f"| {row.title} | {len(mine)} | {' | '.join(cells)} | {best:.0f} |")
-    text = (
-        f"The first row's weights did best at step {plan.longer['from_best_step']} of {plan.steps} or later, so it had "
-        f"not converged: {plan.longer['seeds']} seeds more, with the numbers that were tuned above."
-    )
-    for each in _compare(plan, runs, rows):
-        value, low, high = _interval(each.overall)
-        text += (
-            f" **{each.method.title}, against {rows[0].title}: {value:+.1f} points, 95 % interval {low:+.1f} to "
-            f"{high:+.1f}** (p = {each.p:.2g})."
-        )
-    return ["## With more steps\n\n" + "\n".join(lines), text]
-
-
-def _outcomes(runs: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float64]:
-    return np.array([right_items(run, name) for run in runs], np.float64)
-
-
-def _kept(plan: Plan, runs: Runs) -> str:
-    """Write the numbers of the start and of the rows on other tasks."""
-    start = plan.read("measured-start")["kept"]
-    lines = ["| | " + " | ".join(_KEPT.values()) + " |", "|---|" + "--:|" * len(_KEPT)]
-    lines.append("| start | " + " | ".join(f"{100 * start[name]:.1f}" for name in _KEPT) + " |")
-    for method in plan.methods:
-        if mine := runs[method.name]:
-            cells = (_mean_sd([100 * (run["kept"][name] - start[name]) for run in mine], sign="+") for name in _KEPT)
-            lines.append(f"| {method.title} | {' | '.join(cells)} |")
-    return (
-        "## Forgetting\n\n"
-        + "\n".join(lines)
-        + "\n\nThe start in percent; the rows as differences from it in points, mean ± standard deviation over seeds."
-    )
-
-
-def _runs(plan: Plan, method: Method) -> list[dict[str, Any]]:
-    names = [f"run-{method.name}-{seed}" for seed in range(plan.seeds)]
-    return [plan.read(name) for name in names if plan.piece(name).exists()]
-
-
-def _mean_sd(values: Sequence[float], sign: str = "") -> str:
-    spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{np.mean(values):{sign}.1f}{spread}"
-
-
-def _wrap(block: str) -> str:
-    """Fill the lines of a paragraph; tables, lists, code and headings are unchanged."""
-    if block.startswith(("|", "#", "<", "`", "-")):
-        return block
-    return fill(" ".join(block.split()), 120, break_long_words=False, break_on_hyphens=False)

@@ -23,7 +23,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from examples.eqsim_ablation.page import PAGE, page
+from examples.eqsim_ablation.page import write_ablation
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.stages import Stage, stage_environment, stages
 from tellapart.data.lock import take_lock
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--at-once", type=int, default=1, help="stages that are done side by side, a core each")
     parser.add_argument("--rows", type=lambda text: text.split(","), help="these alone, and the first: eqsim,siglip")
     parser.add_argument("--list", action="store_true", help="list the stages")
-    parser.add_argument("--page", action="store_true", help="write the page")
+    parser.add_argument("--page", action="store_true", help="write the page and its picture")
     args = parser.parse_args(arguments)
     plan = read_plan(args.plan, args.rows)
     if args.list or args.page:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = "".join(f"{mark} {name}\n" for mark, name in marks) if args.list else ""
         sys.stdout.write(text)
         if args.page:
-            PAGE.write_text(page(read_plan(args.plan)), encoding="utf-8")
+            write_ablation(read_plan(args.plan))
         return 0
     return go_on(plan, time.monotonic() + 60 * args.minutes, args.at_once)
 

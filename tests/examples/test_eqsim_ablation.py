@@ -19,12 +19,13 @@ import numpy as np
 import pytest
 import torch
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
-from examples.eqsim_ablation.page import PAGE, _answer, _compare, _Compared, page
+from examples.eqsim_ablation.page import PAGE, PICTURE, page, write_ablation
 from examples.eqsim_ablation.pieces import retrieval, right_items
 from examples.eqsim_ablation.plan import HERE, read_plan
 from examples.eqsim_ablation.power import GOAL, detectable, pilot_spread
+from examples.eqsim_ablation.results import Compared, answer, compare_rows, draw_differences
 from examples.eqsim_ablation.run import go_on, main
-from examples.eqsim_ablation.stages import Stage, add_units, chosen, stages
+from examples.eqsim_ablation.stages import Stage, add_units, chosen, facts, stages
 from safetensors.torch import load_file
 
 from facts import check_facts, raises
@@ -36,6 +37,7 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.embeddings import Embeddings
 from tellapart.training.config import ReportConfig, read_config
 from tellapart.training.training_run import run_training
+from test_findings import measure_overhang
 
 ROOT = Path(__file__).parents[2]
 SMOKE = HERE / "smoke.toml"
@@ -116,21 +118,50 @@ def test_variances_are_found_again_and_make_the_error() -> None:
     assert np.std(means) == pytest.approx(spread.error(6, 400), rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("gain", "says"),
-    [
-        (0.03, r"\+3\.0 points .* it is right on more pairs\. The paper's 2\.1 to 3\.7 points lie partly within"),
-        (-0.03, r"-3\.0 points .* it is right on fewer pairs\. The paper's .* lie above this interval"),
-        (0.09, r"\+9\.0 points .* more pairs\. The paper's .* lie below this interval"),
-        (0.001, r"\+0\.1 points .* no difference is shown\. The paper's .* lie above"),
-    ],
-)
-def test_the_answer_names_the_difference_and_where_the_papers_gains_lie(gain: float, says: str) -> None:
+def made_up(name: str, gain: float) -> Compared:
+    """A row whose difference from the first is `gain`, with a standard error of 0.2 points."""
     noise = np.random.default_rng(5).normal(0, 0.1, (6, 500))
     verdict = compare_crossed(noise - noise.mean() + gain)
-    compared = [_Compared(PLAN.row("eqsim"), 6, verdict, (verdict,) * 3, float(verdict.p))]
-    assert re.search(f"EqSim against FT: {says}", _answer(PLAN, compared))
-    assert "so nothing is compared" in _answer(PLAN, _compare(PLAN, {method.name: [] for method in PLAN.methods}))
+    return Compared(PLAN.row(name), 6, verdict, (verdict,) * 3, float(verdict.p))
+
+
+def test_the_answer_names_every_row_with_its_distance_or_says_that_none_is_shown() -> None:
+    rows = [made_up("eqsim", -0.03), made_up("hardneg", 0.03), made_up("siglip", 0.001), made_up("negclip", 0.09)]
+    text = answer(PLAN, rows)
+    assert re.search(
+        r"Of 4 rows against FT, .* 2 are right on more pairs, NegCLIP by 9\.0 \(8\.\d to 9\.\d\) and", text
+    )
+    assert re.search(r"and HardNeg by 3\.0 .*; 1 is right on fewer pairs, EqSim by 3\.0 \(2\.\d to 3\.\d\); of 1", text)
+    assert text.endswith("of 1 no difference is shown, SigLIP.")
+    nothing = compare_rows(PLAN, {method.name: [] for method in PLAN.methods}, PLAN.methods)
+    assert "so nothing is compared" in answer(PLAN, nothing)
+
+
+def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("examples.eqsim_ablation.page.PAGE", tmp_path / PAGE.name)
+    monkeypatch.setattr("examples.eqsim_ablation.page.PICTURE", tmp_path / PICTURE.name)
+    write_ablation(PLAN)
+    assert (tmp_path / PAGE.name).read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    assert (tmp_path / PICTURE.name).read_bytes() == PICTURE.read_bytes()
+    rows = [made_up(row.name, 0.01) for row in PLAN.methods[1:]]
+    assert measure_overhang(partial(draw_differences, PLAN, rows), tmp_path) <= 0
+
+
+def test_a_run_is_made_again_where_the_first_was_made_on_another_processor(tmp_path: Path) -> None:
+    plan = replace(PLAN, record=tmp_path)
+    plan.write("measured-start", PLAN.read("measured-start"))
+    piece = PLAN.read("run-ft-0") | {"machine": facts()["machine"]}
+    plan.write("run-ft-0", piece)
+    assert "again" not in [stage.name for stage in stages(plan)]
+    plan.write("run-ft-0", piece | {"machine": {"processor": "another"}})
+    assert [stage.name for stage in stages(plan) if stage.phase == "again"] == ["again"]
+    changed = {name: one | {"right": "00" * (one["items"] // 8 + 1)} for name, one in piece["sets"].items()}
+    plan.write("again", piece | {"sets": changed})
+    right = sum(int(right_items(piece, name).sum()) for name in plan.tests)
+    assert f"made on another and again on {piece['machine']['processor']}," in page(plan)
+    assert f"{right} of 6,030 outcomes are others." in page(plan)
 
 
 def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:
@@ -249,7 +280,7 @@ def test_rows_come_before_seeds_and_sets_when_they_are_needed(tmp_path: Path) ->
 def test_rows_are_run_longer_where_the_first_had_not_converged(tmp_path: Path, best: int, longer: bool) -> None:
     plan = replace(PLAN, record=tmp_path)
     for seed in range(plan.seeds_first):
-        plan.write(f"run-ft-{seed}", {"best_step": best})
+        plan.write(f"run-ft-{seed}", {"best_step": best, **facts()})
     names = [stage.name for stage in stages(plan) if "longer" in stage.name]
     assert names == [f"run-{row}-longer-{seed}" for row in ("ft", "eqsim") for seed in range(4) if longer]
     config = plan.fine_tuning(plan.longer_row(plan.row("eqsim")), 3, 1.0, 1e-3)
