@@ -142,7 +142,7 @@ def _rows(plan: Plan) -> str:
     size = 2 * plan.fine_tune["batch"]["size"]
     numbers = "\n".join(
         f"| {row.title} | {row.about} | {' = '.join(f'`{place}`' for place in row.tune)}: "
-        f"{', '.join(f'{value:g}' for value in row.choices)} |"
+        f"{', '.join(f'{value:g}' for value in sorted(row.choices))} |"
         for row in plan.methods
     )
     tests = ", ".join(f"{name} ({plan.items(name):,})" for name in plan.tests)

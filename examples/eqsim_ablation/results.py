@@ -154,8 +154,8 @@ def scores_table(plan: Plan, runs: Runs) -> str:
 {table}
 
 Percent; mean ± standard deviation over seeds. `best step` is the mean of those that did best on the tuning set, of
-{plan.steps}: if it is the last one, the row had not converged. Its number is the one that did best there; at an end of
-its list, one beyond might do better.{room}"""
+{plan.steps}: if it is the last one, the row had not converged. Its number is the one that did best there. At the upper
+end of its list, one beyond might do better; below a weight's list is 0, the loss without that term.{room}"""
 
 
 def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
