@@ -3,7 +3,8 @@
 It compares the process before and after each test: open sockets and pipes, threads, child processes, files in the
 folder for temporary files, environment variables, the current folder, `sys.path`, handlers of signals, and settings of
 torch. A server or a thread gets a few seconds to close. The environment is put back after a failure, so that a leak is
-one failure. Each test begins with the same global random state.
+one failure. Each test begins with the same global random state, and with an empty store of vectors and scores: the
+user's would answer in a model's place, on a machine that ran the tests before.
 
 A fixture that serves several tests is set up before the comparison begins. A library's own long-lived threads and
 processes are named in `LASTING`.
@@ -17,13 +18,15 @@ from __future__ import annotations
 import gc
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from itertools import count
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -58,6 +61,9 @@ LASTING = (
 
 State = dict[str, Any]
 FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+#: The variable that names the folder of the store.
+CACHE = "TELLAPART_CACHE"
+_NUMBERS = count()
 
 
 def _lasting(name: str) -> bool:
@@ -176,13 +182,15 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="tests-")
     config.stash[FOLDER] = folder
     os.environ["TMPDIR"] = tempfile.tempdir = folder.name
+    os.environ[CACHE] = f"{folder.name}/cache"
+    os.mkdir(os.environ[CACHE])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the folder."""
     if folder := config.stash.get(FOLDER, None):
         tempfile.tempdir = None
-        del os.environ["TMPDIR"]
+        del os.environ["TMPDIR"], os.environ[CACHE]
         folder.cleanup()
 
 
@@ -197,12 +205,26 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@contextmanager
+def own_store() -> Iterator[None]:
+    """Give a test an empty folder for its store; a fixture of several tests has that of the process."""
+    shared = os.environ[CACHE]
+    os.environ[CACHE] = own = f"{shared}/{next(_NUMBERS)}"
+    try:
+        yield
+    finally:
+        os.environ[CACHE] = shared
+        shutil.rmtree(own, ignore_errors=True)
+
+
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
     """Fail a test that leaves a resource open or a setting changed."""
-    if sys.platform != "linux":  # /proc
-        yield
-        return
+    with own_store():
+        yield from _compare_process() if sys.platform == "linux" else (None,)  # /proc
+
+
+def _compare_process() -> Iterator[None]:
     seed_random_state()
     environment, folder, path = dict(os.environ), os.getcwd(), list(sys.path)
     resources, before = {kind: count() for kind, count in RESOURCES.items()}, settings()

@@ -35,6 +35,14 @@ def test_draws():
     kept.append(random.random())
 def test_draws_the_same():
     assert random.random() in kept
+def keep():
+    folder = os.environ["TELLAPART_CACHE"]
+    os.mkdir(folder)
+    open(folder + "/store.sqlite", "w").close()
+def test_keeps():
+    keep()
+def test_keeps_again():
+    keep()
 """
 
 
@@ -57,10 +65,10 @@ def test_each_kind_of_leak_fails_the_test_that_leaks(tmp_path: Path) -> None:
     (tmp_path / "test_leaking.py").write_text(PROGRAM + tests)
     (tmp_path / "conftest.py").write_text("import leaks\nleaks.SECONDS = 0.5\n")
     messages = results(tmp_path)
-    assert len(messages) == 3 + len(LEAKS)
+    clean = ("clean", "draws", "draws_the_same", "keeps", "keeps_again")
+    assert len(messages) == len(clean) + len(LEAKS)
     for name, (_, expected) in LEAKS.items():
         assert re.search(expected, messages[f"test_leaking.test_{name}"]), (name, messages)
-    clean = ("clean", "draws", "draws_the_same")
     assert [name for name in clean if messages[f"test_leaking.test_{name}"]] == []
 
 

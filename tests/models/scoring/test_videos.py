@@ -95,7 +95,7 @@ def test_a_damaged_video_is_an_error_that_names_it(folder: Path) -> None:
 class ByGrey:
     """A dual encoder of one number a picture, its mean grey, which counts the pictures that it sees."""
 
-    name, fingerprint, kind = "by-grey", "by-grey-1", "similarity"
+    name, fingerprint, kind, reads_arrays = "by-grey", "by-grey-1", "similarity", True
     seen = 0
 
     def encode_images(self, images: Any) -> Any:
