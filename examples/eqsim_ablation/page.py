@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from examples.eqsim_ablation.pieces import right_items
-from examples.eqsim_ablation.plan import Plan
+from examples.eqsim_ablation.plan import HERE, Method, Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
 from examples.eqsim_ablation.results import (
+    Compared,
     Runs,
     answer,
+    aspects_table,
     compare_rows,
+    contrasts_table,
     differences_table,
     draw_differences,
     kept_table,
     longer_table,
     runs_of,
     scores_table,
+    terms_table,
+    write_difference,
 )
-from examples.findings.frame import join_words, write_pages_text
+from examples.findings.frame import join_words, make_table, write_pages_text
 from tellapart.report.plots.style import write_picture
 
 __all__ = ["PAGE", "PICTURE", "page", "write_ablation"]
@@ -37,9 +43,12 @@ _SETTING = """## Differences from the paper
 - **Data**: Table 6 fine-tunes on captions of photographs (Flickr30K), in which hardly a pair is minimal, and measures
   on rendered scenes that no training showed. Here training and test draw from one grammar, and both sides of a
   quadruple meet in a batch.
-- **Loss**: a matching head learns with the contrast; the paper takes the closest negatives, its released code draws
-  them. Here there is no such head, and both forms are rows.
-- **Evidence**: one number a cell, without a spread over seeds. Here: intervals over seeds and items.
+- **Loss**: the paper's HardNeg samples negatives for FIBER's matching head, and its released code draws EqSim's
+  negatives, where the paper takes the closest. Here there is no such head; HardNeg is one more contrast, and both forms
+  of EqSim are rows. The paper's final EqSim has v1 on all pairs and v2 on close ones; its equation, and these rows,
+  have v1 on distant pairs.
+- **Evidence**: one number a cell, without a spread over seeds. Here: intervals over seeds and items, from one start and
+  one set of training pictures.
 
 So this page tests the order of Table 6 for training on minimal pairs: does EqSim beat contrast and hard negatives, is
 v2 for close pairs, and which part does the work? It tests no gain of a large pre-trained model from ordinary captions,
@@ -49,23 +58,69 @@ nor METER, retrieval, or sets other than Eq-Kubric."""
 def page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = runs_of(plan, plan.methods)
-    compared = compare_rows(plan, runs, plan.methods)
+    compared = _against_first(plan, runs)
     blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {answer(plan, compared)}"]
     if compared:
         blocks.append(f"![Differences from {plan.methods[0].title}, row by row, with 95 % intervals]({PICTURE.name})")
     blocks += [_power(plan), _rows(plan), _complete(plan, runs), *_machines(plan)]
     if any(runs.values()):
-        blocks += [scores_table(plan, runs), differences_table(plan, compared)]
-        blocks += [*longer_table(plan), kept_table(plan, runs)]
-    return write_pages_text([*blocks, _SETTING, _EARLIER, "**Next:** [All findings](findings.md)"])
+        known = {row.name for row in plan.methods}
+        pairs = [(plan.row(one), plan.row(other)) for one, other in plan.contrasts if {one, other} <= known]
+        blocks += [scores_table(plan, runs), differences_table(plan, compared), aspects_table(plan, runs, compared)]
+        blocks += [contrasts_table(compare_rows(plan, runs, pairs)), *longer_table(plan)]
+        blocks += [kept_table(plan, runs), terms_table(plan, runs)]
+    blocks += [_SETTING, _another_start(plan), _EARLIER, "**Next:** [All findings](findings.md)"]
+    return write_pages_text(filter(None, blocks))
 
 
 def write_ablation(plan: Plan) -> None:
     """Write the page and its picture."""
     PAGE.write_text(page(plan), encoding="utf-8")
-    if compared := compare_rows(plan, runs_of(plan, plan.methods), plan.methods):
+    if compared := _against_first(plan, runs_of(plan, plan.methods)):
         write_picture(PICTURE, partial(draw_differences, plan, compared))
 
+
+def _against_first(plan: Plan, runs: Runs) -> list[Compared]:
+    first, *others = plan.methods
+    return compare_rows(plan, runs, [(row, first) for row in others])
+
+
+def _another_start(plan: Plan) -> str:
+    """Write what five rows did from a start that was trained with other losses, before this ablation."""
+    rows = tuple(Method(name, title, "", {}) for name, title in _FROM_ANOTHER.items())
+    other = replace(plan, record=HERE / "negclip_start", methods=rows)
+    compared = _against_first(other, runs_of(other, rows))
+    table = make_table(
+        ["", "seeds", *compared[0].aspects, "all"],
+        f"l|r{'|r' * len(compared[0].aspects)}|r",
+        [
+            [
+                one.method.title,
+                f"{one.seeds}",
+                *map(write_difference, one.aspects.values()),
+                write_difference(one.overall),
+            ]
+            for one in compared
+        ],
+    )
+    return f"""## From another start
+
+The start of these {sum(map(len, runs_of(other, rows).values()))} runs was trained with NegCLIP's loss and NegBench's
+choice, so that rows with false captions would have gone on with its objective, and FT would have changed it; half of
+the training captions named places, and some of those are true of both sides. The ablation was therefore begun anew,
+before any row with false captions was run. EqSim is here the paper's form with a margin of 0.1.
+
+{table}"""
+
+
+#: Rows of the runs from another start: name -> title.
+_FROM_ANOTHER = {
+    "ft": "FT",
+    "hardneg": "HardNeg",
+    "v1-all": "EqSim v1-all, softmax",
+    "v2-all": "EqSim v2-all, softmax",
+    "eqsim": "EqSim, softmax",
+}
 
 _INTRODUCTION = """# EqSim's ablation, with power
 
@@ -98,7 +153,7 @@ def _power(plan: Plan) -> str:
     found, unit = plan.read("power"), plan.read("units")
     variance, design = found["variance"], found["chosen"]
     names = ("alone", "holm", "careful", "careful_holm")
-    lines = ["| seeds | items | seen | among all | with thrice the variance | among all | false alarms | core | GPU |"]
+    lines = ["| seeds | items | one test | of all | one, thrice the variance | of all | false alarms | core | GPU |"]
     lines.append("|" + "--:|" * 9)
     for row in found["table"]:
         cells = [f"{row['seeds']}", f"{row['items']:,}", *(f"{100 * row[name]:.1f}" for name in names)]
@@ -148,7 +203,7 @@ def _rows(plan: Plan) -> str:
     tests = ", ".join(f"{name} ({plan.items(name):,})" for name in plan.tests)
     start = (
         plan.start.get("model")
-        or f"the bundled encoder's run in {plan.start['steps']} steps in place of its usual number"
+        or f"the bundled encoder's run with contrast alone, in {plan.start['steps']} steps in place of its usual number"
     )
     return f"""## Design
 
@@ -157,8 +212,12 @@ The start is {start}. Each row fine-tunes it on {sum(plan.items(name) for name i
 {plan.tuning_steps} steps a value on {plan.items("tuning")} separate quadruples, which also choose weights within a
 run. Every row has its first {plan.seeds_first} seeds before any row has more. It is measured once, after each run, on
 three sets of fresh quadruples: {tests}. The last is under lights, on floors and through a lens that no training scene
-has. There, too, the towers compute in bfloat16, which changes 1 of the start's 600 group scores on the tuning set.
-Pictures that training and another set share are refused.
+has. Towers compute in bfloat16, in training and in measuring. Pictures that training and another set share are refused.
+
+A quadruple is two pictures of one scene that differ in one thing, an attribute, a count or a location, each with its
+caption; both captions and both pictures must be matched for its group score. Its mirrored pictures and three wordings
+make 12 rows of it. In a step, {plan.fine_tune["batch"]["size"]} rows are drawn, and the other side of each; a row with
+false captions reads up to 4 more texts for each picture.
 
 | row | loss | its number |
 |---|---|---|

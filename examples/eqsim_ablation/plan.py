@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.rows import read_object
 from tellapart.data.scores import join_names
@@ -62,13 +65,14 @@ class Plan:
         sets: name of a set -> its recipe.
         train: names of the sets that are trained on.
         tests: names of those that are measured.
-        start: `model`, or `steps` of the encoder's run that make it.
+        start: `model`, or `steps` and `loss` of the encoder's run that makes it.
         fine_tune: the configuration that the rows share.
         methods: the rows; the first is what the others are compared with.
         seeds: runs of each row.
         tuning_steps: of a run that tries a value of a row's number.
         seeds_first: runs that every row has before any row has more.
         first: names of the rows that are run before the others.
+        contrasts: names of two rows each, of which the first is compared with the second.
         longer: `rows` that are run with more `steps` and so many `seeds`, if the first row's weights did best at
             `from_best_step` or later.
 
@@ -89,6 +93,7 @@ class Plan:
     tuning_steps: int = 0
     seeds_first: int = 0
     first: tuple[str, ...] = ()
+    contrasts: tuple[tuple[str, str], ...] = ()
     longer: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -133,6 +138,11 @@ class Plan:
         """Return how many items a set's recipe asks for."""
         return sum(read_recipe_file(self.sets[name]).options["items"].values())  # type: ignore[union-attr,call-overload,arg-type]
 
+    def aspects(self, name: str) -> NDArray[np.str_]:
+        """Return the aspect of each item of a set, `(item,)`: they lie in the order of its recipe."""
+        counts = read_recipe_file(self.sets[name]).options["items"]
+        return np.repeat(list(counts), list(counts.values()))  # type: ignore[arg-type,union-attr]
+
     def piece(self, name: str) -> Path:
         """Return the file of a piece of the record."""
         return self.record / f"{name}.json"
@@ -153,6 +163,8 @@ class Plan:
         changes = {
             "name": "start",
             "model": f"new:{_ENCODER.parent / 'architecture'}",
+            "data": {"negative_captions": None},
+            "loss": self.start["loss"],
             "report": {},
             "optimiser": {"steps": steps, "warm_up": min(values["optimiser"]["warm_up"], steps // 9)},
             "validation": {"every": max(1, steps // 9)},
@@ -211,5 +223,6 @@ def read_plan(path: Path, rows: Sequence[str] | None = None) -> Plan:
         tests=tuple(table.pop("tests")),
         methods=tuple(method for method in methods if method.name in wanted),
         first=tuple(table.pop("first", ())),
+        contrasts=tuple((one, other) for one, other in table.pop("contrasts", ())),
         **table,
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,27 +20,38 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "FEWEST",
     "PAPER",
     "Compared",
     "Runs",
     "answer",
+    "aspects_table",
     "compare_rows",
+    "contrasts_table",
     "differences_table",
     "draw_differences",
     "kept_table",
     "longer_table",
     "runs_of",
     "scores_table",
+    "terms_table",
+    "write_difference",
 ]
+
+#: Seeds that two rows must share to be compared: with fewer the test finds a difference where there is none too often.
+FEWEST = 4
+
+#: Points of group score: a difference whose interval stays below is none to act on.
+SMALL = 0.5
 
 #: Group scores in percent of FIBER on Eq-Kubric's location, counting and attribute (EqSim, Table 6).
 PAPER = {
-    "ft": (8.95, 28.49, 66.54),
-    "hardneg": (10.89, 29.49, 67.69),
-    "v1-all": (9.79, 29.94, 68.75),
-    "v2-all": (10.25, 29.05, 68.30),
-    "v2-close": (11.15, 29.25, 69.25),
-    "eqsim": (11.05, 30.90, 70.20),
+    "ft": {"location": 8.95, "counting": 28.49, "attribute": 66.54},
+    "hardneg": {"location": 10.89, "counting": 29.49, "attribute": 67.69},
+    "v1-all": {"location": 9.79, "counting": 29.94, "attribute": 68.75},
+    "v2-all": {"location": 10.25, "counting": 29.05, "attribute": 68.30},
+    "v2-close": {"location": 11.15, "counting": 29.25, "attribute": 69.25},
+    "eqsim": {"location": 11.05, "counting": 30.90, "attribute": 70.20},
 }
 
 #: Of a piece's `kept`: title.
@@ -55,12 +67,17 @@ Runs = Mapping[str, Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A row's differences from the first: over all items, and set by set; `p` is of all items, by Holm's correction."""
+    """A row's differences from another: over all items, by set, and by aspect; `p` is of all items.
+
+    `compare_rows` gives p by Holm's correction over its rows.
+    """
 
     method: Method
+    base: Method
     seeds: int
     overall: Verdict
-    sets: tuple[Verdict, ...]
+    sets: dict[str, Verdict]
+    aspects: dict[str, Verdict]
     p: float
 
     @property
@@ -68,10 +85,21 @@ class Compared:
         """1 or -1 where a difference is shown at 5 percent, else 0."""
         return int(np.sign(self.overall.value)) if self.p < 0.05 else 0
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the interval stays within half a point of no difference."""
+        low, _, high = _interval(self.overall)
+        return low > -SMALL and high < SMALL
+
     def write(self) -> str:
-        """Return the title with the distance from the first row and its interval, in points."""
+        """Return the title with the distance from the other row and its interval, in points."""
         low, middle, high = sorted(abs(end) for end in _interval(self.overall))
         return f"{self.method.title} by {middle:.1f} ({low:.1f} to {high:.1f})"
+
+    def p_value(self) -> str:
+        """Return p for a table; bold below 0.05."""
+        text = f"{self.p:.2g}" if self.p >= 1e-4 else "< 0.0001"
+        return f"**{text}**" if self.p < 0.05 else text
 
 
 def runs_of(plan: Plan, rows: Sequence[Method]) -> dict[str, list[dict[str, Any]]]:
@@ -80,16 +108,21 @@ def runs_of(plan: Plan, rows: Sequence[Method]) -> dict[str, list[dict[str, Any]
     return {row: [plan.read(name) for name in mine if plan.piece(name).exists()] for row, mine in names.items()}
 
 
-def compare_rows(plan: Plan, runs: Runs, rows: Sequence[Method]) -> list[Compared]:
-    """Compare rows with the first over the seeds that both have, two at least: on all items, then set by set."""
-    (base, *others), found = rows, []
-    for method in others:
+def compare_rows(plan: Plan, runs: Runs, pairs: Iterable[tuple[Method, Method]]) -> list[Compared]:
+    """Compare the first row of each pair with the second over the seeds that both have, where these are enough."""
+    found = []
+    for method, base in pairs:
         shared = sorted({run["seed"] for run in runs[base.name]} & {run["seed"] for run in runs[method.name]})
-        if len(shared) > 1:
-            ours, theirs = ([run for run in runs[row.name] if run["seed"] in shared] for row in (method, base))
-            parts = [_outcomes(ours, name) - _outcomes(theirs, name) for name in plan.tests]
-            overall, *sets = (compare_crossed(part) for part in (np.concatenate(parts, axis=1), *parts))
-            found.append(Compared(method, len(shared), overall, tuple(sets), float(overall.p)))
+        if len(shared) < FEWEST:
+            continue
+        ours, theirs = ([run for run in runs[row.name] if run["seed"] in shared] for row in (method, base))
+        parts = {name: _outcomes(ours, name) - _outcomes(theirs, name) for name in plan.tests}
+        of = np.concatenate([plan.aspects(name) for name in plan.tests])
+        every = np.concatenate(list(parts.values()), axis=1)
+        overall = compare_crossed(every)
+        sets = {name: compare_crossed(part) for name, part in parts.items()}
+        aspects = {name: compare_crossed(every[:, of == name]) for name in dict.fromkeys(of.tolist())}
+        found.append(Compared(method, base, len(shared), overall, sets, aspects, float(overall.p)))
     adjusted = holm([each.p for each in found]) if found else []
     return [replace(each, p=float(p)) for each, p in zip(found, adjusted, strict=True)]
 
@@ -97,13 +130,15 @@ def compare_rows(plan: Plan, runs: Runs, rows: Sequence[Method]) -> list[Compare
 def answer(plan: Plan, compared: Sequence[Compared]) -> str:
     """Write which rows are right on more pairs than the first, which on fewer, and of which no difference is shown."""
     if not compared:
-        return "No row shares two seeds with the first, so nothing is compared."
+        return "No row shares enough seeds with the first, so nothing is compared."
     ranked, parts = sorted(compared, key=lambda each: -abs(float(each.overall.value))), []
     for sign, way in ((1, "more"), (-1, "fewer")):
-        if mine := [each.write() for each in ranked if each.sign == sign]:
+        if mine := [each.write() for each in ranked if each.sign == sign and not each.is_small]:
             parts.append(f"{len(mine)} {'is' if len(mine) == 1 else 'are'} right on {way} pairs, {join_words(mine)}")
-    if same := [each.method.title for each in ranked if not each.sign]:
-        parts.append(f"of {len(same)} no difference is shown, {join_words(same)}")
+    if same := [each.method.title for each in ranked if each.is_small]:
+        parts.append(f"{len(same)} differ by less than {SMALL}, {join_words(same)}")
+    if unknown := [each.write() for each in ranked if not each.sign and not each.is_small]:
+        parts.append(f"of {len(unknown)} no difference is shown, {join_words(unknown)}")
     return (
         f"Of {len(compared)} rows against {plan.methods[0].title}, in points of group score after {plan.steps} steps "
         f"with 95 % intervals: {'; '.join(parts)}."
@@ -118,7 +153,7 @@ def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Figure:
     figure, axes = axes_of(PHONE, 1.2 + 0.2 * len(ranked))
     drawn = (
         (0, "all items", [each.overall for each in ranked]),
-        (1, plan.tests[-1], [each.sets[-1] for each in ranked]),
+        (1, plan.tests[-1], [each.sets[plan.tests[-1]] for each in ranked]),
     )
     for number, label, verdicts in drawn:
         style, rows = look(number), np.arange(len(ranked)) + 0.3 * number - 0.15
@@ -153,34 +188,90 @@ def scores_table(plan: Plan, runs: Runs) -> str:
 
 {table}
 
-Percent; mean ± standard deviation over seeds. `best step` is the mean of those that did best on the tuning set, of
-{plan.steps}: if it is the last one, the row had not converged. Its number is the one that did best there. At the upper
-end of its list, one beyond might do better; below a weight's list is 0, the loss without that term.{room}"""
+Percent; mean ± standard deviation over seeds. A run keeps the weights of its middle or of its end, whichever did better
+on the tuning set: `best step` is their mean. Its number is the one that did best there with half the steps. At the
+upper end of its list, one beyond might do better; below a weight's list is 0, the loss without that term.{room}"""
 
 
 def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
-    """Write each row's differences from the first, and the paper's."""
-    base, rows = plan.methods[0], []
+    """Write each row's differences from the first, set by set."""
+    base = plan.methods[0]
     if not compared:
-        return f"## Differences from {base.title}\n\nNo row has two seeds yet."
-    for each in compared:
-        value, *sets = (
-            f"{points(v / 100)} [{points(a / 100)}, {points(b / 100)}]"
-            for a, v, b in map(_interval, (each.overall, *each.sets))
-        )
-        p = f"**{each.p:.2g}**" if each.sign else f"{each.p:.2g}"
-        gains = [ours - theirs for ours, theirs in zip(PAPER.get(each.method.name, ()), PAPER[base.name], strict=False)]
-        paper = f"{min(gains):+.1f} to {max(gains):+.1f}" if gains else ""
-        rows.append([each.method.title, f"{each.seeds}", value, p, *sets, paper])
-    table = make_table(["", "seeds", "all", "p", *plan.tests, "paper"], f"l|{'r|' * len(plan.tests)}r|r|r|r", rows)
-    several = f", Holm's over the {len(compared)} comparisons that there are" if len(compared) > 1 else ""
+        return f"## Differences from {base.title}\n\nNo row has {FEWEST} seeds yet."
+    rows = [
+        [
+            each.method.title,
+            f"{each.seeds}",
+            write_difference(each.overall),
+            each.p_value(),
+            *map(write_difference, each.sets.values()),
+        ]
+        for each in compared
+    ]
+    several = f", by Holm's correction over {len(compared)} rows" if len(compared) > 1 else ""
     return f"""## Differences from {base.title}
 
-{table}
+{make_table(["", "seeds", "all", "p", *plan.tests], f"l|r|r|r{'|r' * len(plan.tests)}", rows)}
 
-Points with 95 % intervals, paired by seed and item: variances over both, Satterthwaite's degrees of freedom. p is of
-all items together{several}; bold below 0.05. The columns by set have intervals alone, each for itself. `paper` has the
-differences of its Table 6, of location, counting and attribute: the smallest and the largest."""
+Points of group score with 95 % intervals, paired by seed and item: variances over both, Satterthwaite's degrees of
+freedom. p is of all items together{several}; bold below 0.05. Other columns have intervals alone, each for itself. A
+seed is another order and other draws of the same training pictures, from one start; items are draws of one grammar."""
+
+
+def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared]) -> str:
+    """Write each row's differences from the first by aspect, beside the paper's."""
+    if not compared:
+        return ""
+    base, names = plan.methods[0], list(compared[0].aspects)
+    of = np.concatenate([plan.aspects(name) for name in plan.tests])
+
+    def level(right: NDArray[np.float64]) -> list[str]:
+        return [f"{100 * right[:, of == name].mean():.1f}" for name in names]
+
+    start = np.concatenate([right_items(plan.read("measured-start"), name) for name in plan.tests])[None].astype(float)
+    first = np.concatenate([_outcomes(runs[base.name], name) for name in plan.tests], axis=1)
+    rows = [["start, percent", *level(start), ""], [f"{base.title}, percent", *level(first), _paper(base, names)]]
+    rows += [
+        [each.method.title, *map(write_difference, each.aspects.values()), _paper(each.method, names)]
+        for each in compared
+    ]
+    return f"""## By aspect
+
+{make_table(["", *names, "paper"], f"l{'|r' * len(names)}|r", rows)}
+
+The first two lines are group scores over the three sets, the others differences from {base.title} as above. `paper` has
+its Table 6 in the same order: {base.title}'s scores of FIBER on Eq-Kubric, and the others' differences from them."""
+
+
+def contrasts_table(compared: Sequence[Compared]) -> str:
+    """Write the differences of pairs of rows."""
+    if not compared:
+        return ""
+    rows = [
+        [each.method.title, each.base.title, f"{each.seeds}", write_difference(each.overall), each.p_value()]
+        for each in compared
+    ]
+    return f"""## Rows against one another
+
+{make_table(["", "against", "seeds", "all", "p"], "l|l|r|r|r", rows)}
+
+These pairs were named before the runs; p by Holm's correction over those that are here."""
+
+
+def terms_table(plan: Plan, runs: Runs) -> str:
+    """Write how large each term of each row's loss was, and the scale at the end."""
+    rows = []
+    for method in plan.methods:
+        if mine := runs[method.name]:
+            names = [name for name in mine[0]["terms"] if name != "scale"]
+            terms = ", ".join(f"{name} {fmean(run['terms'][name] for run in mine):.2g}" for name in names)
+            rows.append([method.title, terms, f"{fmean(run['terms']['scale'] for run in mine):.1f}"])
+    return f"""## Terms of the losses
+
+{make_table(["", "mean over all steps", "scale at the end"], "l|l|r", rows)}
+
+The terms as they are added up, weights included. A term of 0.0001 beside a contrast of 1 teaches nothing: through a
+softmax over the batch, distant pairs have no probability left to differ in."""
 
 
 def longer_table(plan: Plan) -> list[str]:
@@ -196,10 +287,10 @@ def longer_table(plan: Plan) -> list[str]:
     ]
     table = make_table(["", "seeds", *plan.tests, "best step"], f"l|{'r|' * len(plan.tests)}r|r", lines)
     text = (
-        f"The first row's weights did best at step {plan.longer['from_best_step']} of {plan.steps} or later, so it had "
-        f"not converged: {plan.longer['seeds']} seeds more, with the numbers that were tuned above."
+        f"The first row did best at the end of its {plan.steps} steps. Does the answer hang on their number? "
+        f"{plan.longer['seeds']} seeds more, with the numbers that were tuned above."
     )
-    for each in compare_rows(plan, runs, rows):
+    for each in compare_rows(plan, runs, [(row, rows[0]) for row in rows[1:]]):
         low, value, high = _interval(each.overall)
         text += (
             f" **{each.method.title}, against {rows[0].title}: {value:+.1f} points, 95 % interval {low:+.1f} to "
@@ -216,11 +307,26 @@ def kept_table(plan: Plan, runs: Runs) -> str:
         if mine := runs[method.name]:
             changes = ([100 * (run["kept"][name] - start[name]) for run in mine] for name in _KEPT)
             rows.append([method.title, *(_mean_sd(each, sign="+") for each in changes)])
-    return f"""## Forgetting
+    return f"""## Other tasks
 
 {make_table(["", *_KEPT.values()], "l|r|r|r", rows)}
 
-The start in percent; the rows as differences from it in points, mean ± standard deviation over seeds."""
+The start in percent; the rows as differences from it in points, mean ± standard deviation over seeds. Below 0 a row
+forgets."""
+
+
+def write_difference(verdict: Verdict) -> str:
+    """Return a difference with its interval, for a table."""
+    low, value, high = (points(end / 100) for end in _interval(verdict))
+    return f"{value} [{low}, {high}]"
+
+
+def _paper(method: Method, names: Sequence[str]) -> str:
+    """Return the paper's scores of the first row, or a row's differences from them."""
+    first, mine = PAPER["ft"], PAPER.get(method.name)
+    if mine is None:
+        return ""
+    return ", ".join(f"{mine[n]:.1f}" if mine is first else f"{mine[n] - first[n]:+.1f}" for n in names)
 
 
 def _scores(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -14,6 +14,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +22,11 @@ import torch
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
 from examples.eqsim_ablation.page import PAGE, PICTURE, page, write_ablation
 from examples.eqsim_ablation.pieces import retrieval, right_items
-from examples.eqsim_ablation.plan import HERE, read_plan
+from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.power import GOAL, detectable, pilot_spread
-from examples.eqsim_ablation.results import Compared, answer, compare_rows, draw_differences
+from examples.eqsim_ablation.results import Compared, answer, draw_differences
 from examples.eqsim_ablation.run import go_on, main
-from examples.eqsim_ablation.stages import Stage, add_units, chosen, facts, stages
+from examples.eqsim_ablation.stages import Stage, add_units, chosen, facts, stages, terms
 from safetensors.torch import load_file
 
 from facts import check_facts, raises
@@ -36,7 +37,9 @@ from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
 from tellapart.models.scoring.embeddings import Embeddings
 from tellapart.training.config import ReportConfig, read_config
+from tellapart.training.encoders.new_model import write_new_model
 from tellapart.training.training_run import run_training
+from tellapart_render.training_rows import write_training_rows
 from test_findings import measure_overhang
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +78,7 @@ def test_every_row_sees_as_many_pictures_and_its_number_changes_its_configuratio
         assert config.batch.size * sides == 64
         assert config.optimiser.steps == PLAN.steps
         tried = {PLAN.fine_tuning(method, 1, value).fingerprint() for value in method.choices}
-        assert len(tried) == len(method.choices) == (4 if method.tune == ("optimiser.learning_rate",) else 3)
+        assert len(tried) == len(method.choices) == 3
     assert PLAN.fine_tuning(PLAN.row("hardneg"), 0, 3.0, 1e-4).optimiser.learning_rate == 1e-4
     assert PLAN.starting().optimiser.steps == PLAN.start["steps"]
 
@@ -122,19 +125,79 @@ def made_up(name: str, gain: float) -> Compared:
     """A row whose difference from the first is `gain`, with a standard error of 0.2 points."""
     noise = np.random.default_rng(5).normal(0, 0.1, (6, 500))
     verdict = compare_crossed(noise - noise.mean() + gain)
-    return Compared(PLAN.row(name), 6, verdict, (verdict,) * 3, float(verdict.p))
+    sets, aspects = dict.fromkeys(PLAN.tests, verdict), dict.fromkeys(("attribute", "location"), verdict)
+    return Compared(PLAN.row(name), PLAN.methods[0], 6, verdict, sets, aspects, float(verdict.p))
+
+
+def made_piece(row: str, seed: int, share: float) -> dict[str, Any]:
+    """A run's piece: so many of all items are right, drawn by the seed, and more of each first half."""
+    rng, sets = np.random.default_rng(seed), {}
+    for name in PLAN.tests:
+        items = PLAN.items(name)
+        right = rng.random(items) < share
+        packed = np.packbits(right).tobytes().hex()
+        sets[name] = {"right": packed, "items": items, "group_score": float(right.mean())}
+    kept = {"i2t_recall@1": 0.5, "t2i_recall@1": 0.5, "demo-objects": 0.5}
+    run = {"row": row, "seed": seed, "value": 0.5, "best_step": 600, "terms": {"itc": 1.5, "v1": 0.0001, "scale": 14.0}}
+    return {**run, "sets": sets, "kept": kept, **facts()}
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Plan:
+    """A plan whose record is complete, of runs that are made up: HardNeg is right more often, EqSim less."""
+    plan = replace(PLAN, record=tmp_path / "record", seeds=5)
+    shares = {"hardneg": 0.56, "eqsim": 0.44}
+    plan.write("measured-start", made_piece("start", 99, 0.3))
+    longer = [plan.longer_row(plan.row(name)) for name in plan.longer["rows"]]
+    for row in (*plan.methods, *longer):
+        for seed in range(plan.seeds):
+            plan.write(f"run-{row.name}-{seed}", made_piece(row.name, seed, shares.get(row.name, 0.5)))
+    return plan
 
 
 def test_the_answer_names_every_row_with_its_distance_or_says_that_none_is_shown() -> None:
-    rows = [made_up("eqsim", -0.03), made_up("hardneg", 0.03), made_up("siglip", 0.001), made_up("negclip", 0.09)]
+    rows = [made_up("eqsim", -0.03), made_up("hardneg", 0.03), made_up("siglip", 0.002), made_up("negclip", 0.09)]
     text = answer(PLAN, rows)
-    assert re.search(
-        r"Of 4 rows against FT, .* 2 are right on more pairs, NegCLIP by 9\.0 \(8\.\d to 9\.\d\) and", text
-    )
+    assert re.search(r"Of 4 rows against FT, .* 2 are right on more pairs, NegCLIP by 9\.0 \(8\.\d to 9\.\d\)", text)
     assert re.search(r"and HardNeg by 3\.0 .*; 1 is right on fewer pairs, EqSim by 3\.0 \(2\.\d to 3\.\d\); of 1", text)
-    assert text.endswith("of 1 no difference is shown, SigLIP.")
-    nothing = compare_rows(PLAN, {method.name: [] for method in PLAN.methods}, PLAN.methods)
-    assert "so nothing is compared" in answer(PLAN, nothing)
+    assert re.search(r"of 1 no difference is shown, SigLIP by 0\.2 .*\.$", text)
+    assert answer(PLAN, [made_up("siglip", 0.0)]).endswith("1 differ by less than 0.5, SigLIP.")
+    assert "so nothing is compared" in answer(PLAN, [])
+
+
+def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Plan) -> None:
+    text = page(finished)
+    assert "**Answer.** Of 17 rows against FT, " in text
+    said = " ".join(text.split())
+    assert re.search(r"1 is right on more pairs, HardNeg by \d\.\d .* 1 is right on fewer pairs, EqSim by \d", said)
+    titles = ("Group score", "Differences from FT", "By aspect", "Other tasks", "Terms of the losses")
+    parts = {title: text.partition(f"## {title}\n")[2].partition("\n## ")[0] for title in titles}
+    for row in finished.methods[1:]:
+        assert [title for title in titles if f"\n| {row.title} | " not in parts[title]] == []
+    assert re.search(r"\| HardNeg \| 5 \| \+[56]\.\d ", parts["Differences from FT"])
+    assert "< 0.0001" in parts["Differences from FT"]
+    assert re.search(r"\| EqSim \| HardNeg \| 5 \| -1[12]\.\d ", text)
+    assert "With more steps" in text
+    assert "EqSim, 1,800 steps, against FT, 1,800 steps" in text
+
+
+def test_rows_of_too_few_seeds_are_not_compared(finished: Plan) -> None:
+    for seed in range(2, finished.seeds):
+        finished.piece(f"run-siglip-{seed}").unlink()
+    text = page(finished)
+    assert "Of 16 rows against FT" in text
+    assert "Answer so far, of 87 of 90 runs." in text
+    assert "| SigLIP | 2 | 50." in text
+
+
+def test_aspects_are_the_blocks_of_a_sets_recipe() -> None:
+    found = PLAN.aspects("tuning")
+    assert found.tolist() == ["attribute"] * 200 + ["counting"] * 200 + ["location"] * 200
+    assert read_recipe_file(PLAN.sets["tuning"]).options["items"] == {
+        "attribute": 200,
+        "counting": 200,
+        "location": 200,
+    }
 
 
 def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(
@@ -144,24 +207,25 @@ def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(
     monkeypatch.setattr("examples.eqsim_ablation.page.PICTURE", tmp_path / PICTURE.name)
     write_ablation(PLAN)
     assert (tmp_path / PAGE.name).read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
-    assert (tmp_path / PICTURE.name).read_bytes() == PICTURE.read_bytes()
+    drawn = tmp_path / PICTURE.name
+    assert [path.read_bytes() for path in (drawn,) if path.exists()] == [
+        path.read_bytes() for path in (PICTURE,) if path.exists()
+    ]
     rows = [made_up(row.name, 0.01) for row in PLAN.methods[1:]]
     assert measure_overhang(partial(draw_differences, PLAN, rows), tmp_path) <= 0
 
 
-def test_a_run_is_made_again_where_the_first_was_made_on_another_processor(tmp_path: Path) -> None:
-    plan = replace(PLAN, record=tmp_path)
-    plan.write("measured-start", PLAN.read("measured-start"))
-    piece = PLAN.read("run-ft-0") | {"machine": facts()["machine"]}
-    plan.write("run-ft-0", piece)
+def test_a_run_is_made_again_where_the_first_was_made_on_another_processor(finished: Plan) -> None:
+    plan, piece = finished, finished.read("run-ft-0")
     assert "again" not in [stage.name for stage in stages(plan)]
     plan.write("run-ft-0", piece | {"machine": {"processor": "another"}})
     assert [stage.name for stage in stages(plan) if stage.phase == "again"] == ["again"]
     changed = {name: one | {"right": "00" * (one["items"] // 8 + 1)} for name, one in piece["sets"].items()}
     plan.write("again", piece | {"sets": changed})
     right = sum(int(right_items(piece, name).sum()) for name in plan.tests)
-    assert f"made on another and again on {piece['machine']['processor']}," in page(plan)
-    assert f"{right} of 6,030 outcomes are others." in page(plan)
+    text = " ".join(page(plan).split())
+    assert f"made on another and again on {piece['machine']['processor']}," in text
+    assert f"{right} of 6,030 outcomes are others." in text
 
 
 def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:
@@ -175,7 +239,7 @@ def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:
 def test_units_are_the_words_that_differ_with_two_on_either_side(tmp_path: Path) -> None:
     false = ["The red mug is behind the small hat.", "3 red mugs."]
     row = {"image": "a.png", "caption": "The red mug is on the small hat.", "negative_captions": false}
-    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "captions.jsonl").write_text(json.dumps(row) + "\n")
     add_units(tmp_path)
     units = json.loads((tmp_path / "ablation_rows.jsonl").read_text())["units"]
     assert units == [["mug is on the small", "mug is behind the small"], [row["caption"], false[1]]]
@@ -239,11 +303,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'tests = ["seen", "held-out", "unseen-setting"]': 'tests = ["seen"]',
         "seeds = 12": "seeds = 1",
         "seeds = 4": "seeds = 1",
-        'rows = ["ft", "eqsim"]': 'rows = ["ft", "siglip"]',
+        'rows = ["ft", "eqsim", "hardneg"]': 'rows = ["ft", "siglip"]',
         "from_best_step = 580": "from_best_step = 1",
         "tuning_steps = 300": "tuning_steps = 1",
         "steps = 1800": "steps = 4",
-        "steps = 400": "steps = 2",
+        "steps = 160": "steps = 2",
         "steps = 600": "steps = 2",
         "../demo_encoder": str(HERE.parent / "demo_encoder"),
     }
@@ -251,11 +315,27 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert old in text
         text = text.replace(old, new)
     (home / "plan.toml").write_text(text)
-    rows = (HERE / "methods.toml").read_text().replace("choices = [3e-4, 1e-3, 3e-3, 1e-4]", "choices = [1e-3]")
+    rows = (HERE / "methods.toml").read_text().replace("choices = [1e-4, 3e-4, 1e-3]", "choices = [1e-3]")
     (home / "methods.toml").write_text(rows)
     for name in ("tuning_scenes", "seen_scenes", "held_out_scenes", "unseen_setting_scenes"):
         shutil.copy(HERE / f"{name}.toml", home)
     return home / "plan.toml"
+
+
+@pytest.mark.slow
+def test_every_row_takes_a_step_and_names_its_terms(tmp_path: Path) -> None:
+    plan = replace(PLAN, work=tmp_path, train=("scenes_1",), start={"model": f"compact:{tmp_path / 'start'}"})
+    for name in ("scenes_1", "tuning"):
+        shutil.copytree(HERE / "smoke_scenes", tmp_path / "sets" / name)
+    write_training_rows(tmp_path / "sets" / "scenes_1")
+    add_units(tmp_path / "sets" / "scenes_1")
+    write_new_model(HERE.parent / "demo_encoder" / "architecture", tmp_path / "start", seed=0)
+    for method in plan.methods:
+        out = tmp_path / method.name
+        run_training(plan.fine_tuning(method, 0, method.choices[0]), Path(), out, limit=1)
+        first = json.loads((out / "log.jsonl").read_text().splitlines()[0])
+        assert first["total"] > 0, method.name
+        assert {"scale"} < set(terms(out)), method.name
 
 
 def test_some_rows_are_run_before_others_and_the_first_with_them() -> None:
@@ -268,7 +348,7 @@ def test_rows_come_before_seeds_and_sets_when_they_are_needed(tmp_path: Path) ->
     plan = replace(PLAN, record=tmp_path)
     names = [stage.name for stage in stages(plan)]
     runs = [name.removeprefix("run-").rpartition("-")[0] for name in names if name.startswith("run-")]
-    assert list(dict.fromkeys(runs))[:3] == ["ft", "eqsim", "hardneg"]
+    assert list(dict.fromkeys(runs))[:3] == ["ft", "hardneg", "eqsim"]
     early = runs[: len(plan.methods) * plan.seeds_first]
     assert {runs.count(row.name) for row in plan.methods} == {plan.seeds}
     assert {early.count(row.name) for row in plan.methods} == {plan.seeds_first}
@@ -282,9 +362,9 @@ def test_rows_are_run_longer_where_the_first_had_not_converged(tmp_path: Path, b
     for seed in range(plan.seeds_first):
         plan.write(f"run-ft-{seed}", {"best_step": best, **facts()})
     names = [stage.name for stage in stages(plan) if "longer" in stage.name]
-    assert names == [f"run-{row}-longer-{seed}" for row in ("ft", "eqsim") for seed in range(4) if longer]
-    config = plan.fine_tuning(plan.longer_row(plan.row("eqsim")), 3, 1.0, 1e-3)
-    assert (config.optimiser.steps, config.validation.every, config.loss["beta"]) == (1800, 900, 1.0)
+    assert names == [f"run-{row}-longer-{seed}" for row in ("ft", "eqsim", "hardneg") for seed in range(4) if longer]
+    config = plan.fine_tuning(plan.longer_row(plan.row("eqsim")), 3, 0.04, 1e-3)
+    assert (config.optimiser.steps, config.validation.every, config.loss["alpha"]) == (1800, 900, 0.04)
 
 
 def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tmp_path: Path) -> None:

@@ -108,6 +108,31 @@ def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path
     )
 
 
+@pytest.mark.parametrize(("images", "drawn_of"), [("pairs", [0, 2, 1, 3]), ("mate", [0, 2])])
+def test_every_pair_of_a_batch_has_its_units_and_a_mate_has_none(
+    tmp_path: Path, images: str, drawn_of: list[int]
+) -> None:
+    settings = config(tmp_path, loss={"name": "cs-clip"}, data={"train": ["units.jsonl"], "negative_images": images})
+    rows = [
+        {
+            "image": f"train/{item.images[k]}",
+            "caption": item.texts[k],
+            "negative_captions": [item.texts[1 - k]],
+            "negative_images": [2 * number + 1 - k],
+            "units": [[f"unit {2 * number + k}", "foil"]],
+        }
+        for number, item in enumerate(read_pair_set(tmp_path / "train").items)
+        for k in (0, 1)
+    ]
+    (tmp_path / "units.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run_training(settings, tmp_path, tmp_path / "run", limit=1)
+    start = open_dual(f"local-dir:{tmp_path / 'run' / 'start'}", "cpu")
+    step = DualStep(
+        settings, start, read_rows(["units.jsonl"], tmp_path), open_accelerator(settings.device), start.module
+    )
+    assert step.draw([0, 2], 0).units[::4] == [f"unit {number}" for number in drawn_of]
+
+
 @pytest.mark.slow
 def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number(tmp_path: Path) -> None:
     settings = config(tmp_path, loss={"name": "cs-clip"}, data={"train": ["units.jsonl"]}, optimiser={"steps": 2})

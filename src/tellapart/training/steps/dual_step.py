@@ -135,7 +135,8 @@ class DualStep(TrainingStep[DrawnRows]):
             return DrawnRows(rows, len(rows), [], [])
         if self._counterparts != "none":
             rows += [draw_choices(self.rows.rows[n].counterparts, 1, seed, step, n)[0] for n in numbers]
-        drawn = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in numbers] if self._units else []
+        batch = numbers if self._counterparts == "mate" else rows  # a mate is no pair of the batch
+        drawn = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in batch] if self._units else []
         units = [text for units in drawn for unit in units for text in unit]
         return DrawnRows(
             rows, len(numbers), [self._draw_negatives(n, step) for n in rows] if self._captions else [], units
@@ -237,7 +238,9 @@ class DualStep(TrainingStep[DrawnRows]):
             patches=encoded.patches if encoded.patches is None else encoded.patches[own],
             words=self._of_captions(encoded.words, count, own),
             real_words=self._of_captions(encoded.real_words, count, own),
-            units=encoded.texts[-len(drawn.units) :].reshape(drawn.own, self._units, 2, -1) if drawn.units else None,
+            units=encoded.texts[-len(drawn.units) :].reshape(-1, self._units, 2, texts.shape[-1])
+            if drawn.units
+            else None,
             mates=mates,
             **shared,
         )
