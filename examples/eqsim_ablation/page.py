@@ -90,6 +90,8 @@ def _another_start(plan: Plan) -> str:
     rows = tuple(Method(name, title, "", {}) for name, title in _FROM_ANOTHER.items())
     other = replace(plan, record=HERE / "negclip_start", methods=rows)
     compared = _against_first(other, runs_of(other, rows))
+    if not compared:  # a plan of other test sets
+        return ""
     table = make_table(
         ["", "seeds", *compared[0].aspects, "all"],
         f"l|r{'|r' * len(compared[0].aspects)}|r",
@@ -219,7 +221,7 @@ caption; both captions and both pictures must be matched for its group score. It
 make 12 rows of it. In a step, {plan.fine_tune["batch"]["size"]} rows are drawn, and the other side of each; a row with
 false captions reads up to 4 more texts for each picture.
 
-| row | loss | its number |
+| row | loss | tuned |
 |---|---|---|
 {numbers}
 

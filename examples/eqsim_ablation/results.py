@@ -183,13 +183,13 @@ def scores_table(plan: Plan, runs: Runs) -> str:
         if 40 <= first <= 60
         else f" The start was meant to have 40 to 60 percent, to be far from floor and ceiling; it has {first:.1f}."
     )
-    table = make_table(["", "seeds", *plan.tests, "best step", "its number"], f"l|{'r|' * len(plan.tests)}r|r|r", rows)
+    table = make_table(["", "seeds", *plan.tests, "best step", "tuned to"], f"l|{'r|' * len(plan.tests)}r|r|r", rows)
     return f"""## Group score
 
 {table}
 
 Percent; mean ± standard deviation over seeds. A run keeps the weights of its middle or of its end, whichever did better
-on the tuning set: `best step` is their mean. Its number is the one that did best there with half the steps. At the
+on the tuning set: `best step` is their mean. It is tuned to the number that did best there with half the steps. At the
 upper end of its list, one beyond might do better; below a weight's list is 0, the loss without that term.{room}"""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.random  # numpy imports it late, and a Ctrl-C within that import is lost: Cython ignores it
 from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
