@@ -402,7 +402,7 @@ def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
     assert set(piece["kept"]) == {"i2t_recall@1", "t2i_recall@1", "demo-objects"}
     text = page(plan)
     assert "| runs | 2 of 2 |" in text
-    assert "No row has two seeds yet." in text
+    assert "No row has 4 seeds yet." in text
     assert not (plan.work / "runs" / "siglip-0" / "model").exists()
     assert find_model(plan.model).fingerprint == plan.read("start")["fingerprint"]
     assert plan.read("run-ft-longer-0")["steps"] == 4
