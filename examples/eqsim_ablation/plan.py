@@ -73,8 +73,7 @@ class Plan:
         seeds_first: runs that every row has before any row has more.
         first: names of the rows that are run before the others.
         contrasts: names of two rows each, of which the first is compared with the second.
-        longer: `rows` that are run with more `steps` and so many `seeds`, if the first row's weights did best at
-            `from_best_step` or later.
+        longer: `rows` that are run with more `steps`, too, with so many `seeds`.
 
     >>> plan = read_plan(HERE / "plan.toml")
     >>> plan.methods[0].title, plan.train[0], min(plan.items(name) for name in plan.tests) >= 2000
@@ -101,11 +100,6 @@ class Plan:
         """Steps of a fine-tuning run."""
         return int(self.fine_tune["optimiser"]["steps"])
 
-    @property
-    def validations(self) -> int:
-        """How often a fine-tuning run is measured on the tuning set."""
-        return -(-self.steps // int(self.fine_tune["validation"]["every"]))
-
     def row(self, name: str) -> Method:
         """Return the row of a name."""
         return next(method for method in self.methods if method.name == name)
@@ -117,11 +111,15 @@ class Plan:
         places = {name: place for place, name in enumerate(self.first)}
         return base, *sorted(others, key=lambda row: places.get(row.name, len(places)))
 
+    @property
+    def longer_rows(self) -> tuple[Method, ...]:
+        """The rows that are run with more steps, too."""
+        return tuple(row for row in self.methods if row.name in self.longer.get("rows", ()))
+
     def longer_row(self, row: Method) -> Method:
-        """Return a row with more steps, measured on the tuning set as often as before."""
+        """Return a row with more steps, measured on the tuning set at their end as before."""
         more = int(self.longer["steps"])
-        every = more // self.validations
-        changes = merge_preset(row.changes, {"optimiser": {"steps": more}, "validation": {"every": every}})
+        changes = merge_preset(row.changes, {"optimiser": {"steps": more}, "validation": {"every": more}})
         return replace(row, name=f"{row.name}-longer", title=f"{row.title}, {more:,} steps", changes=changes)
 
     @property

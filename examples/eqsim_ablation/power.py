@@ -132,7 +132,7 @@ def _cost(plan: Plan, seeds: int, items: int) -> dict[str, float]:
     runs = seeds * len(plan.methods)
     steps = plan.start.get("steps", 0) + tuning * plan.tuning_steps + runs * plan.steps
     measuring = runs * items * unit["measured_item"]
-    measuring += plan.items("tuning") * (tuning + runs * plan.validations) * unit["validated_item"]
+    measuring += plan.items("tuning") * (tuning + runs) * unit["validated_item"]
     rendered = items + sum(plan.items(name) for name in plan.sets if name not in plan.tests)
     rendering = rendered * unit["rendered_item"]
     return {

@@ -171,26 +171,24 @@ def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Figure:
 def scores_table(plan: Plan, runs: Runs) -> str:
     """Write the group scores of the start and of each row, set by set."""
     start = plan.read("measured-start")["sets"]
-    rows = [["start", "", *(f"{100 * start[name]['group_score']:.1f}" for name in plan.tests), "", ""]]
+    rows = [["start", "", *(f"{100 * start[name]['group_score']:.1f}" for name in plan.tests), ""]]
     for method in plan.methods:
         if mine := runs[method.name]:
             value = f"{mine[0]['value']:g}" if method.choices else ""
-            best = f"{np.mean([run['best_step'] for run in mine]):.0f}"
-            rows.append([method.title, f"{len(mine)}", *_scores(plan, mine), best, value])
+            rows.append([method.title, f"{len(mine)}", *_scores(plan, mine), value])
     first = 100 * float(np.mean([start[name]["group_score"] for name in plan.tests]))
     room = (
         ""
         if 40 <= first <= 60
         else f" The start was meant to have 40 to 60 percent, to be far from floor and ceiling; it has {first:.1f}."
     )
-    table = make_table(["", "seeds", *plan.tests, "best step", "tuned to"], f"l|{'r|' * len(plan.tests)}r|r|r", rows)
+    table = make_table(["", "seeds", *plan.tests, "tuned to"], f"l|{'r|' * len(plan.tests)}r|r|r", rows)
     return f"""## Group score
 
 {table}
 
-Percent; mean ± standard deviation over seeds. A run keeps the weights of its middle or of its end, whichever did better
-on the tuning set: `best step` is their mean. It is tuned to the number that did best there with half the steps. At the
-upper end of its list, one beyond might do better; below a weight's list is 0, the loss without that term.{room}"""
+Percent; mean ± standard deviation over seeds. At the upper end of the list of what a row is tuned to, one beyond might
+do better; below a weight's list is 0, the loss without that term.{room}"""
 
 
 def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
@@ -276,20 +274,13 @@ softmax over the batch, distant pairs have no probability left to differ in."""
 
 def longer_table(plan: Plan) -> list[str]:
     """Write the results of rows with more steps, if there are any."""
-    rows = [plan.longer_row(plan.row(name)) for name in plan.longer.get("rows", ())]
+    rows = [plan.longer_row(row) for row in plan.longer_rows]
     runs = runs_of(plan, rows)
     if not any(runs.values()):
         return []
-    lines = [
-        [row.title, f"{len(mine)}", *_scores(plan, mine), f"{np.mean([run['best_step'] for run in mine]):.0f}"]
-        for row in rows
-        if (mine := runs[row.name])
-    ]
-    table = make_table(["", "seeds", *plan.tests, "best step"], f"l|{'r|' * len(plan.tests)}r|r", lines)
-    text = (
-        f"The first row did best at the end of its {plan.steps} steps. Does the answer hang on their number? "
-        f"{plan.longer['seeds']} seeds more, with the numbers that were tuned above."
-    )
+    lines = [[row.title, f"{len(mine)}", *_scores(plan, mine)] for row in rows if (mine := runs[row.name])]
+    table = make_table(["", "seeds", *plan.tests], f"l|r{'|r' * len(plan.tests)}", lines)
+    text = f"Does the answer hang on the number of steps? {plan.longer['seeds']} seeds with the numbers tuned above."
     for each in compare_rows(plan, runs, [(row, rows[0]) for row in rows[1:]]):
         low, value, high = _interval(each.overall)
         text += (

@@ -91,10 +91,7 @@ def facts() -> dict[str, Any]:
 
 
 def stages(plan: Plan) -> Iterator[Stage]:
-    """Yield all stages in the order in which they are needed: some seeds of every row, then the others of all.
-
-    Whether rows are run longer is known when the first row has its first seeds.
-    """
+    """Yield all stages in the order in which they are needed: some seeds of every row, then the others of all."""
     for name in (*plan.train, "tuning"):
         made = "ablation_rows.jsonl" if name in plan.train else "card.json"
         yield Stage("sets", f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / made)
@@ -113,10 +110,9 @@ def stages(plan: Plan) -> Iterator[Stage]:
             yield _run_stage(plan, method, method, seed, f"run-{method.name}")
         if method is plan.methods[0] and _made_elsewhere(plan, f"run-{method.name}-0"):
             yield Stage("again", "again", partial(_run, plan, method, method, 0))
-    if _had_not_converged(plan, few):
-        for row in map(plan.row, plan.longer["rows"]):
-            for seed in range(plan.longer["seeds"]):
-                yield _run_stage(plan, plan.longer_row(row), row, seed, "longer")
+    for row in plan.longer_rows:
+        for seed in range(plan.longer["seeds"]):
+            yield _run_stage(plan, plan.longer_row(row), row, seed, "longer")
     for seed in range(few, plan.seeds):
         for method in plan.in_order:
             yield _run_stage(plan, method, method, seed, "run")
@@ -129,15 +125,6 @@ def _run_stage(plan: Plan, method: Method, tuned: Method, seed: int, phase: str)
 def _made_elsewhere(plan: Plan, name: str) -> bool:
     """Return whether a piece was made on another processor; if so, a run is made again, to see what that changes."""
     return plan.piece(name).exists() and plan.read(name)["machine"]["processor"] != facts()["machine"]["processor"]
-
-
-def _had_not_converged(plan: Plan, seeds: int) -> bool:
-    """Return whether the first row's weights did best at the end of its runs, and rows are to be run longer then."""
-    names = [f"run-{plan.methods[0].name}-{seed}" for seed in range(seeds)]
-    known = {row.name for row in plan.methods}
-    if not plan.longer or not known.issuperset(plan.longer["rows"]) or not all(plan.piece(n).exists() for n in names):
-        return False
-    return fmean(plan.read(name)["best_step"] for name in names) >= plan.longer["from_best_step"]
 
 
 def chosen(plan: Plan, method: Method) -> float | None:

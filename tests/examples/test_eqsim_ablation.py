@@ -138,7 +138,7 @@ def made_piece(row: str, seed: int, share: float) -> dict[str, Any]:
         packed = np.packbits(right).tobytes().hex()
         sets[name] = {"right": packed, "items": items, "group_score": float(right.mean())}
     kept = {"i2t_recall@1": 0.5, "t2i_recall@1": 0.5, "demo-objects": 0.5}
-    run = {"row": row, "seed": seed, "value": 0.5, "best_step": 600, "terms": {"itc": 1.5, "v1": 0.0001, "scale": 14.0}}
+    run = {"row": row, "seed": seed, "value": 0.5, "terms": {"itc": 1.5, "v1": 0.0001, "scale": 14.0}}
     return {**run, "sets": sets, "kept": kept, **facts()}
 
 
@@ -178,7 +178,7 @@ def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Pl
     assert "< 0.0001" in parts["Differences from FT"]
     assert re.search(r"\| EqSim \| HardNeg \| 5 \| -1[12]\.\d ", text)
     assert "With more steps" in text
-    assert "EqSim, 1,800 steps, against FT, 1,800 steps" in text
+    assert "EqSim, 900 steps, against FT, 900 steps" in text
 
 
 def test_rows_of_too_few_seeds_are_not_compared(finished: Plan) -> None:
@@ -304,11 +304,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "seeds = 12": "seeds = 1",
         "seeds = 4": "seeds = 1",
         'rows = ["ft", "eqsim", "hardneg"]': 'rows = ["ft", "siglip"]',
-        "from_best_step = 580": "from_best_step = 1",
         "tuning_steps = 300": "tuning_steps = 1",
-        "steps = 1800": "steps = 4",
+        "steps = 900": "steps = 4",
         "steps = 160": "steps = 2",
-        "steps = 600": "steps = 2",
+        "steps = 300": "steps = 2",
         "../demo_encoder": str(HERE.parent / "demo_encoder"),
     }
     for old, new in changes.items():
@@ -356,15 +355,12 @@ def test_rows_come_before_seeds_and_sets_when_they_are_needed(tmp_path: Path) ->
     assert names.index("run-ft-5") < names.index("tune-eqsim-0") < names.index("run-eqsim-0")
 
 
-@pytest.mark.parametrize(("best", "longer"), [(600, True), (450, False)])
-def test_rows_are_run_longer_where_the_first_had_not_converged(tmp_path: Path, best: int, longer: bool) -> None:
+def test_three_rows_are_run_longer_too(tmp_path: Path) -> None:
     plan = replace(PLAN, record=tmp_path)
-    for seed in range(plan.seeds_first):
-        plan.write(f"run-ft-{seed}", {"best_step": best, **facts()})
-    names = [stage.name for stage in stages(plan) if "longer" in stage.name]
-    assert names == [f"run-{row}-longer-{seed}" for row in ("ft", "eqsim", "hardneg") for seed in range(4) if longer]
+    names = [stage.name for stage in stages(plan) if stage.phase == "longer"]
+    assert names == [f"run-{row}-longer-{seed}" for row in ("ft", "hardneg", "eqsim") for seed in range(4)]
     config = plan.fine_tuning(plan.longer_row(plan.row("eqsim")), 3, 0.04, 1e-3)
-    assert (config.optimiser.steps, config.validation.every, config.loss["alpha"]) == (1800, 900, 0.04)
+    assert (config.optimiser.steps, config.validation.every, config.loss["alpha"]) == (900, 900, 0.04)
 
 
 def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tmp_path: Path) -> None:
