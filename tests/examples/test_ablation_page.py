@@ -1,0 +1,162 @@
+"""The ablation's page says what its record says, and its test holds its level."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from examples.eqsim_ablation.crossed import Components, compare_crossed, components
+from examples.eqsim_ablation.page import PAGE, PICTURE, page, write_ablation
+from examples.eqsim_ablation.pieces import right_items
+from examples.eqsim_ablation.plan import HERE, Plan, read_plan
+from examples.eqsim_ablation.results import Compared, answer, draw_differences
+from examples.eqsim_ablation.stages import facts, stages
+
+from test_findings import measure_overhang
+
+PLAN = read_plan(HERE / "plan.toml")
+
+
+def test_the_page_is_that_of_the_record_and_says_its_power_first() -> None:
+    text = page(PLAN)
+    assert PAGE.read_text(encoding="utf-8") == text
+    assert text.index("## Power, before any result") < text.index("## Design") < text.index("## Complete pieces")
+
+
+def simulated(rng: np.random.Generator, spread: Components, seeds: int, items: int) -> np.ndarray:
+    """Right minus right of two rows, each 0 or 1: seeds are better or worse as a whole, and so are items."""
+    sides = rng.random((2, seeds, items)) < (
+        0.5
+        + rng.standard_normal((2, seeds, 1)) * (spread.seeds / 2) ** 0.5
+        + rng.uniform(-1, 1, (2, 1, items)) * (1.5 * spread.items) ** 0.5
+    )
+    return sides[0].astype(float) - sides[1]
+
+
+def test_outcomes_without_a_difference_are_told_apart_one_time_in_twenty() -> None:
+    rng, spread = np.random.default_rng(0), Components(0.02, 0.0004, 0.5)
+    drawn = [simulated(rng, spread, 4, 1500) for _ in range(400)]
+    found = [compare_crossed(one) for one in drawn]
+    assert 0.02 < np.mean([one.p < 0.05 for one in found]) < 0.08
+    # Items alone would find three times as many: seeds differ, too.
+    of_items = [one.mean(0).std(ddof=1) / 1500**0.5 for one in drawn]
+    assert np.mean([abs(one.value) > 1.96 * error for one, error in zip(found, of_items, strict=True)]) > 0.12
+
+
+def test_variances_are_found_again_and_make_the_error() -> None:
+    rng, spread = np.random.default_rng(1), Components(0.02, 0.0004, 0.48)
+    found = [components(simulated(rng, spread, 6, 1500)) for _ in range(200)]
+    assert np.mean([one.seeds for one in found]) == pytest.approx(spread.seeds, rel=0.25)
+    assert np.mean([one.items for one in found]) == pytest.approx(spread.items, rel=0.25)
+    means = [simulated(rng, spread, 6, 400).mean() for _ in range(600)]
+    assert np.std(means) == pytest.approx(spread.error(6, 400), rel=0.1)
+
+
+def made_up(name: str, gain: float) -> Compared:
+    """A row whose difference from the first is `gain`, with a standard error of 0.2 points."""
+    noise = np.random.default_rng(5).normal(0, 0.1, (6, 500))
+    verdict = compare_crossed(noise - noise.mean() + gain)
+    sets, aspects = dict.fromkeys(PLAN.tests, verdict), dict.fromkeys(("attribute", "location"), verdict)
+    return Compared(PLAN.row(name), PLAN.methods[0], 6, verdict, sets, aspects, float(verdict.p))
+
+
+def made_piece(row: str, seed: int, share: float) -> dict[str, Any]:
+    """A run's piece: so many of all items are right, drawn by the seed, and more of each first half."""
+    rng, sets = np.random.default_rng(seed), {}
+    for name in PLAN.tests:
+        items = PLAN.items(name)
+        right = rng.random(items) < share
+        packed = np.packbits(right).tobytes().hex()
+        sets[name] = {"right": packed, "items": items, "group_score": float(right.mean())}
+    kept = {"i2t_recall@1": 0.5, "t2i_recall@1": 0.5, "demo-objects": 0.5}
+    run = {"row": row, "seed": seed, "value": 0.5, "terms": {"itc": 1.5, "v1": 0.0001, "scale": 14.0}}
+    return {**run, "sets": sets, "kept": kept, **facts()}
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Plan:
+    """A plan whose record is complete, of runs that are made up: HardNeg is right more often, EqSim less."""
+    plan = replace(PLAN, record=tmp_path / "record", seeds=5)
+    shares = {"hardneg": 0.56, "eqsim": 0.44}
+    plan.write("measured-start", made_piece("start", 99, 0.3))
+    longer = [plan.longer_row(plan.row(name)) for name in plan.longer["rows"]]
+    for row in (*plan.methods, *longer):
+        for seed in range(plan.seeds):
+            plan.write(f"run-{row.name}-{seed}", made_piece(row.name, seed, shares.get(row.name, 0.5)))
+    return plan
+
+
+def test_the_answer_names_every_row_with_its_distance_or_says_that_none_is_shown() -> None:
+    rows = [made_up("eqsim", -0.03), made_up("hardneg", 0.03), made_up("siglip", 0.002), made_up("negclip", 0.09)]
+    text = answer(PLAN, rows)
+    assert re.search(r"Of 4 rows against FT, .* 2 are right on more pairs, NegCLIP by 9\.0 \(8\.\d to 9\.\d\)", text)
+    assert re.search(r"and HardNeg by 3\.0 .*; 1 is right on fewer pairs, EqSim by 3\.0 \(2\.\d to 3\.\d\); of 1", text)
+    assert re.search(r"of 1 no difference is shown, SigLIP by 0\.2 .*\.$", text)
+    assert answer(PLAN, [made_up("siglip", 0.0)]).endswith("1 differ by less than 0.5, SigLIP.")
+    assert "so nothing is compared" in answer(PLAN, [])
+
+
+def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Plan) -> None:
+    text = page(finished)
+    assert "**Answer.** Of 17 rows against FT, " in text
+    said = " ".join(text.split())
+    assert re.search(r"1 is right on more pairs, HardNeg by \d\.\d .* 1 is right on fewer pairs, EqSim by \d", said)
+    titles = ("Group score", "Differences from FT", "By aspect", "Other tasks", "Terms of the losses")
+    parts = {title: text.partition(f"## {title}\n")[2].partition("\n## ")[0] for title in titles}
+    for row in finished.methods[1:]:
+        assert [title for title in titles if f"\n| {row.title} | " not in parts[title]] == []
+    assert re.search(r"\| HardNeg \| 5 \| \+[56]\.\d ", parts["Differences from FT"])
+    assert "< 0.0001" in parts["Differences from FT"]
+    assert re.search(r"\| EqSim \| HardNeg \| 5 \| -1[12]\.\d ", text)
+    assert "With more steps" in text
+    assert "EqSim, 900 steps, against FT, 900 steps" in text
+
+
+def test_rows_of_too_few_seeds_are_not_compared(finished: Plan) -> None:
+    for seed in range(2, finished.seeds):
+        finished.piece(f"run-siglip-{seed}").unlink()
+    text = page(finished)
+    assert "Of 16 rows against FT" in text
+    assert "Answer so far, of 87 of 90 runs." in text
+    assert "| SigLIP | 2 | 50." in text
+
+
+def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("examples.eqsim_ablation.page.PAGE", tmp_path / PAGE.name)
+    monkeypatch.setattr("examples.eqsim_ablation.page.PICTURE", tmp_path / PICTURE.name)
+    write_ablation(PLAN)
+    assert (tmp_path / PAGE.name).read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    drawn = tmp_path / PICTURE.name
+    assert [path.read_bytes() for path in (drawn,) if path.exists()] == [
+        path.read_bytes() for path in (PICTURE,) if path.exists()
+    ]
+    rows = [made_up(row.name, 0.01) for row in PLAN.methods[1:]]
+    assert measure_overhang(partial(draw_differences, PLAN, rows), tmp_path) <= 0
+
+
+def test_a_run_is_made_again_where_the_first_was_made_on_another_processor(finished: Plan) -> None:
+    plan, piece = finished, finished.read("run-ft-0")
+    assert "again" not in [stage.name for stage in stages(plan)]
+    plan.write("run-ft-0", piece | {"machine": {"processor": "another"}})
+    assert [stage.name for stage in stages(plan) if stage.phase == "again"] == ["again"]
+    changed = {name: one | {"right": "00" * (one["items"] // 8 + 1)} for name, one in piece["sets"].items()}
+    plan.write("again", piece | {"sets": changed})
+    right = sum(int(right_items(piece, name).sum()) for name in plan.tests)
+    text = " ".join(page(plan).split())
+    assert f"made on another and again on {piece['machine']['processor']}," in text
+    assert f"{right} of 6,030 outcomes are others." in text
+
+
+def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:
+    ours = np.tile(np.random.default_rng(1).random(400) < 0.7, (3, 1)).astype(float)
+    found = compare_crossed(ours)
+    error = np.sqrt(ours[0].var(ddof=1) / 400)
+    assert found.half() == pytest.approx(1.966 * error, rel=1e-3)
+    assert compare_crossed(np.zeros((3, 9))).p == 1.0
