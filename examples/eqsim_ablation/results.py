@@ -136,11 +136,13 @@ def answer(plan: Plan, compared: Sequence[Compared]) -> str:
         if mine := [each.write() for each in ranked if each.sign == sign and not each.is_small]:
             parts.append(f"{len(mine)} {'is' if len(mine) == 1 else 'are'} right on {way} pairs, {join_words(mine)}")
     if same := [each.method.title for each in ranked if each.is_small]:
-        parts.append(f"{len(same)} differ by less than {SMALL}, {join_words(same)}")
+        parts.append(
+            f"{len(same)} {'differs' if len(same) == 1 else 'differ'} by less than {SMALL}, {join_words(same)}"
+        )
     if unknown := [each.write() for each in ranked if not each.sign and not each.is_small]:
         parts.append(f"of {len(unknown)} no difference is shown, {join_words(unknown)}")
     return (
-        f"Of {len(compared)} rows against {plan.methods[0].title}, in points of group score after {plan.steps} steps "
+        f"Of {len(compared)} {'row' if len(compared) == 1 else 'rows'} against {plan.methods[0].title}, in points of group score after {plan.steps} steps "
         f"with 95 % intervals: {'; '.join(parts)}."
     )
 
