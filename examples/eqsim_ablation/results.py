@@ -141,9 +141,10 @@ def answer(plan: Plan, compared: Sequence[Compared]) -> str:
         )
     if unknown := [each.write() for each in ranked if not each.sign and not each.is_small]:
         parts.append(f"of {len(unknown)} no difference is shown, {join_words(unknown)}")
+    rows = "1 row" if len(compared) == 1 else f"{len(compared)} rows"
     return (
-        f"Of {len(compared)} {'row' if len(compared) == 1 else 'rows'} against {plan.methods[0].title}, in points of group score after {plan.steps} steps "
-        f"with 95 % intervals: {'; '.join(parts)}."
+        f"Of {rows} against {plan.methods[0].title}, in points of group score after {plan.steps} steps with 95 % "
+        f"intervals: {'; '.join(parts)}."
     )
 
 
@@ -163,7 +164,7 @@ def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Figure:
         axes.errorbar(values, rows, xerr=halves, fmt=style.marker, color=style.colour, markersize=4, label=label)
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_yticks(range(len(ranked)), [each.method.title for each in ranked])
-    axes.invert_yaxis()
+    axes.set_ylim(len(ranked) - 0.5, -0.5)  # the first row on top
     axes.set_xlabel(f"points of group score against {plan.methods[0].title}")
     axes.grid(axis="x")
     figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, columnspacing=1)
