@@ -139,7 +139,9 @@ def answer(plan: Plan, compared: Sequence[Compared]) -> str:
         parts.append(
             f"{len(same)} {'differs' if len(same) == 1 else 'differ'} by less than {SMALL}, {join_words(same)}"
         )
-    if unknown := [each.write() for each in ranked if not each.sign and not each.is_small]:
+    # An interval on both sides of 0 has no distance.
+    unsure = [each for each in ranked if not each.sign and not each.is_small]
+    if unknown := [f"{each.method.title} {write_difference(each.overall)}" for each in unsure]:
         parts.append(f"of {len(unknown)} no difference is shown, {join_words(unknown)}")
     rows = "1 row" if len(compared) == 1 else f"{len(compared)} rows"
     return (

@@ -96,7 +96,7 @@ def test_the_answer_names_every_row_with_its_distance_or_says_that_none_is_shown
     text = answer(PLAN, rows)
     assert re.search(r"Of 4 rows against FT, .* 2 are right on more pairs, NegCLIP by 9\.0 \(8\.\d to 9\.\d\)", text)
     assert re.search(r"and HardNeg by 3\.0 .*; 1 is right on fewer pairs, EqSim by 3\.0 \(2\.\d to 3\.\d\); of 1", text)
-    assert re.search(r"of 1 no difference is shown, SigLIP by 0\.2 .*\.$", text)
+    assert re.search(r"of 1 no difference is shown, SigLIP \+0\.2 \[-0\.\d, \+0\.\d\]\.$", text)
     alone = answer(PLAN, [made_up("siglip", 0.0)])
     assert alone.startswith("Of 1 row against FT, ")
     assert alone.endswith("1 differs by less than 0.5, SigLIP.")
