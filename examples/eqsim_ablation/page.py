@@ -67,7 +67,7 @@ def page(plan: Plan) -> str:
         known = {row.name for row in plan.methods}
         pairs = [(plan.row(one), plan.row(other)) for one, other in plan.contrasts if {one, other} <= known]
         blocks += [scores_table(plan, runs), differences_table(plan, compared), aspects_table(plan, runs, compared)]
-        blocks += [contrasts_table(compare_rows(plan, runs, pairs)), *longer_table(plan)]
+        blocks += [contrasts_table(compare_rows(plan, runs, pairs)), longer_table(plan)]
         blocks += [kept_table(plan, runs), terms_table(plan, runs)]
     blocks += [_SETTING, _another_start(plan), _EARLIER, "**Next:** [All findings](findings.md)"]
     return write_pages_text(filter(None, blocks))
@@ -89,7 +89,8 @@ def _another_start(plan: Plan) -> str:
     """Write what five rows did from a start that was trained with other losses, before this ablation."""
     rows = tuple(Method(name, title, "", {}) for name, title in _FROM_ANOTHER.items())
     other = replace(plan, record=HERE / "negclip_start", methods=rows)
-    compared = _against_first(other, runs_of(other, rows))
+    runs = runs_of(other, rows)
+    compared = _against_first(other, runs)
     if not compared:  # a plan of other test sets
         return ""
     table = make_table(
@@ -107,7 +108,7 @@ def _another_start(plan: Plan) -> str:
     )
     return f"""## From another start
 
-The start of these {sum(map(len, runs_of(other, rows).values()))} runs was trained with NegCLIP's loss and NegBench's
+The start of these {sum(map(len, runs.values()))} runs was trained with NegCLIP's loss and NegBench's
 choice, so that rows with false captions would have gone on with its objective, and FT would have changed it; half of
 the training captions named places, and some of those are true of both sides. The ablation was therefore begun anew,
 before any row with false captions was run. EqSim is here the paper's form with a margin of 0.1.

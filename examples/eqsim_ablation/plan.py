@@ -134,7 +134,7 @@ class Plan:
 
     def items(self, name: str) -> int:
         """Return how many items a set's recipe asks for."""
-        return sum(read_recipe_file(self.sets[name]).options["items"].values())  # type: ignore[union-attr,call-overload,arg-type]
+        return len(self.aspects(name))
 
     def aspects(self, name: str) -> NDArray[np.str_]:
         """Return the aspect of each item of a set, `(item,)`: they lie in the order of its recipe."""

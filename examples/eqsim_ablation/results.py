@@ -110,14 +110,13 @@ def runs_of(plan: Plan, rows: Sequence[Method]) -> dict[str, list[dict[str, Any]
 
 def compare_rows(plan: Plan, runs: Runs, pairs: Iterable[tuple[Method, Method]]) -> list[Compared]:
     """Compare the first row of each pair with the second over the seeds that both have, where these are enough."""
-    found = []
+    found, of = [], np.concatenate([plan.aspects(name) for name in plan.tests])
     for method, base in pairs:
         shared = sorted({run["seed"] for run in runs[base.name]} & {run["seed"] for run in runs[method.name]})
         if len(shared) < FEWEST:
             continue
         ours, theirs = ([run for run in runs[row.name] if run["seed"] in shared] for row in (method, base))
         parts = {name: _outcomes(ours, name) - _outcomes(theirs, name) for name in plan.tests}
-        of = np.concatenate([plan.aspects(name) for name in plan.tests])
         every = np.concatenate(list(parts.values()), axis=1)
         overall = compare_crossed(every)
         sets = {name: compare_crossed(part) for name, part in parts.items()}
@@ -187,7 +186,7 @@ def scores_table(plan: Plan, runs: Runs) -> str:
         if 40 <= first <= 60
         else f" The start was meant to have 40 to 60 percent, to be far from floor and ceiling; it has {first:.1f}."
     )
-    table = make_table(["", "seeds", *plan.tests, "tuned to"], f"l|{'r|' * len(plan.tests)}r|r|r", rows)
+    table = make_table(["", "seeds", *plan.tests, "tuned to"], f"l|r{'|r' * len(plan.tests)}|r", rows)
     return f"""## Group score
 
 {table}
@@ -277,12 +276,12 @@ The terms as they are added up, weights included. A term of 0.0001 beside a cont
 softmax over the batch, distant pairs have no probability left to differ in."""
 
 
-def longer_table(plan: Plan) -> list[str]:
+def longer_table(plan: Plan) -> str:
     """Write the results of rows with more steps, if there are any."""
     rows = [plan.longer_row(row) for row in plan.longer_rows]
     runs = runs_of(plan, rows)
     if not any(runs.values()):
-        return []
+        return ""
     lines = [[row.title, f"{len(mine)}", *_scores(plan, mine)] for row in rows if (mine := runs[row.name])]
     table = make_table(["", "seeds", *plan.tests], f"l|r{'|r' * len(plan.tests)}", lines)
     text = f"Does the answer hang on the number of steps? {plan.longer['seeds']} seeds with the numbers tuned above."
@@ -290,9 +289,9 @@ def longer_table(plan: Plan) -> list[str]:
         low, value, high = _interval(each.overall)
         text += (
             f" **{each.method.title}, against {rows[0].title}: {value:+.1f} points, 95 % interval {low:+.1f} to "
-            f"{high:+.1f}** (p = {each.p:.2g})."
+            f"{high:+.1f}** (p: {each.p_value()})."
         )
-    return [f"## With more steps\n\n{table}", text]
+    return f"## With more steps\n\n{table}\n\n{text}"
 
 
 def kept_table(plan: Plan, runs: Runs) -> str:

@@ -66,7 +66,7 @@ def made_up(name: str, gain: float) -> Compared:
 
 
 def made_piece(row: str, seed: int, share: float) -> dict[str, Any]:
-    """A run's piece: so many of all items are right, drawn by the seed, and more of each first half."""
+    """A run's piece: so many of all items are right, drawn by the seed."""
     rng, sets = np.random.default_rng(seed), {}
     for name in PLAN.tests:
         items = PLAN.items(name)
