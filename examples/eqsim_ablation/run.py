@@ -4,7 +4,7 @@ python -m examples.eqsim_ablation.run --minutes 10     go on for ten minutes; sa
 python -m examples.eqsim_ablation.run --at-once 2      two stages side by side, each on a core of its own
 python -m examples.eqsim_ablation.run --rows eqsim      this row and the first, before the others
 python -m examples.eqsim_ablation.run --list           what is done and what is not
-python -m examples.eqsim_ablation.run --page           the page, from the pieces that there are
+python -m examples.eqsim_ablation.run --page           the pages, from the pieces that there are
 """
 
 from __future__ import annotations

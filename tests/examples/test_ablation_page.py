@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
+from examples.eqsim_ablation.design_page import DESIGN, design_page
 from examples.eqsim_ablation.page import PAGE, PICTURE, page, write_ablation
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
@@ -22,9 +23,10 @@ from test_findings import measure_overhang
 PLAN = read_plan(HERE / "plan.toml")
 
 
-def test_the_page_is_that_of_the_record_and_says_its_power_first() -> None:
-    text = page(PLAN)
-    assert PAGE.read_text(encoding="utf-8") == text
+def test_the_pages_are_those_of_the_record_and_the_design_says_its_power_first() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(PLAN)
+    text = design_page(PLAN)
+    assert DESIGN.read_text(encoding="utf-8") == text
     assert text.index("## Power, before any result") < text.index("## Design") < text.index("## Complete pieces")
 
 
@@ -108,8 +110,12 @@ def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Pl
     assert "**Answer.** Of 17 rows against FT, " in text
     said = " ".join(text.split())
     assert re.search(r"1 is right on more pairs, HardNeg by \d\.\d .* 1 is right on fewer pairs, EqSim by \d", said)
+    assert len(text.splitlines()) <= 200  # the limit of a page that is not reference
     titles = ("Group score", "Differences from FT", "By aspect", "Other tasks", "Terms of the losses")
-    parts = {title: text.partition(f"## {title}\n")[2].partition("\n## ")[0] for title in titles}
+    parts = {
+        title: f"{text}\n{design_page(finished)}".partition(f"## {title}\n")[2].partition("\n## ")[0]
+        for title in titles
+    }
     for row in finished.methods[1:]:
         assert [title for title in titles if f"\n| {row.title} | " not in parts[title]] == []
     assert re.search(r"\| HardNeg \| 5 \| \+[56]\.\d ", parts["Differences from FT"])
@@ -131,10 +137,11 @@ def test_rows_of_too_few_seeds_are_not_compared(finished: Plan) -> None:
 def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("examples.eqsim_ablation.page.PAGE", tmp_path / PAGE.name)
-    monkeypatch.setattr("examples.eqsim_ablation.page.PICTURE", tmp_path / PICTURE.name)
+    for name, path in (("PAGE", PAGE), ("PICTURE", PICTURE), ("DESIGN", DESIGN)):
+        monkeypatch.setattr(f"examples.eqsim_ablation.page.{name}", tmp_path / path.name)
     write_ablation(PLAN)
-    assert (tmp_path / PAGE.name).read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    for path in (PAGE, DESIGN):
+        assert (tmp_path / path.name).read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
     drawn = tmp_path / PICTURE.name
     assert [path.read_bytes() for path in (drawn,) if path.exists()] == [
         path.read_bytes() for path in (PICTURE,) if path.exists()
@@ -151,7 +158,7 @@ def test_a_run_is_made_again_where_the_first_was_made_on_another_processor(finis
     changed = {name: one | {"right": "00" * (one["items"] // 8 + 1)} for name, one in piece["sets"].items()}
     plan.write("again", piece | {"sets": changed})
     right = sum(int(right_items(piece, name).sum()) for name in plan.tests)
-    text = " ".join(page(plan).split())
+    text = " ".join(design_page(plan).split())
     assert f"made on another and again on {piece['machine']['processor']}," in text
     assert f"{right} of 6,030 outcomes are others." in text
 

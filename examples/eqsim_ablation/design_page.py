@@ -1,0 +1,179 @@
+"""The page of the ablation's design: what could be seen before any run, the rows, and which pieces are complete."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from examples.eqsim_ablation.pieces import right_items
+from examples.eqsim_ablation.plan import Plan
+from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
+from examples.eqsim_ablation.results import Runs, runs_of, terms_table
+from examples.findings.frame import FOLDER, join_words, write_pages_text
+
+__all__ = ["DESIGN", "design_page"]
+
+#: The page that is made of the plan and of the record.
+DESIGN = FOLDER.parent / "ablation_design.md"
+
+_INTRODUCTION = """# The design of EqSim's ablation
+
+<!-- Made by `python -m examples.eqsim_ablation.run --page` from the record's pieces; edit neither. -->
+
+The design behind [the finding](findings/eqsim-ablation.md): the effects that it can see, its rows, its pieces, and the
+size of each term of the losses."""
+
+_EARLIER = """## Earlier ablations
+
+One of 11 rows and 5 seeds stood on this page: its intervals were as wide as the paper's gains, and its start at chance
+for two of three aspects. It did show this: through a softmax over a batch, v1 of distant pairs stays below 1e-6, so
+EqSim and its v2-close were one row. It is the pilot of this one, and in git's history (`git log --
+examples/eqsim_ablation/record.json`). That history also has 30 runs of this ablation from another start (`git log --
+examples/eqsim_ablation/record/run-ft-0.json`), which was right on 32 percent of the pairs in place of 40 to 60, and
+whose weights were lost. No piece of it is on this page."""
+
+
+def design_page(plan: Plan) -> str:
+    """Return the page in markdown, of the pieces that the record has."""
+    runs = runs_of(plan, plan.methods)
+    blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan)]
+    if any(runs.values()):
+        blocks.append(terms_table(plan, runs))
+    return write_pages_text([*blocks, _EARLIER, "**Next:** [All findings](findings.md)"])
+
+
+def _power(plan: Plan) -> str:
+    """Write the effects that the design can see."""
+    if not plan.piece("power").exists():
+        return "## Power, before any result\n\nNot computed yet: `python -m examples.eqsim_ablation.power`."
+    found, unit = plan.read("power"), plan.read("units")
+    variance, design = found["variance"], found["chosen"]
+    names = ("alone", "holm", "careful", "careful_holm")
+    lines = ["| seeds | items | one test | of all | one, thrice the variance | of all | false alarms | core | GPU |"]
+    lines.append("|" + "--:|" * 9)
+    for row in found["table"]:
+        cells = [f"{row['seeds']}", f"{row['items']:,}", *(f"{100 * row[name]:.1f}" for name in names)]
+        cells += [f"{100 * row['wrong']:.1f} %", f"{row['cpu_hours']:.0f} h", f"{row['gpu_hours']:.1f} h"]
+        lines.append(f"| {' | '.join(cells)} |")
+    choice = (
+        f"No design of the table sees {100 * GOAL:.0f} points among all, and with {CAUTION} times the pilot's variance."
+        if design is None
+        else f"**Chosen: {design['seeds']} seeds, {design['items']:,} items**, the cheapest with 2,000 of each kind "
+        f"that sees {100 * GOAL:.0f} points among all, and in one comparison with {CAUTION} times the variance: "
+        f"{design['cpu_hours']:.0f} hours of one core, {design['rendering_hours']:.1f} of them rendering."
+    )
+    table = "\n".join(lines)
+    return f"""## Power, before any result
+
+```console
+$ python -m examples.eqsim_ablation.power --measure
+$ python -m examples.eqsim_ablation.power
+```
+
+The pilot is the earlier ablation (`pilot.json`; group score {100 * found["group"]:.1f}): between two of its rows,
+paired by seed and item, the difference has a variance of {variance["items"]:.2g} over items, {variance["seeds"]:.2g}
+over seeds (a standard deviation of {100 * variance["seeds"] ** 0.5:.1f} points) and {variance["rest"]:.2g} of the rest.
+Differences with that variance are drawn {found["draws"]} times for each design, and go through the test of this page.
+The table has the smallest true difference, in points of group score, that the test finds {10 * POWER:.0f} times in 10:
+at 5 % for one comparison, and among all {found["tests"]}, in the first step of Holm's
+correction. The pilot's start was nearer to the floor, and its training shorter, so the next columns take {CAUTION}
+times its variance. False alarms: how often the test finds a difference without a true one.
+
+{table}
+
+{choice}
+
+Hours of a core are from processor seconds of one thread, measured by the first command: {unit["step"]:.2f} a step,
+{1000 * unit["measured_item"]:.0f} milliseconds to measure an item, {unit["rendered_item"]:.2f} seconds to render one.
+**Hours of a GPU are an estimate**: {1000 * GPU_STEP:.0f} milliseconds a step are assumed, and rendering and measuring
+are left out."""
+
+
+def _rows(plan: Plan) -> str:
+    size = 2 * plan.fine_tune["batch"]["size"]
+    numbers = "\n".join(
+        f"| {row.title} | {row.about} | {' = '.join(f'`{place}`' for place in row.tune)}: "
+        f"{', '.join(f'{value:g}' for value in sorted(row.choices))} |"
+        for row in plan.methods
+    )
+    tests = ", ".join(f"{name} ({plan.items(name):,})" for name in plan.tests)
+    start = (
+        plan.start.get("model")
+        or f"the bundled encoder's run with contrast alone, in {plan.start['steps']} steps in place of its usual number"
+    )
+    return f"""## Design
+
+The start is {start}. Each row fine-tunes it on {sum(plan.items(name) for name in plan.train):,} quadruples with
+{plan.seeds} seeds: {plan.steps} steps, each of {size} pictures. Each row has one number, tuned with one seed and
+{plan.tuning_steps} steps a value on {plan.items("tuning")} separate quadruples. Every row has its first
+{plan.seeds_first} seeds before any row has more. It is measured once, after each run, on three sets of fresh
+quadruples: {tests}. The last is under lights, on floors and through a lens that no training scene has. Towers compute
+in bfloat16, in training and in measuring. Pictures that training and another set share are refused.
+
+A quadruple is two pictures of one scene that differ in one thing, an attribute, a count or a location, each with its
+caption; both captions and both pictures must be matched for its group score. Its mirrored pictures and three wordings
+make 12 rows of it. In a step, {plan.fine_tune["batch"]["size"]} rows are drawn, and the other side of each; a row with
+false captions reads up to 4 more texts for each picture.
+
+| row | loss | tuned |
+|---|---|---|
+{numbers}
+
+```console
+$ python -m examples.eqsim_ablation.run --minutes 10    # again and again: it goes on where it was
+$ python -m examples.eqsim_ablation.run --list
+$ python -m examples.eqsim_ablation.run --page
+```"""
+
+
+def _complete(plan: Plan, runs: Runs) -> str:
+    """Write which pieces are complete and which are missing."""
+
+    def have(names: Sequence[str]) -> str:
+        return f"{sum(plan.piece(name).exists() for name in names)} of {len(names)}"
+
+    tuned = [f"tune-{row.name}-{number}" for row in plan.methods for number in range(len(row.choices))]
+    lines = ["| stage | done |", "|---|---|"]
+    lines += [f"| sets | {have([f'set-{name}' for name in plan.sets])} |", f"| start | {have(['start'])} |"]
+    lines[-1] += f"\n| start, measured | {have(['measured-start'])} |\n| tuning | {have(tuned)} |"
+    lines += [f"| runs | {sum(map(len, runs.values()))} of {len(plan.methods) * plan.seeds} |"]
+    text = "## Complete pieces\n\n" + "\n".join(lines)
+    missing = [method.title for method in plan.methods if not runs[method.name]]
+    if len(missing) == len(plan.methods):
+        return text + "\n\n**No row was run yet**: results will stand below this line, and there are none."
+    return text + (f"\n\nNot run yet: {'; '.join(missing)}." if missing else "")
+
+
+def _machines(plan: Plan) -> list[str]:
+    """Say which processors made the pieces."""
+    kinds = {"sets": "set-*", "start": "*start", "tuning": "tune-*", "runs": "run-*"}
+    found = {
+        kind: Counter(plan.read(path.stem)["machine"]["processor"] for path in plan.record.glob(f"{pattern}.json"))
+        for kind, pattern in kinds.items()
+    }
+    lines = [f"| processor | {' | '.join(kinds)} |", "|---|" + "--:|" * len(kinds)]
+    names = sorted(set().union(*found.values()))
+    lines += [f"| {name} | {' | '.join(str(found[kind][name]) for kind in kinds)} |" for name in names]
+    text = (
+        "Pieces by the processor that made them. Pictures are the same on all: each set's fingerprint is held to the "
+        "record. A run's numbers are the same on every processor of one kind; on another kind sums differ in their "
+        "last bits, and trained weights with them."
+    )
+    return ["\n".join(lines), text + _again(plan)] if names else []
+
+
+def _again(plan: Plan) -> str:
+    """Compare the first row's first run with the same run on another processor, if there is one."""
+    if not plan.piece("again").exists():
+        return ""
+    base = plan.methods[0]
+    one, other = plan.read(f"run-{base.name}-0"), plan.read("again")
+    changed = sum(int((right_items(one, name) != right_items(other, name)).sum()) for name in plan.tests)
+    before, after = (
+        join_words([f"{100 * run['sets'][name]['group_score']:.1f}" for name in plan.tests]) for run in (one, other)
+    )
+    return (
+        f" {base.title}'s first run, made on {one['machine']['processor']} and again on "
+        f"{other['machine']['processor']}, has group scores of {before}, and {after}: {changed} of "
+        f"{sum(map(plan.items, plan.tests)):,} outcomes are others."
+    )
