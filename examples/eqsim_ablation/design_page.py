@@ -105,10 +105,9 @@ def _rows(plan: Plan) -> str:
 
 The start is {start}. Each row fine-tunes it on {sum(plan.items(name) for name in plan.train):,} quadruples with
 {plan.seeds} seeds: {plan.steps} steps, each of {size} pictures. Each row has one number, tuned with one seed and
-{plan.tuning_steps} steps a value on {plan.items("tuning")} separate quadruples. Every row has its first
-{plan.seeds_first} seeds before any row has more. It is measured once, after each run, on three sets of fresh
-quadruples: {tests}. The last is under lights, on floors and through a lens that no training scene has. Towers compute
-in bfloat16, in training and in measuring. Pictures that training and another set share are refused.
+{plan.tuning_steps} steps a value on {plan.items("tuning")} separate quadruples. It is measured once, after each run, on
+three sets of fresh quadruples: {tests}. The last is under lights, on floors and through a lens that no training scene
+has. Towers compute in bfloat16, in training and in measuring. Pictures that training and another set share are refused.
 
 A quadruple is two pictures of one scene that differ in one thing, an attribute, a count or a location, each with its
 caption; both captions and both pictures must be matched for its group score. Its mirrored pictures and three wordings

@@ -97,29 +97,36 @@ def stages(plan: Plan) -> Iterator[Stage]:
         yield Stage("sets", f"set-{name}", partial(_make_set, plan, name), plan.work / "sets" / name / made)
     folder = None if plan.start.get("model") else plan.start_folder
     yield Stage("start", "start", partial(_start, plan), folder)
-    few = min(plan.seeds_first or plan.seeds, plan.seeds)
+    base, few = plan.methods[0], min(plan.seeds_first or plan.seeds, plan.seeds)
+    yield from _tuning_stages(plan, base)  # its learning rate is that of others
+    for name in plan.tests:  # no stage before these reads the test sets
+        card = plan.work / "sets" / name / "card.json"
+        yield Stage("tests", f"set-{name}", partial(_make_set, plan, name), card)
+    yield Stage("measure", "measured-start", partial(_measure_start, plan))
     for method in plan.in_order:
-        for number in range(len(method.choices)):
-            yield Stage(f"tune-{method.name}", f"tune-{method.name}-{number}", partial(_tune, plan, method, number))
-        if method is plan.methods[0]:  # no stage before this one reads the test sets
-            for name in plan.tests:
-                card = plan.work / "sets" / name / "card.json"
-                yield Stage("tests", f"set-{name}", partial(_make_set, plan, name), card)
-            yield Stage("measure", "measured-start", partial(_measure_start, plan))
+        if method is not base:
+            yield from _tuning_stages(plan, method)
+    for method in plan.in_order:
         for seed in range(few):
-            yield _run_stage(plan, method, method, seed, f"run-{method.name}")
-        if method is plan.methods[0] and _made_elsewhere(plan, f"run-{method.name}-0"):
-            yield Stage("again", "again", partial(_run, plan, method, method, 0))
+            yield _run_stage(plan, method, method, seed)
+        if method is base and _made_elsewhere(plan, f"run-{method.name}-0"):
+            yield Stage("runs", "again", partial(_run, plan, method, method, 0))
     for row in plan.longer_rows:
         for seed in range(plan.longer["seeds"]):
-            yield _run_stage(plan, plan.longer_row(row), row, seed, "longer")
+            yield _run_stage(plan, plan.longer_row(row), row, seed)
     for seed in range(few, plan.seeds):
         for method in plan.in_order:
-            yield _run_stage(plan, method, method, seed, "run")
+            yield _run_stage(plan, method, method, seed)
 
 
-def _run_stage(plan: Plan, method: Method, tuned: Method, seed: int, phase: str) -> Stage:
-    return Stage(phase, f"run-{method.name}-{seed}", partial(_run, plan, method, tuned, seed))
+def _tuning_stages(plan: Plan, method: Method) -> Iterator[Stage]:
+    phase = "first tuning" if method is plan.methods[0] else "tuning"
+    for number in range(len(method.choices)):
+        yield Stage(phase, f"tune-{method.name}-{number}", partial(_tune, plan, method, number))
+
+
+def _run_stage(plan: Plan, method: Method, tuned: Method, seed: int) -> Stage:
+    return Stage("runs", f"run-{method.name}-{seed}", partial(_run, plan, method, tuned, seed))
 
 
 def _made_elsewhere(plan: Plan, name: str) -> bool:

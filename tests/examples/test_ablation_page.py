@@ -154,7 +154,7 @@ def test_a_run_is_made_again_where_the_first_was_made_on_another_processor(finis
     plan, piece = finished, finished.read("run-ft-0")
     assert "again" not in [stage.name for stage in stages(plan)]
     plan.write("run-ft-0", piece | {"machine": {"processor": "another"}})
-    assert [stage.name for stage in stages(plan) if stage.phase == "again"] == ["again"]
+    assert [stage.name for stage in stages(plan) if stage.name == "again"] == ["again"]
     changed = {name: one | {"right": "00" * (one["items"] // 8 + 1)} for name, one in piece["sets"].items()}
     plan.write("again", piece | {"sets": changed})
     right = sum(int(right_items(piece, name).sum()) for name in plan.tests)
