@@ -41,7 +41,7 @@ explore: $(VENV)/.test
 	$(BIN)/python ci/explore.py
 
 test-slow: $(VENV)/.test
-	$(PYTEST) --no-loadscope-reorder -m slow tests
+	$(PYTEST) --no-loadscope-reorder -m slow tests $(OPTIONS)
 
 test-all: $(VENV)/.test
 	$(PYTEST)
