@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -68,7 +69,7 @@ def test_every_row_sees_as_many_pictures_and_its_number_changes_its_configuratio
         assert config.batch.size * sides == 64
         assert config.optimiser.steps == PLAN.steps
         tried = {PLAN.fine_tuning(method, 1, value).fingerprint() for value in method.choices}
-        assert len(tried) == len(method.choices) == 3
+        assert len(tried) == len(method.choices) >= 3
     assert PLAN.fine_tuning(PLAN.row("hardneg"), 0, 3.0, 1e-4).optimiser.learning_rate == 1e-4
     assert PLAN.starting().optimiser.steps == PLAN.start["steps"]
 
@@ -170,7 +171,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert old in text
         text = text.replace(old, new)
     (home / "plan.toml").write_text(text)
-    rows = (HERE / "methods.toml").read_text().replace("choices = [1e-4, 3e-4, 1e-3]", "choices = [1e-3]")
+    rows = re.sub(r"choices = \[1e-4, .*", "choices = [1e-3]", (HERE / "methods.toml").read_text())
     (home / "methods.toml").write_text(rows)
     for name in ("tuning_scenes", "seen_scenes", "held_out_scenes", "unseen_setting_scenes"):
         shutil.copy(HERE / f"{name}.toml", home)
