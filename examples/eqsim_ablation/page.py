@@ -12,12 +12,12 @@ from examples.eqsim_ablation.results import (
     Runs,
     answer,
     aspects_table,
+    checks_table,
     compare_rows,
     contrasts_table,
     differences_table,
     draw_differences,
     kept_table,
-    longer_table,
     runs_of,
     scores_table,
     write_difference,
@@ -61,7 +61,7 @@ def page(plan: Plan) -> str:
         known = {row.name for row in plan.methods}
         pairs = [(plan.row(one), plan.row(other)) for one, other in plan.contrasts if {one, other} <= known]
         blocks += [scores_table(plan, runs), differences_table(plan, compared), aspects_table(plan, runs, compared)]
-        blocks += [contrasts_table(compare_rows(plan, runs, pairs)), longer_table(plan), kept_table(plan, runs)]
+        blocks += [contrasts_table(compare_rows(plan, runs, pairs)), checks_table(plan, runs), kept_table(plan, runs)]
     blocks += [_SETTING, _another_start(plan), f"**Next:** [Its design and its power](../{DESIGN.name})"]
     return write_pages_text(filter(None, blocks))
 
@@ -114,9 +114,9 @@ before any row with false captions was run. EqSim is here the paper's form with 
 _FROM_ANOTHER = {
     "ft": "FT",
     "hardneg": "HardNeg",
-    "v1-all": "EqSim v1-all, softmax",
-    "v2-all": "EqSim v2-all, softmax",
-    "eqsim": "EqSim, softmax",
+    "v1-all": "EqSim v1-all (softmax)",
+    "v2-all": "EqSim v2-all (softmax)",
+    "eqsim": "EqSim (softmax)",
 }
 
 _INTRODUCTION = """# Which losses make a dual encoder separate minimal pairs?

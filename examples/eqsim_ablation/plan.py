@@ -55,6 +55,47 @@ class Method:
     changes: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Rows that are run again with a change of what all share: does the answer depend on it?
+
+    Attributes:
+        name: in the record, after a row's.
+        title: in tables, after a row's.
+        question: what it asks, in words.
+        rows: names of the rows; the first in the plan's order is what the others are compared with.
+        seeds: so many, the first ones.
+        changes: of the configuration. A number that a row tunes keeps the tuned value, unless it is changed here.
+        beside: names of rows that are compared with the first of these as they are.
+
+    >>> check = Check("fast", "rate 0.001", "?", ("ft",), 4, {"optimiser": {"learning_rate": 1e-3}})
+    >>> row = Method("ft", "FT", "", {"name": "itc"}, ("optimiser.learning_rate",), (3e-4,))
+    >>> check.change(row).name, check.change(row).tune
+    ('ft-fast', ())
+    """
+
+    name: str
+    title: str
+    question: str
+    rows: tuple[str, ...]
+    seeds: int
+    changes: dict[str, Any]
+    beside: tuple[str, ...] = ()
+
+    def change(self, row: Method) -> Method:
+        """Return a row as the check has it."""
+        given = {f"{table}.{key}" for table, values in self.changes.items() for key in values}
+        kept = () if given & {*row.tune} else row.tune
+        return replace(
+            row,
+            name=f"{row.name}-{self.name}",
+            title=f"{row.title} ({self.title})",
+            tune=kept,
+            choices=row.choices if kept else (),
+            changes=merge_preset(row.changes, self.changes),
+        )
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is made, trained and measured, and where it is kept.
@@ -73,7 +114,7 @@ class Plan:
         seeds_first: runs that every row has before any row has more.
         first: names of the rows that are run before the others.
         contrasts: names of two rows each, of which the first is compared with the second.
-        longer: `rows` that are run with more `steps`, too, with so many `seeds`.
+        checks: what the answer could depend on; see `Check`.
 
     >>> plan = read_plan(HERE / "plan.toml")
     >>> plan.methods[0].title, plan.train[0], min(plan.items(name) for name in plan.tests) >= 2000
@@ -93,7 +134,7 @@ class Plan:
     seeds_first: int = 0
     first: tuple[str, ...] = ()
     contrasts: tuple[tuple[str, str], ...] = ()
-    longer: dict[str, Any] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -111,16 +152,9 @@ class Plan:
         places = {name: place for place, name in enumerate(self.first)}
         return base, *sorted(others, key=lambda row: places.get(row.name, len(places)))
 
-    @property
-    def longer_rows(self) -> tuple[Method, ...]:
-        """The rows that are run with more steps, too."""
-        return tuple(row for row in self.methods if row.name in self.longer.get("rows", ()))
-
-    def longer_row(self, row: Method) -> Method:
-        """Return a row with more steps, measured on the tuning set at their end as before."""
-        more = int(self.longer["steps"])
-        changes = merge_preset(row.changes, {"optimiser": {"steps": more}, "validation": {"every": more}})
-        return replace(row, name=f"{row.name}-longer", title=f"{row.title}, {more:,} steps", changes=changes)
+    def checked_rows(self, check: Check) -> list[tuple[Method, Method]]:
+        """Return the rows of a check, each with the same row as the check has it."""
+        return [(row, check.change(row)) for row in self.methods if row.name in check.rows]
 
     @property
     def start_folder(self) -> Path:
@@ -222,5 +256,9 @@ def read_plan(path: Path, rows: Sequence[str] | None = None) -> Plan:
         methods=tuple(method for method in methods if method.name in wanted),
         first=tuple(table.pop("first", ())),
         contrasts=tuple((one, other) for one, other in table.pop("contrasts", ())),
+        checks=tuple(
+            Check(**check | {key: tuple(check.get(key, ())) for key in ("rows", "beside")})
+            for check in table.pop("checks", ())
+        ),
         **table,
     )

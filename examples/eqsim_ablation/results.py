@@ -26,12 +26,12 @@ __all__ = [
     "Runs",
     "answer",
     "aspects_table",
+    "checks_table",
     "compare_rows",
     "contrasts_table",
     "differences_table",
     "draw_differences",
     "kept_table",
-    "longer_table",
     "runs_of",
     "scores_table",
     "terms_table",
@@ -276,22 +276,25 @@ The terms as they are added up, weights included. A term of 0.0001 beside a cont
 softmax over the batch, distant pairs have no probability left to differ in."""
 
 
-def longer_table(plan: Plan) -> str:
-    """Write the results of rows with more steps, if there are any."""
-    rows = [plan.longer_row(row) for row in plan.longer_rows]
-    runs = runs_of(plan, rows)
-    if not any(runs.values()):
+def checks_table(plan: Plan, runs: Runs) -> str:
+    """Write the results of the checks' rows, if there are any, and each check's differences from its first."""
+    lines, texts = [], []
+    for check in plan.checks:
+        rows = [checked for _, checked in plan.checked_rows(check)]
+        beside = [row for row in plan.methods if row.name in check.beside]
+        found = {**runs, **runs_of(plan, rows)}
+        mine = [[row.title, f"{len(done)}", *_scores(plan, done)] for row in rows if (done := found[row.name])]
+        compared = compare_rows(plan, found, [(row, rows[0]) for row in (*rows[1:], *beside)])
+        if mine:
+            parts = [f"{each.method.title} {write_difference(each.overall)}, p {each.p_value()}" for each in compared]
+            texts.append(
+                f"**{check.question}** Against {rows[0].title}: {'; '.join(parts) or 'nothing to compare yet'}."
+            )
+            lines += mine
+    if not lines:
         return ""
-    lines = [[row.title, f"{len(mine)}", *_scores(plan, mine)] for row in rows if (mine := runs[row.name])]
     table = make_table(["", "seeds", *plan.tests], f"l|r{'|r' * len(plan.tests)}", lines)
-    text = f"Does the answer hang on the number of steps? {plan.longer['seeds']} seeds with the numbers tuned above."
-    for each in compare_rows(plan, runs, [(row, rows[0]) for row in rows[1:]]):
-        low, value, high = _interval(each.overall)
-        text += (
-            f" **{each.method.title}, against {rows[0].title}: {value:+.1f} points, 95 % interval {low:+.1f} to "
-            f"{high:+.1f}** (p: {each.p_value()})."
-        )
-    return f"## With more steps\n\n{table}\n\n{text}"
+    return "\n\n".join(["## Checks", table, *texts, "p by Holm's correction within each check."])
 
 
 def kept_table(plan: Plan, runs: Runs) -> str:

@@ -111,9 +111,10 @@ def stages(plan: Plan) -> Iterator[Stage]:
             yield _run_stage(plan, method, method, seed)
         if method is base and _made_elsewhere(plan, f"run-{method.name}-0"):
             yield Stage("runs", "again", partial(_run, plan, method, method, 0))
-    for row in plan.longer_rows:
-        for seed in range(plan.longer["seeds"]):
-            yield _run_stage(plan, plan.longer_row(row), row, seed)
+    for check in plan.checks:
+        for row, checked in plan.checked_rows(check):
+            for seed in range(check.seeds):
+                yield _run_stage(plan, checked, row, seed)
     for seed in range(few, plan.seeds):
         for method in plan.in_order:
             yield _run_stage(plan, method, method, seed)
@@ -273,7 +274,7 @@ def _run(plan: Plan, method: Method, tuned: Method, seed: int) -> dict[str, Any]
     if trained["cpu_seconds"] is not None:
         trained["cpu_seconds"]["measuring"] = round(time.process_time() - began, 1)
     _delete_weights(out)
-    return {"row": method.name, "seed": seed, "value": value, **trained, **measured}
+    return {"row": method.name, "seed": seed, "value": value if method.tune else None, **trained, **measured}
 
 
 def _delete_weights(out: Path) -> None:

@@ -162,7 +162,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "seeds = 4": "seeds = 1",
         'rows = ["ft", "eqsim", "hardneg"]': 'rows = ["ft", "siglip"]',
         "tuning_steps = 300": "tuning_steps = 1",
-        "steps = 900": "steps = 4",
+        "= 900": "= 4",
         "steps = 160": "steps = 2",
         "steps = 300": "steps = 2",
         "../demo_encoder": str(HERE.parent / "demo_encoder"),
@@ -212,12 +212,17 @@ def test_rows_come_before_seeds_and_sets_when_they_are_needed(tmp_path: Path) ->
     assert names.index("measured-start") < names.index("tune-hardneg-0") < names.index("run-ft-0")
 
 
-def test_three_rows_are_run_longer_too(tmp_path: Path) -> None:
+def test_some_rows_are_checked_with_more_steps_and_at_another_rate(tmp_path: Path) -> None:
     plan = replace(PLAN, record=tmp_path)
-    names = [stage.name for stage in stages(plan) if "longer" in stage.name]
-    assert names == [f"run-{row}-longer-{seed}" for row in ("ft", "hardneg", "eqsim") for seed in range(4)]
-    config = plan.fine_tuning(plan.longer_row(plan.row("eqsim")), 3, 0.04, 1e-3)
+    faster, longer = plan.checks
+    names = [stage.name for stage in stages(plan)]
+    expected = [f"run-{row}-faster-{seed}" for row in ("ft", "negclip") for seed in range(4)]
+    expected += [f"run-{row}-longer-{seed}" for row in ("ft", "hardneg", "eqsim") for seed in range(4)]
+    assert [name for name in names if name in expected] == expected
+    config = plan.fine_tuning(longer.change(plan.row("eqsim")), 3, 0.04, 3e-4)
     assert (config.optimiser.steps, config.validation.every, config.loss["alpha"]) == (900, 900, 0.04)
+    row = faster.change(plan.row("negclip"))  # its rate is the check's, and not the tuned one
+    assert plan.fine_tuning(row, 3, 3e-4).optimiser.learning_rate == 1e-3
 
 
 def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tmp_path: Path) -> None:
@@ -247,7 +252,7 @@ def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
             monkeypatch.setattr("examples.eqsim_ablation.stages.refuse_leaks", lambda _: None)
         stage.perform(plan)
     assert main(["--plan", str(small), "--list"]) == 0
-    assert capsys.readouterr().out.count("done") == sum(1 for _ in stages(plan)) == 11
+    assert capsys.readouterr().out.count("done") == sum(1 for _ in stages(plan)) == 12
     assert go_on(plan, time.monotonic()) == 0  # nothing is left, or the first stage would be killed
     assert chosen(plan, plan.methods[0]) == 1e-3
     piece = plan.read("run-siglip-0")
@@ -259,7 +264,8 @@ def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
     assert not (plan.work / "runs" / "siglip-0" / "model").exists()
     assert find_model(plan.model).fingerprint == plan.read("start")["fingerprint"]
     assert plan.read("run-ft-longer-0")["steps"] == 4
-    assert f"| {plan.longer_row(plan.row('siglip')).title} | 1 |" in text
+    assert "| SigLIP (900 steps) | 1 |" in text
+    assert plan.read("run-ft-faster-0")["value"] is None
     # Another machine has the record alone, and nothing of the start is trained there.
     shutil.rmtree(plan.work / "start")
     assert all(stage.done(plan) for stage in stages(plan) if stage.phase == "start")
