@@ -25,7 +25,7 @@ size of each term of the losses."""
 
 _EARLIER = """## Earlier ablations
 
-One of 11 rows and 5 seeds stood on this page: its intervals were as wide as the paper's gains, and its start at chance
+One of 11 rows and 5 seeds came first: its intervals were as wide as the paper's gains, and its start at chance
 for two of three aspects. It did show this: through a softmax over a batch, v1 of distant pairs stays below 1e-6, so
 EqSim and its v2-close were one row. It is the pilot of this one, and in git's history (`git log --
 examples/eqsim_ablation/record.json`). That history also has 30 runs of this ablation from another start (`git log --

@@ -62,6 +62,7 @@ def test_the_plan_is_a_design_that_sees_two_points() -> None:
 
 
 def test_every_row_sees_as_many_pictures_and_its_number_changes_its_configuration() -> None:
+    more = {"siglip": 4, "trohn-text": 4, "ft-apart": 5}  # whose best value was the last of three, and of four
     for method in PLAN.methods:
         config = PLAN.fine_tuning(method, 1)
         config.loss_terms()
@@ -69,7 +70,7 @@ def test_every_row_sees_as_many_pictures_and_its_number_changes_its_configuratio
         assert config.batch.size * sides == 64
         assert config.optimiser.steps == PLAN.steps
         tried = {PLAN.fine_tuning(method, 1, value).fingerprint() for value in method.choices}
-        assert len(tried) == len(method.choices) >= 3
+        assert len(tried) == len(method.choices) == more.get(method.name, 3)
     assert PLAN.fine_tuning(PLAN.row("hardneg"), 0, 3.0, 1e-4).optimiser.learning_rate == 1e-4
     assert PLAN.starting().optimiser.steps == PLAN.start["steps"]
 
