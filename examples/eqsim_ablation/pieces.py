@@ -14,6 +14,7 @@ from tellapart.benchmarks.find import load_pairs
 from tellapart.data.pairset import PairSet
 from tellapart.metrics.registry import METRICS
 from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.embeddings import Embeddings, embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.encoders.trainable import autocast
@@ -24,7 +25,7 @@ __all__ = ["measure", "retrieval", "right_items"]
 _GALLERY = 250
 
 
-def measure(plan: Plan, name: str) -> dict[str, Any]:
+def measure(plan: Plan, name: str, device: str = "cpu") -> dict[str, Any]:
     """Return a model's outcomes on the plan's test sets, and what it does beside telling pairs apart.
 
     Towers compute as in training, in bfloat16; cosines and `demo-objects` are float32. An item takes two thirds of
@@ -34,10 +35,10 @@ def measure(plan: Plan, name: str) -> dict[str, Any]:
         `sets`: for each set the group score's outcomes by item (packed bits, hexadecimal) and the three scores;
         `kept`: recall at 1 among scenes, both ways, and zero-shot accuracy on `demo-objects`.
     """
-    model, sets, kept = find_model(name), {}, {}
+    model, sets, kept = find_model(name, ModelOptions(device=device)), {}, {}
     for test in plan.tests:
         pairs = load_pairs(f"folder:{plan.work / 'sets' / test}")
-        with autocast("bfloat16", "cpu"):
+        with autocast("bfloat16", device):
             found = embeddings(model, pairs, store=EmbeddingStore(None))
         assert found.images is not None and found.texts is not None  # noqa: S101  (for the type checker)
         scores = np.einsum("nid,njd->nij", found.images, found.texts)
@@ -47,7 +48,7 @@ def measure(plan: Plan, name: str) -> dict[str, Any]:
         sets[test] |= {each: round(float(values.mean()), 6) for each, values in right.items()}
         if test == plan.tests[0]:
             kept = retrieval(found, pairs)
-    kept["demo-objects"] = round(float(evaluate(name, "demo-objects").value("top1_accuracy")), 6)
+    kept["demo-objects"] = round(float(evaluate(name, "demo-objects", device=device).value("top1_accuracy")), 6)
     return {"sets": sets, "kept": kept, "measured_items": sum(one["items"] for one in sets.values())}
 
 

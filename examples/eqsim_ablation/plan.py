@@ -112,6 +112,7 @@ class Plan:
         seeds: runs of each row.
         tuning_steps: of a run that tries a value of a row's number.
         seeds_first: runs that every row has before any row has more.
+        gpu_seeds: so many of the seeds, the last ones, are run on a GPU, of every row: rows are compared seed by seed.
         first: names of the rows that are run before the others.
         contrasts: names of two rows each, of which the first is compared with the second.
         checks: what the answer could depend on; see `Check`.
@@ -132,6 +133,7 @@ class Plan:
     seeds: int
     tuning_steps: int = 0
     seeds_first: int = 0
+    gpu_seeds: int = 0
     first: tuple[str, ...] = ()
     contrasts: tuple[tuple[str, str], ...] = ()
     checks: tuple[Check, ...] = ()
@@ -155,6 +157,10 @@ class Plan:
     def checked_rows(self, check: Check) -> list[tuple[Method, Method]]:
         """Return the rows of a check, each with the same row as the check has it."""
         return [(row, check.change(row)) for row in self.methods if row.name in check.rows]
+
+    def device(self, seed: int) -> str:
+        """Return the device that a seed of every row is run on."""
+        return "cuda" if seed >= self.seeds - self.gpu_seeds else "cpu"
 
     @property
     def start_folder(self) -> Path:
@@ -212,7 +218,13 @@ class Plan:
             value: of the number that the row tunes; the row's own if None.
             rate: the learning rate, where the row does not tune it; the plan's if None.
         """
-        changes = {"name": f"{method.name}-{seed}", "model": self.model, "seed": seed, "loss": method.loss}
+        changes = {
+            "name": f"{method.name}-{seed}",
+            "model": self.model,
+            "seed": seed,
+            "device": self.device(seed),
+            "loss": method.loss,
+        }
         values = merge_preset(self.fine_tune, merge_preset(method.changes, changes))
         values["optimiser"] = dict(values["optimiser"])
         if rate is not None:

@@ -3,6 +3,7 @@
 python -m examples.eqsim_ablation.run --minutes 10     go on for ten minutes; safe to kill at any moment
 python -m examples.eqsim_ablation.run --at-once 2      two stages side by side, each on a core of its own
 python -m examples.eqsim_ablation.run --rows eqsim      this row and the first, before the others
+python -m examples.eqsim_ablation.run --device cuda     the seeds of the plan's `gpu_seeds`, after the others' tuning
 python -m examples.eqsim_ablation.run --list           what is done and what is not
 python -m examples.eqsim_ablation.run --page           the pages, from the pieces that there are
 """
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--at-once", type=int, default=1, help="stages that are done side by side, a core each")
     parser.add_argument("--rows", type=lambda text: text.split(","), help="these alone, and the first: eqsim,siglip")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="do the stages of this device")
     parser.add_argument("--list", action="store_true", help="list the stages")
     parser.add_argument("--page", action="store_true", help="write the page and its picture")
     args = parser.parse_args(arguments)
@@ -49,23 +51,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.page:
             write_ablation(read_plan(args.plan))
         return 0
-    return go_on(plan, time.monotonic() + 60 * args.minutes, args.at_once)
+    return go_on(plan, time.monotonic() + 60 * args.minutes, args.at_once, args.device)
 
 
-def go_on(plan: Plan, until: float, at_once: int = 1) -> int:
-    """Do phase after phase, each stage in a process of its own, until all are done or the clock says so.
+def go_on(plan: Plan, until: float, at_once: int = 1, device: str = "cpu") -> int:
+    """Do a device's stages, phase after phase, each in a process of its own, until all are done or the clock says so.
 
     Args:
         plan: of the ablation.
         until: of `time.monotonic()`; stages that are under way then are killed, and the next call goes on with them.
         at_once: stages of a phase that are done side by side; each takes one core, and 2 GB.
+        device: of the stages.
 
     Returns:
         0, or 1 where a stage failed.
     """
     with stage_environment():
         for _, phase in groupby(stages(plan), key=lambda stage: stage.phase):
-            left = [stage for stage in phase if not stage.done(plan)]
+            left = [stage for stage in phase if stage.device == device and not stage.done(plan)]
             status = _perform_all(plan, left, until, at_once)
             if status is not None:
                 return status

@@ -44,7 +44,7 @@ _MEMORY = {"hugetlb": 1, "mmap_max": 0, "trim_threshold": 1 << 34, "top_pad": 1 
 def stage_environment() -> Iterator[None]:
     """Set the environment of the processes that are started inside: memory, and one thread.
 
-    With one thread, sums are the same on every machine of a kind.
+    With one thread, sums are the same on every machine of a kind; with cuBLAS's buffers fixed, on every GPU of a kind.
 
     >>> with stage_environment():
     ...     os.environ["OMP_NUM_THREADS"]
@@ -52,7 +52,7 @@ def stage_environment() -> Iterator[None]:
     """
     memory = ":".join(f"glibc.malloc.{name}={value}" for name, value in _MEMORY.items())
     before = dict(os.environ)
-    os.environ |= {"OMP_NUM_THREADS": "1", "GLIBC_TUNABLES": memory}
+    os.environ |= {"OMP_NUM_THREADS": "1", "GLIBC_TUNABLES": memory, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     try:
         yield
     finally:
@@ -62,7 +62,7 @@ def stage_environment() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage: its piece of the record, what makes it, and what else must be there for it to be done.
+    """A stage: its piece of the record, what makes it, what else must be there for it to be done, and its device.
 
     Stages of one `phase` need nothing of one another.
 
@@ -73,6 +73,7 @@ class Stage:
     name: str
     work: Callable[[], dict[str, Any]]
     needs: Path | None = None
+    device: str = "cpu"
 
     def done(self, plan: Plan) -> bool:
         """Whether its piece is in the record, and its files are here if later stages read them."""
@@ -80,14 +81,16 @@ class Stage:
 
     def perform(self, plan: Plan) -> None:
         """Do it, or go on with it, and write its piece."""
-        import_torch().set_num_threads(1)
+        torch = import_torch()
+        torch.set_num_threads(1)
+        torch.use_deterministic_algorithms(self.device == "cuda")
         piece = self.work()
-        plan.write(self.name, piece | facts() | piece)  # a set that is rendered again keeps its facts
+        plan.write(self.name, piece | facts(self.device) | piece)  # a set that is rendered again keeps its facts
 
 
-def facts() -> dict[str, Any]:
+def facts(device: str = "cpu") -> dict[str, Any]:
     """Return the machine and the versions that a piece was made with."""
-    return {"machine": this_machine("cpu").model_dump(mode="json"), "versions": versions()}
+    return {"machine": this_machine(device).model_dump(mode="json"), "versions": versions()}
 
 
 def stages(plan: Plan) -> Iterator[Stage]:
@@ -127,7 +130,8 @@ def _tuning_stages(plan: Plan, method: Method) -> Iterator[Stage]:
 
 
 def _run_stage(plan: Plan, method: Method, tuned: Method, seed: int) -> Stage:
-    return Stage("runs", f"run-{method.name}-{seed}", partial(_run, plan, method, tuned, seed))
+    work = partial(_run, plan, method, tuned, seed)
+    return Stage("runs", f"run-{method.name}-{seed}", work, device=plan.device(seed))
 
 
 def _made_elsewhere(plan: Plan, name: str) -> bool:
@@ -270,7 +274,7 @@ def _run(plan: Plan, method: Method, tuned: Method, seed: int) -> dict[str, Any]
     out, value = plan.work / "runs" / f"{method.name}-{seed}", chosen(plan, tuned)
     trained = _train(plan.fine_tuning(method, seed, value, _rate(plan, tuned)), out)
     began = time.process_time()
-    measured = measure(plan, f"compact:{out / 'model'}")
+    measured = measure(plan, f"compact:{out / 'model'}", plan.device(seed))
     if trained["cpu_seconds"] is not None:
         trained["cpu_seconds"]["measuring"] = round(time.process_time() - began, 1)
     _delete_weights(out)

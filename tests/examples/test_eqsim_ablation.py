@@ -159,6 +159,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'work = "runs/eqsim_ablation"': f'work = "{home / "work"}"\nrows = ["ft", "siglip"]',
         'train = ["scenes_1", "scenes_2", "scenes_3"]': 'train = ["scenes_1"]',
         'tests = ["seen", "held-out", "unseen-setting"]': 'tests = ["seen"]',
+        "gpu_seeds = 6": "gpu_seeds = 0",
         "seeds = 12": "seeds = 1",
         "seeds = 4": "seeds = 1",
         'rows = ["ft", "eqsim", "hardneg"]': 'rows = ["ft", "siglip"]',
@@ -224,6 +225,13 @@ def test_some_rows_are_checked_with_more_steps_and_at_another_rate(tmp_path: Pat
     assert (config.optimiser.steps, config.validation.every, config.loss["alpha"]) == (900, 900, 0.04)
     row = faster.change(plan.row("negclip"))  # its rate is the check's, and not the tuned one
     assert plan.fine_tuning(row, 3, 3e-4).optimiser.learning_rate == 1e-3
+
+
+def test_the_last_seeds_of_every_row_are_run_on_a_gpu(tmp_path: Path) -> None:
+    plan, first = replace(PLAN, record=tmp_path), PLAN.seeds - PLAN.gpu_seeds
+    runs = [stage.name for stage in stages(plan) if stage.device == "cuda"]
+    assert sorted(runs) == sorted(f"run-{row.name}-{n}" for row in plan.methods for n in range(first, plan.seeds))
+    assert [plan.fine_tuning(plan.methods[0], n).device for n in (first - 1, first)] == ["cpu", "cuda"]
 
 
 def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tmp_path: Path) -> None:

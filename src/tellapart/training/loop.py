@@ -229,7 +229,7 @@ def make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,
-        foreach=False,  # one order of operations on every machine
+        foreach=named[0][1].is_cuda,  # on a CPU, one order of operations on every machine
     )
     return optimiser
 
@@ -282,7 +282,7 @@ def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> flo
     torch, config, trainable = import_torch(), training.config, training.trainable
     limit = config.optimiser.clip_norm or float("inf")
     parameters = [parameter for parameter in trainable.module.parameters() if parameter.requires_grad]
-    norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=False))
+    norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=parameters[0].is_cuda))
     if not norm < float("inf"):
         raise RunError(
             f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set "
