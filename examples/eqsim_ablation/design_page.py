@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
+from statistics import fmean
+from typing import Any
+
+import numpy as np
 
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
 from examples.eqsim_ablation.results import Runs, runs_of, terms_table
 from examples.findings.frame import FOLDER, join_words, write_pages_text
+from tellapart.data.rows import read_object
 
 __all__ = ["DESIGN", "design_page"]
 
@@ -36,7 +42,7 @@ whose weights were lost. No piece of it is on this page."""
 def design_page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = runs_of(plan, plan.methods)
-    blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan)]
+    blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan, runs)]
     if any(runs.values()):
         blocks.append(terms_table(plan, runs))
     return write_pages_text([*blocks, _EARLIER, "**Next:** [All findings](findings.md)"])
@@ -143,11 +149,11 @@ def _complete(plan: Plan, runs: Runs) -> str:
     return text + (f"\n\nNot run yet: {'; '.join(missing)}." if missing else "")
 
 
-def _machines(plan: Plan) -> list[str]:
-    """Say which processors made the pieces."""
+def _machines(plan: Plan, runs: Runs) -> list[str]:
+    """Say which processors made the pieces, and what that changes."""
     kinds = {"sets": "set-*", "start": "*start", "tuning": "tune-*", "runs": "run-*"}
     found = {
-        kind: Counter(plan.read(path.stem)["machine"]["processor"] for path in plan.record.glob(f"{pattern}.json"))
+        kind: Counter(_machine(plan.read(path.stem)) for path in plan.record.glob(f"{pattern}.json"))
         for kind, pattern in kinds.items()
     }
     lines = [f"| processor | {' | '.join(kinds)} |", "|---|" + "--:|" * len(kinds)]
@@ -158,7 +164,58 @@ def _machines(plan: Plan) -> list[str]:
         "record. A run's numbers are the same on every processor of one kind; on another kind sums differ in their "
         "last bits, and trained weights with them."
     )
-    return ["\n".join(lines), text + _again(plan)] if names else []
+    return ["\n".join(lines), text + _again(plan), *_devices(plan, runs)] if names else []
+
+
+def _machine(piece: Mapping[str, Any]) -> str:
+    """Return the processor, or the accelerator, that made a piece."""
+    return str(piece["machine"].get("accelerator") or piece["machine"]["processor"])
+
+
+def _devices(plan: Plan, runs: Runs) -> list[str]:
+    """Compare the rows' differences from the first on the seeds of each device, and runs that both have made."""
+    base, found = plan.methods[0].name, dict[str, dict[str, float]]()
+    for row in plan.methods[1:]:
+        gains: dict[str, list[float]] = {"cpu": [], "cuda": []}
+        for one, other in product(runs[row.name], runs[base]):
+            if one["seed"] == other["seed"]:
+                gains[plan.device(one["seed"])].append(100 * (_share(plan, one) - _share(plan, other)))
+        if all(gains.values()):
+            found[row.title] = {device: fmean(values) for device, values in gains.items()}
+    if not found:
+        return []
+    apart = {title: abs(one["cuda"] - one["cpu"]) for title, one in found.items()}
+    most = max(apart, key=lambda title: apart[title])
+    text = (
+        f"Seeds {join_words([str(seed) for seed in plan.gpu_seeds])} of every row are run on a GPU, so rows are "
+        f"compared on one machine, seed by seed. A row's difference from {plan.methods[0].title} on these seeds and on "
+        f"the others is {fmean(apart.values()):.1f} points apart in the mean of {len(found)} rows, and at most "
+        f"{apart[most]:.1f} ({most}: {found[most]['cuda']:+.1f} and {found[most]['cpu']:+.1f}), where seeds alone differ, too."
+    )
+    return [text, *_made_twice(plan)]
+
+
+def _made_twice(plan: Plan) -> list[str]:
+    """Compare runs that were made on a GPU and, with the same seed, without one."""
+    there = sorted((plan.record.parent / "gpu_seed").glob("run-*.json"))
+    both = [(read_object(path), plan.read(path.stem)) for path in there if plan.piece(path.stem).exists()]
+    if not both:
+        return []
+    changed = [
+        fmean(float((right_items(one, name) != right_items(other, name)).mean()) for name in plan.tests)
+        for one, other in both
+    ]
+    moved = [100 * (_share(plan, one) - _share(plan, other)) for one, other in both]
+    return [
+        f"{len(both)} of the runs were made on both, with the same seed: {100 * fmean(changed):.1f} % of a run's "
+        f"outcomes are others, and its group score is {fmean(map(abs, moved)):.1f} points from the other's "
+        f"({fmean(moved):+.1f} with the sign)."
+    ]
+
+
+def _share(plan: Plan, run: Mapping[str, Any]) -> float:
+    """Return a run's group score over the items of all test sets."""
+    return float(np.concatenate([right_items(run, name) for name in plan.tests]).mean())
 
 
 def _again(plan: Plan) -> str:

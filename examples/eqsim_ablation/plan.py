@@ -112,7 +112,7 @@ class Plan:
         seeds: runs of each row.
         tuning_steps: of a run that tries a value of a row's number.
         seeds_first: runs that every row has before any row has more.
-        gpu_seeds: so many of the seeds, the last ones, are run on a GPU, of every row: rows are compared seed by seed.
+        gpu_seeds: these seeds are run on a GPU, of every row: rows are compared seed by seed.
         first: names of the rows that are run before the others.
         contrasts: names of two rows each, of which the first is compared with the second.
         checks: what the answer could depend on; see `Check`.
@@ -133,7 +133,7 @@ class Plan:
     seeds: int
     tuning_steps: int = 0
     seeds_first: int = 0
-    gpu_seeds: int = 0
+    gpu_seeds: tuple[int, ...] = ()
     first: tuple[str, ...] = ()
     contrasts: tuple[tuple[str, str], ...] = ()
     checks: tuple[Check, ...] = ()
@@ -160,7 +160,7 @@ class Plan:
 
     def device(self, seed: int) -> str:
         """Return the device that a seed of every row is run on."""
-        return "cuda" if seed >= self.seeds - self.gpu_seeds else "cpu"
+        return "cuda" if seed in self.gpu_seeds else "cpu"
 
     @property
     def start_folder(self) -> Path:
@@ -266,6 +266,7 @@ def read_plan(path: Path, rows: Sequence[str] | None = None) -> Plan:
         train=tuple(table.pop("train")),
         tests=tuple(table.pop("tests")),
         methods=tuple(method for method in methods if method.name in wanted),
+        gpu_seeds=tuple(table.pop("gpu_seeds", ())),
         first=tuple(table.pop("first", ())),
         contrasts=tuple((one, other) for one, other in table.pop("contrasts", ())),
         checks=tuple(

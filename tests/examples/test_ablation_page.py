@@ -165,6 +165,25 @@ def test_a_run_is_made_again_where_the_first_was_made_on_another_processor(finis
     assert f"{right} of 6,030 outcomes are others." in text
 
 
+def test_the_design_says_what_the_device_changes(finished: Plan) -> None:
+    plan = replace(finished, gpu_seeds=(3, 4))
+    for seed in plan.gpu_seeds:
+        plan.write(f"run-hardneg-{seed}", made_piece("hardneg", seed, 0.6))
+    text = " ".join(design_page(plan).split())
+    assert re.search(r"Seeds 3 and 4 of every row are run on a GPU", text)
+    found = re.search(r"mean of 17 rows, and at most (\d\.\d) \(HardNeg: \+(\d+\.\d) and \+(\d\.\d)\)", text)
+    assert found is not None
+    most, on_gpu, without = map(float, found.groups())
+    assert on_gpu == pytest.approx(10, abs=1)
+    assert most == pytest.approx(on_gpu - without, abs=0.11)
+    twice = plan.record.parent / "gpu_seed"
+    twice.mkdir()
+    (twice / "run-ft-0.json").write_bytes(plan.piece("run-ft-0").read_bytes())
+    text = " ".join(design_page(plan).split())
+    assert "1 of the runs were made on both" in text
+    assert "0.0 % of a run's outcomes are others, and its group score is 0.0 points from the other's" in text
+
+
 def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:
     ours = np.tile(np.random.default_rng(1).random(400) < 0.7, (3, 1)).astype(float)
     found = compare_crossed(ours)

@@ -31,6 +31,7 @@ from facts import check_facts, raises
 from tellapart.benchmarks.demo import DEMO_FOLDER
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
+from tellapart.data.rows import read_object
 from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
 from tellapart.models.scoring.embeddings import Embeddings
@@ -159,7 +160,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'work = "runs/eqsim_ablation"': f'work = "{home / "work"}"\nrows = ["ft", "siglip"]',
         'train = ["scenes_1", "scenes_2", "scenes_3"]': 'train = ["scenes_1"]',
         'tests = ["seen", "held-out", "unseen-setting"]': 'tests = ["seen"]',
-        "gpu_seeds = 6": "gpu_seeds = 0",
+        "gpu_seeds = [6, 7, 8]": "gpu_seeds = []",
         "seeds = 12": "seeds = 1",
         "seeds = 4": "seeds = 1",
         'rows = ["ft", "eqsim", "hardneg"]': 'rows = ["ft", "siglip"]',
@@ -227,11 +228,13 @@ def test_some_rows_are_checked_with_more_steps_and_at_another_rate(tmp_path: Pat
     assert plan.fine_tuning(row, 3, 3e-4).optimiser.learning_rate == 1e-3
 
 
-def test_the_last_seeds_of_every_row_are_run_on_a_gpu(tmp_path: Path) -> None:
-    plan, first = replace(PLAN, record=tmp_path), PLAN.seeds - PLAN.gpu_seeds
+def test_some_seeds_are_run_on_a_gpu_of_every_row(tmp_path: Path) -> None:
+    plan = replace(PLAN, record=tmp_path)
     runs = [stage.name for stage in stages(plan) if stage.device == "cuda"]
-    assert sorted(runs) == sorted(f"run-{row.name}-{n}" for row in plan.methods for n in range(first, plan.seeds))
-    assert [plan.fine_tuning(plan.methods[0], n).device for n in (first - 1, first)] == ["cpu", "cuda"]
+    assert sorted(runs) == sorted(f"run-{row.name}-{seed}" for row in plan.methods for seed in plan.gpu_seeds)
+    assert [plan.fine_tuning(plan.methods[0], seed).device for seed in (0, plan.gpu_seeds[0])] == ["cpu", "cuda"]
+    for piece in map(read_object, PLAN.record.glob("run-*.json")):
+        assert (piece["machine"]["accelerator"] is not None) == (PLAN.device(piece["seed"]) == "cuda")
 
 
 def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tmp_path: Path) -> None:
