@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from examples.eqsim_ablation.earlier import earlier_ablations
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
@@ -29,15 +30,6 @@ _INTRODUCTION = """# The design of EqSim's ablation
 The design behind [the finding](findings/eqsim-ablation.md): the effects that it can see, its rows, its pieces, and the
 size of each term of the losses."""
 
-_EARLIER = """## Earlier ablations
-
-One of 11 rows and 5 seeds came first: its intervals were as wide as the paper's gains, and its start at chance
-for two of three aspects. It did show this: through a softmax over a batch, v1 of distant pairs stays below 1e-6, so
-EqSim and its v2-close were one row. It is the pilot of this one, and in git's history (`git log --
-examples/eqsim_ablation/record.json`). That history also has 30 runs of this ablation from another start (`git log --
-examples/eqsim_ablation/record/run-ft-0.json`), which was right on 32 percent of the pairs in place of 40 to 60, and
-whose weights were lost. No piece of it is on this page."""
-
 
 def design_page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
@@ -45,7 +37,7 @@ def design_page(plan: Plan) -> str:
     blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan, runs)]
     if any(runs.values()):
         blocks.append(terms_table(plan, runs))
-    return write_pages_text([*blocks, _EARLIER, "**Next:** [All findings](findings.md)"])
+    return write_pages_text([*blocks, earlier_ablations(plan), "**Next:** [All findings](findings.md)"])
 
 
 def _power(plan: Plan) -> str:
@@ -190,7 +182,8 @@ def _devices(plan: Plan, runs: Runs) -> list[str]:
         f"Seeds {join_words([str(seed) for seed in plan.gpu_seeds])} of every row are run on a GPU, so rows are "
         f"compared on one machine, seed by seed. A row's difference from {plan.methods[0].title} on these seeds and on "
         f"the others is {fmean(apart.values()):.1f} points apart in the mean of {len(found)} rows, and at most "
-        f"{apart[most]:.1f} ({most}: {found[most]['cuda']:+.1f} and {found[most]['cpu']:+.1f}), where seeds alone differ, too."
+        f"{apart[most]:.1f} ({most}: {found[most]['cuda']:+.1f} and {found[most]['cpu']:+.1f}). "
+        "Seeds alone differ, too."
     )
     return [text, *_made_twice(plan)]
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
+from examples.eqsim_ablation.checks import advice, checks_answer, checks_table
 from examples.eqsim_ablation.design_page import DESIGN, design_page
-from examples.eqsim_ablation.plan import HERE, Method, Plan
+from examples.eqsim_ablation.earlier import difference_there
+from examples.eqsim_ablation.plan import Plan
 from examples.eqsim_ablation.results import (
-    Compared,
     Runs,
+    against_first,
     answer,
     aspects_table,
-    checks_table,
     compare_rows,
     contrasts_table,
     differences_table,
@@ -20,9 +20,8 @@ from examples.eqsim_ablation.results import (
     kept_table,
     runs_of,
     scores_table,
-    write_difference,
 )
-from examples.findings.frame import FOLDER, make_table, write_pages_text
+from examples.findings.frame import FOLDER, write_pages_text
 from tellapart.report.plots.style import write_picture
 
 __all__ = ["PAGE", "PICTURE", "page", "write_ablation"]
@@ -53,8 +52,8 @@ nor METER, retrieval, or sets other than Eq-Kubric."""
 def page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = runs_of(plan, plan.methods)
-    compared = _against_first(plan, runs)
-    blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {answer(plan, compared)}"]
+    compared = against_first(plan, runs)
+    blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {answer(plan, compared)} {checks_answer(plan, runs)}"]
     if compared:
         blocks.append(f"![Differences from {plan.methods[0].title}, row by row, with 95 % intervals]({PICTURE.name})")
     if any(runs.values()):
@@ -62,7 +61,8 @@ def page(plan: Plan) -> str:
         pairs = [(plan.row(one), plan.row(other)) for one, other in plan.contrasts if {one, other} <= known]
         blocks += [scores_table(plan, runs), differences_table(plan, compared), aspects_table(plan, runs, compared)]
         blocks += [contrasts_table(compare_rows(plan, runs, pairs)), checks_table(plan, runs), kept_table(plan, runs)]
-    blocks += [_SETTING, _another_start(plan), f"**Next:** [Its design and its power](../{DESIGN.name})"]
+    blocks += [_SETTING, difference_there(plan), advice(plan, runs, compared)]
+    blocks += [f"**Next:** [Its design and its power](../{DESIGN.name})"]
     return write_pages_text(filter(None, blocks))
 
 
@@ -70,54 +70,9 @@ def write_ablation(plan: Plan) -> None:
     """Write the page, its picture, and the page of the design."""
     PAGE.write_text(page(plan), encoding="utf-8")
     DESIGN.write_text(design_page(plan), encoding="utf-8")
-    if compared := _against_first(plan, runs_of(plan, plan.methods)):
+    if compared := against_first(plan, runs_of(plan, plan.methods)):
         write_picture(PICTURE, partial(draw_differences, plan, compared))
 
-
-def _against_first(plan: Plan, runs: Runs) -> list[Compared]:
-    first, *others = plan.methods
-    return compare_rows(plan, runs, [(row, first) for row in others])
-
-
-def _another_start(plan: Plan) -> str:
-    """Write what five rows did from a start that was trained with other losses, before this ablation."""
-    rows = tuple(Method(name, title, "", {}) for name, title in _FROM_ANOTHER.items())
-    other = replace(plan, record=HERE / "negclip_start", methods=rows)
-    runs = runs_of(other, rows)
-    compared = _against_first(other, runs)
-    if not compared:  # a plan of other test sets
-        return ""
-    table = make_table(
-        ["", "seeds", *compared[0].aspects, "all"],
-        f"l|r{'|r' * len(compared[0].aspects)}|r",
-        [
-            [
-                one.method.title,
-                f"{one.seeds}",
-                *map(write_difference, one.aspects.values()),
-                write_difference(one.overall),
-            ]
-            for one in compared
-        ],
-    )
-    return f"""## From another start
-
-The start of these {sum(map(len, runs.values()))} runs was trained with NegCLIP's loss and NegBench's
-choice, so that rows with false captions would have gone on with its objective, and FT would have changed it; half of
-the training captions named places, and some of those are true of both sides. The ablation was therefore begun anew,
-before any row with false captions was run. EqSim is here the paper's form with a margin of 0.1.
-
-{table}"""
-
-
-#: Rows of the runs from another start: name -> title.
-_FROM_ANOTHER = {
-    "ft": "FT",
-    "hardneg": "HardNeg",
-    "v1-all": "EqSim v1-all (softmax)",
-    "v2-all": "EqSim v2-all (softmax)",
-    "eqsim": "EqSim (softmax)",
-}
 
 _INTRODUCTION = """# Which losses make a dual encoder separate minimal pairs?
 

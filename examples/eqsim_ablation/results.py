@@ -24,15 +24,16 @@ __all__ = [
     "PAPER",
     "Compared",
     "Runs",
+    "against_first",
     "answer",
     "aspects_table",
-    "checks_table",
     "compare_rows",
     "contrasts_table",
     "differences_table",
     "draw_differences",
     "kept_table",
     "runs_of",
+    "score_cells",
     "scores_table",
     "terms_table",
     "write_difference",
@@ -126,6 +127,12 @@ def compare_rows(plan: Plan, runs: Runs, pairs: Iterable[tuple[Method, Method]])
     return [replace(each, p=float(p)) for each, p in zip(found, adjusted, strict=True)]
 
 
+def against_first(plan: Plan, runs: Runs) -> list[Compared]:
+    """Compare every other row with the plan's first."""
+    first, *others = plan.methods
+    return compare_rows(plan, runs, [(row, first) for row in others])
+
+
 def answer(plan: Plan, compared: Sequence[Compared]) -> str:
     """Write which rows are right on more pairs than the first, which on fewer, and of which no difference is shown."""
     if not compared:
@@ -179,7 +186,7 @@ def scores_table(plan: Plan, runs: Runs) -> str:
     for method in plan.methods:
         if mine := runs[method.name]:
             value = f"{mine[0]['value']:g}" if method.choices else ""
-            rows.append([method.title, f"{len(mine)}", *_scores(plan, mine), value])
+            rows.append([method.title, f"{len(mine)}", *score_cells(plan, mine), value])
     first = 100 * float(np.mean([start[name]["group_score"] for name in plan.tests]))
     room = (
         ""
@@ -276,27 +283,6 @@ The terms as they are added up, weights included. A term of 0.0001 beside a cont
 softmax over the batch, distant pairs have no probability left to differ in."""
 
 
-def checks_table(plan: Plan, runs: Runs) -> str:
-    """Write the results of the checks' rows, if there are any, and each check's differences from its first."""
-    lines, texts = [], []
-    for check in plan.checks:
-        rows = [checked for _, checked in plan.checked_rows(check)]
-        beside = [row for row in plan.methods if row.name in check.beside]
-        found = {**runs, **runs_of(plan, rows)}
-        mine = [[row.title, f"{len(done)}", *_scores(plan, done)] for row in rows if (done := found[row.name])]
-        compared = compare_rows(plan, found, [(row, rows[0]) for row in (*rows[1:], *beside)])
-        if mine:
-            parts = [f"{each.method.title} {write_difference(each.overall)}, p {each.p_value()}" for each in compared]
-            texts.append(
-                f"**{check.question}** Against {rows[0].title}: {'; '.join(parts) or 'nothing to compare yet'}."
-            )
-            lines += mine
-    if not lines:
-        return ""
-    table = make_table(["", "seeds", *plan.tests], f"l|r{'|r' * len(plan.tests)}", lines)
-    return "\n\n".join(["## Checks", table, *texts, "p by Holm's correction within each check."])
-
-
 def kept_table(plan: Plan, runs: Runs) -> str:
     """Write the numbers of the start and of the rows on other tasks."""
     start = plan.read("measured-start")["kept"]
@@ -327,7 +313,7 @@ def _paper(method: Method, names: Sequence[str]) -> str:
     return ", ".join(f"{mine[n]:.1f}" if mine is first else f"{mine[n] - first[n]:+.1f}" for n in names)
 
 
-def _scores(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def score_cells(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the cells of a row's group scores, set by set."""
     return [_mean_sd([100 * run["sets"][name]["group_score"] for run in runs]) for name in plan.tests]
 

@@ -18,6 +18,7 @@ from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.results import Compared, answer, draw_differences
 from examples.eqsim_ablation.stages import facts, stages
 
+from tellapart.data.rows import read_object
 from test_findings import measure_overhang
 
 PLAN = read_plan(HERE / "plan.toml")
@@ -122,9 +123,40 @@ def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Pl
     assert "< 0.0001" in parts["Differences from FT"]
     assert re.search(r"\| EqSim \| HardNeg \| 5 \| -1[12]\.\d ", text)
     assert re.search(
-        r"number of steps\?\*\* Against FT \(900 steps\): HardNeg \(900 steps\) .*; EqSim \(900 steps\) ", said
+        r"number of steps\?\*\* Against FT: FT \(900 steps\) .* Against FT \(900 steps\): HardNeg .*; EqSim ", said
     )
-    assert re.search(r"Against FT \(rate 0\.001\): NegCLIP \(rate 0\.001\) .*; FT [+-]?\d.*; TROHN-Text [+-]?\d", said)
+    assert re.search(r"Against FT \(rate 0\.001\): NegCLIP \(rate 0\.001\) .*; TROHN-Text [+-]?\d", said)
+
+
+def test_the_answer_has_the_checks_and_the_page_ends_with_three_sentences_of_advice(finished: Plan) -> None:
+    for seed in range(finished.seeds):
+        finished.write(f"run-ft-faster-{seed}", made_piece("ft", seed, 0.54))
+        finished.write(f"run-siglip-{seed}", made_piece("siglip", seed, 0.53) | {"value": 0.9})
+    said = " ".join(page(finished).split())
+    assert re.search(
+        r"with rate 0\.001 FT gains \+[34]\.\d .*, against which .* SigLIP -[01]\.\d .*; with 900 steps FT gains", said
+    )
+    ends = said.partition("## Advice ")[2]
+    assert re.findall(r"(\d)\. [A-Z]", ends)[:3] == ["1", "2", "3"]
+    assert re.search(r"FT \(rate 0\.001\) and FT \(900 steps\) have \+[34]\.\d .* HardNeg, has \+[56]\.\d", ends)
+    count = re.search(r"from the (\d+) losses that stay within half a point", ends)
+    answer_count = re.search(r"; (\d+) differ by less than 0\.5", said)
+    assert count is not None
+    assert answer_count is not None
+    assert count[1] == answer_count[1]
+    finished.piece("run-eqsim-3").unlink()
+    finished.piece("run-eqsim-4").unlink()
+    assert "## Advice" not in page(finished)  # EqSim is not compared
+
+
+def test_the_page_says_that_another_start_gave_another_answer() -> None:
+    runs = [read_object(path) for path in sorted((HERE / "negclip_start").glob("run-hardneg-*.json"))]
+    base = [read_object(path) for path in sorted((HERE / "negclip_start").glob("run-ft-*.json"))]
+    shares = [
+        np.mean([np.concatenate([right_items(run, name) for name in PLAN.tests]).mean() for run in each])
+        for each in (runs, base)
+    ]
+    assert f"HardNeg had {100 * (shares[0] - shares[1]):+.1f} [" in " ".join(page(PLAN).split())
 
 
 def test_rows_of_too_few_seeds_are_not_compared(finished: Plan) -> None:

@@ -219,7 +219,7 @@ def test_some_rows_are_checked_with_more_steps_and_at_another_rate(tmp_path: Pat
     plan = replace(PLAN, record=tmp_path)
     faster, longer = plan.checks
     names = [stage.name for stage in stages(plan)]
-    expected = [f"run-{row}-faster-{seed}" for row in ("ft", "negclip") for seed in range(4)]
+    expected = [f"run-{row}-faster-{seed}" for row in ("ft", "negclip", "eqsim", "cs-clip") for seed in range(4)]
     expected += [f"run-{row}-longer-{seed}" for row in ("ft", "hardneg", "eqsim") for seed in range(4)]
     assert [name for name in names if name in expected] == expected
     config = plan.fine_tuning(longer.change(plan.row("eqsim")), 3, 0.04, 3e-4)
