@@ -1,87 +1,87 @@
-"""The checks: does the answer depend on what all rows share? And the advice that follows from rows and checks."""
+"""The checks: does the answer depend on what all rows share?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
 
-from examples.eqsim_ablation.plan import Check, Plan
-from examples.eqsim_ablation.results import Compared, Runs, compare_rows, runs_of, score_cells, write_difference
-from examples.findings.frame import join_words, make_table
+from examples.eqsim_ablation.plan import Check, Method, Plan
+from examples.eqsim_ablation.results import Compared, Runs, compare_rows, runs_of, write_difference
+from examples.findings.frame import join_words
 
-__all__ = ["advice", "checks_answer", "checks_table"]
-
-#: The place of the learning rate in a configuration.
-_RATE = "optimiser.learning_rate"
-
-
-def checks_answer(plan: Plan, runs: Runs) -> str:
-    """Write how much each check's change gives its first row, and how the rows beside it compare with that."""
-    parts = []
-    for check, gain, others in _compared(plan, runs):
-        if gain is None:
-            continue
-        beside = [each for each in others if each.method.name in check.beside]
-        tuned = join_words([f"{each.method.title} {write_difference(each.overall)}" for each in beside])
-        against = f", against which the rows that were tuned to it have {tuned}" if beside else ""
-        parts.append(f"with {check.title} {gain.base.title} gains {write_difference(gain.overall)}{against}")
-    return f"Of what all rows share: {'; '.join(parts)}." if parts else ""
+__all__ = ["Checked", "check_rows", "checks_text"]
 
 
-def checks_table(plan: Plan, runs: Runs) -> str:
-    """Write the results of the checks' rows, if there are any, and each check's differences."""
-    lines, texts = [], []
-    for check, gain, others in _compared(plan, runs):
-        rows = [checked for _, checked in plan.checked_rows(check)]
-        found = runs_of(plan, rows)
-        mine = [[row.title, f"{len(done)}", *score_cells(plan, done)] for row in rows if (done := found[row.name])]
-        if mine:
-            own = "" if gain is None else f"Against {gain.base.title}: {_write(gain)}. "
-            parts = "; ".join(map(_write, others)) or "nothing to compare yet"
-            texts.append(f"**{check.question}** {own}Against {rows[0].title}: {parts}.")
-            lines += mine
-    if not lines:
-        return ""
-    table = make_table(["", "seeds", *plan.tests], f"l|r{'|r' * len(plan.tests)}", lines)
-    return "\n\n".join(["## Checks", table, *texts, "p by Holm's correction within each check's second comparison."])
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A check's results.
+
+    Attributes:
+        check: the check.
+        runs: of its rows as it has them, and of all others.
+        rows: as it has them.
+        gain: of its first row over the same row without the change; None with too few seeds.
+        others: its other rows, and those beside it, against its first.
+    """
+
+    check: Check
+    runs: Runs
+    rows: Sequence[Method]
+    gain: Compared | None
+    others: Sequence[Compared]
+
+    @property
+    def shown(self) -> str:
+        """The rows whose difference from the check's first is shown, in words."""
+        names = join_words([each.method.title for each in self.others if each.sign])
+        return f"shown for {names}" if names else "none of them shown" if len(self.others) > 1 else "not shown"
 
 
-def advice(plan: Plan, runs: Runs, compared: Sequence[Compared]) -> str:
-    """Write what a practitioner should do, in three sentences, once every number that they need is there."""
-    known = {each.method.name: each for each in compared}
-    gains = {check.name: gain for check, gain, _ in _compared(plan, runs)}
-    faster, longer = (gains.get(name) for name in ("faster", "longer"))
-    if faster is None or longer is None or len(known) < len(plan.methods) - 1:
-        return ""
-    base, rate = plan.methods[0].title, runs[plan.methods[0].name][0]["value"]
-    own = [row.name for row in plan.methods if _RATE in row.tune and runs[row.name][0]["value"] != rate]
-    best = max((each for each in compared if each.method.name not in own), key=lambda each: float(each.overall.value))
-    idle = sum(each.is_small for each in compared)
-    return f"""## Advice
-
-1. Put both sides of a pair into one batch, as pictures with their captions: plain contrast without that has
-{write_difference(known["ft-apart"].overall)} points against {base}.
-
-2. Then tune the learning rate over several seeds and train longer, before you change the loss:
-{faster.method.title} and {longer.method.title} have {write_difference(faster.overall)} and
-{write_difference(longer.overall)} against {base}, and the best of the losses at its own rate, {best.method.title}, has
-{write_difference(best.overall)}.
-
-3. Expect nothing from the {idle} losses that stay within half a point of contrast on such batches, and before you
-believe in any other compare it with contrast at contrast's best rate."""
-
-
-def _compared(plan: Plan, runs: Runs) -> Iterator[tuple[Check, Compared | None, list[Compared]]]:
-    """Yield each check, its first row against the same row without the change, and its other rows against its first."""
+def check_rows(plan: Plan, runs: Runs) -> list[Checked]:
+    """Compare the rows of each check, as far as they were run."""
+    checked = []
     for check in plan.checks:
         pairs = plan.checked_rows(check)
         if not pairs:
             continue
         (plain, first), *others = pairs
-        found = {**runs, **runs_of(plan, [checked for _, checked in pairs])}
+        found = {**runs, **runs_of(plan, [row for _, row in pairs])}
         beside = [row for row in plan.methods if row.name in check.beside]
         gain = compare_rows(plan, found, [(first, plain)])
-        rows = [(row, first) for row in (*(checked for _, checked in others), *beside)]
-        yield check, gain[0] if gain else None, compare_rows(plan, found, rows)
+        compared = compare_rows(plan, found, [(row, first) for row in (*(row for _, row in others), *beside)])
+        checked.append(Checked(check, found, [row for _, row in pairs], gain[0] if gain else None, compared))
+    return checked
+
+
+def checks_text(checked: Sequence[Checked]) -> str:
+    """Write each check's differences, if there are any."""
+    texts = []
+    for each in checked:
+        if any(each.runs[row.name] for row in each.rows):
+            parts = "; ".join(map(_write, each.others)) or "nothing to compare yet"
+            texts.append(
+                f"**{each.check.question}** {each.check.about}{_own(each)} Against {each.rows[0].title}: {parts}."
+            )
+    reading = (
+        "The gain of a check's first row has p as it is; the comparisons with that row have Holm's correction within "
+        "the check."
+    )
+    return "\n\n".join(["## Checks", *texts, reading]) if texts else ""
+
+
+def _own(checked: Checked) -> str:
+    """Write what the change gives the check's first row, on the test sets and on the tuning set."""
+    if checked.gain is None:
+        return ""
+    plain, changed = checked.gain.base, checked.gain.method
+    bests = {row.name: {run["seed"]: run["best"] for run in checked.runs[row.name]} for row in (plain, changed)}
+    shared = sorted({*bests[plain.name]} & {*bests[changed.name]})
+    before, after = (f"{fmean(bests[row.name][seed] for seed in shared):.3f}" for row in (plain, changed))
+    return (
+        f" Against {plain.title}: {_write(checked.gain)}; on the tuning set, over these {len(shared)} seeds, {after} "
+        f"against {before}."
+    )
 
 
 def _write(each: Compared) -> str:

@@ -134,6 +134,8 @@ def _complete(plan: Plan, runs: Runs) -> str:
     lines += [f"| sets | {have([f'set-{name}' for name in plan.sets])} |", f"| start | {have(['start'])} |"]
     lines[-1] += f"\n| start, measured | {have(['measured-start'])} |\n| tuning | {have(tuned)} |"
     lines += [f"| runs | {sum(map(len, runs.values()))} of {len(plan.methods) * plan.seeds} |"]
+    checks = [(row.name, check.seeds) for check in plan.checks for _, row in plan.checked_rows(check)]
+    lines += [f"| runs of checks | {have([f'run-{name}-{seed}' for name, seeds in checks for seed in range(seeds)])} |"]
     text = "## Complete pieces\n\n" + "\n".join(lines)
     missing = [method.title for method in plan.methods if not runs[method.name]]
     if len(missing) == len(plan.methods):
@@ -143,7 +145,7 @@ def _complete(plan: Plan, runs: Runs) -> str:
 
 def _machines(plan: Plan, runs: Runs) -> list[str]:
     """Say which processors made the pieces, and what that changes."""
-    kinds = {"sets": "set-*", "start": "*start", "tuning": "tune-*", "runs": "run-*"}
+    kinds = {"sets": "set-*", "start": "*start", "tuning": "tune-*", "runs and checks": "run-*"}
     found = {
         kind: Counter(_machine(plan.read(path.stem)) for path in plan.record.glob(f"{pattern}.json"))
         for kind, pattern in kinds.items()
@@ -183,7 +185,7 @@ def _devices(plan: Plan, runs: Runs) -> list[str]:
         f"compared on one machine, seed by seed. A row's difference from {plan.methods[0].title} on these seeds and on "
         f"the others is {fmean(apart.values()):.1f} points apart in the mean of {len(found)} rows, and at most "
         f"{apart[most]:.1f} ({most}: {found[most]['cuda']:+.1f} and {found[most]['cpu']:+.1f}). "
-        "Seeds alone differ, too."
+        "Other seeds alone give other numbers, too."
     )
     return [text, *_made_twice(plan)]
 

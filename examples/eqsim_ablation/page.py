@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from examples.eqsim_ablation.checks import advice, checks_answer, checks_table
+from examples.eqsim_ablation.answer import advice, answer, checks_answer, eqsim_answer, other_rates
+from examples.eqsim_ablation.checks import check_rows, checks_text
 from examples.eqsim_ablation.design_page import DESIGN, design_page
-from examples.eqsim_ablation.earlier import difference_there
+from examples.eqsim_ablation.earlier import differences_there
 from examples.eqsim_ablation.plan import Plan
 from examples.eqsim_ablation.results import (
     Runs,
     against_first,
-    answer,
     aspects_table,
     compare_rows,
     contrasts_table,
     differences_table,
     draw_differences,
-    kept_table,
     runs_of,
     scores_table,
 )
@@ -44,24 +43,32 @@ _SETTING = """## Differences from the paper
 - **Evidence**: one number a cell, without a spread over seeds. Here: intervals over seeds and items, from one start and
   one set of training pictures.
 
-So this page tests the order of Table 6 for training on minimal pairs: does EqSim beat contrast and hard negatives, is
-v2 for close pairs, and which part does the work? It tests no gain of a large pre-trained model from ordinary captions,
-nor METER, retrieval, or sets other than Eq-Kubric."""
+So this page asks of training on minimal pairs whether EqSim beats contrast and hard negatives, whether v2 is for close
+pairs, and which part does the work. It says nothing of a large pre-trained model's gain from ordinary captions, of
+METER, or of sets other than Eq-Kubric."""
 
 
 def page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = runs_of(plan, plan.methods)
-    compared = against_first(plan, runs)
-    blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {answer(plan, compared)} {checks_answer(plan, runs)}"]
+    compared, checked = against_first(plan, runs), check_rows(plan, runs)
+    answers = (
+        eqsim_answer(plan, compared) + answer(plan, compared, other_rates(plan, runs)),
+        checks_answer(checked),
+    )
+    blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {answers[0]}", answers[1]]
     if compared:
         blocks.append(f"![Differences from {plan.methods[0].title}, row by row, with 95 % intervals]({PICTURE.name})")
     if any(runs.values()):
         known = {row.name for row in plan.methods}
         pairs = [(plan.row(one), plan.row(other)) for one, other in plan.contrasts if {one, other} <= known]
-        blocks += [scores_table(plan, runs), differences_table(plan, compared), aspects_table(plan, runs, compared)]
-        blocks += [contrasts_table(compare_rows(plan, runs, pairs)), checks_table(plan, runs), kept_table(plan, runs)]
-    blocks += [_SETTING, difference_there(plan), advice(plan, runs, compared)]
+        gains = [each.gain for each in checked if each.gain is not None]
+        rows = [*plan.methods, *(row for each in checked for row in each.rows)]
+        every = {name: done for each in checked for name, done in each.runs.items()} | dict(runs)
+        blocks += [scores_table(plan, every, rows), differences_table(plan, compared)]
+        blocks += [aspects_table(plan, runs, compared, gains), contrasts_table(compare_rows(plan, runs, pairs))]
+        blocks += [checks_text(checked)]
+    blocks += [_SETTING, differences_there(plan), advice(plan, runs, compared, checked)]
     blocks += [f"**Next:** [Its design and its power](../{DESIGN.name})"]
     return write_pages_text(filter(None, blocks))
 
@@ -78,10 +85,15 @@ _INTRODUCTION = """# Which losses make a dual encoder separate minimal pairs?
 
 <!-- Made by `python -m examples.eqsim_ablation.run --page` from the record's pieces; edit neither. -->
 
-**Question.** Which losses make a dual encoder separate minimal pairs, and which part of EqSim's does? The paper asks it
-of
-FIBER on Eq-Kubric (Table 6), with one number a cell. Here the same question is put to the bundled encoder,
-half-trained, on rendered scenes, with intervals over seeds and items."""
+**Question.** Which losses make a dual encoder separate minimal pairs, and which part of EqSim does the work? The paper
+asks it of FIBER on Eq-Kubric (Table 6), with one number a cell. Here it is asked of the bundled encoder, half-trained,
+on rendered scenes, with intervals over seeds and items.
+
+An item is two pictures of one scene and their two captions, which differ in one thing: an attribute, a count or a
+location. Its group score is 1 if both captions and both pictures are matched, of which chance is one in six. `seen` has
+the kinds of scenes that are trained on, `held-out` combinations of things that are not, and `unseen-setting` other
+lights, floors and lenses. EqSim adds two terms to contrast, v1 for distant pairs and v2 for close ones. [The
+design](../ablation_design.md#design) describes every row."""
 
 
 def _answer_title(plan: Plan, runs: Runs) -> str:

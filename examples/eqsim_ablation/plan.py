@@ -67,6 +67,7 @@ class Check:
         seeds: so many, the first ones.
         changes: of the configuration. A number that a row tunes keeps the tuned value, unless it is changed here.
         beside: names of rows that are compared with the first of these as they are.
+        about: how it came about, in words.
 
     >>> check = Check("fast", "rate 0.001", "?", ("ft",), 4, {"optimiser": {"learning_rate": 1e-3}})
     >>> row = Method("ft", "FT", "", {"name": "itc"}, ("optimiser.learning_rate",), (3e-4,))
@@ -81,6 +82,7 @@ class Check:
     seeds: int
     changes: dict[str, Any]
     beside: tuple[str, ...] = ()
+    about: str = ""
 
     def change(self, row: Method) -> Method:
         """Return a row as the check has it."""
@@ -216,7 +218,7 @@ class Plan:
             method: the row.
             seed: of the order and the draws; the same for all rows.
             value: of the number that the row tunes; the row's own if None.
-            rate: the learning rate, where the row does not tune it; the plan's if None.
+            rate: the learning rate, where the row neither tunes nor changes it; the plan's if None.
         """
         changes = {
             "name": f"{method.name}-{seed}",
@@ -227,7 +229,7 @@ class Plan:
         }
         values = merge_preset(self.fine_tune, merge_preset(method.changes, changes))
         values["optimiser"] = dict(values["optimiser"])
-        if rate is not None:
+        if rate is not None and "learning_rate" not in method.changes.get("optimiser", {}):
             values["optimiser"]["learning_rate"] = rate
         for place in method.tune if value is not None else ():
             table, key = place.split(".")

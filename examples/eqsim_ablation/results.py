@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from examples.eqsim_ablation.crossed import Verdict, compare_crossed
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import Method, Plan
-from examples.findings.frame import PHONE, join_words, make_table, points
+from examples.findings.frame import PHONE, make_table, points
 from tellapart.stats.multiple import holm
 
 if TYPE_CHECKING:
@@ -22,18 +22,16 @@ if TYPE_CHECKING:
 __all__ = [
     "FEWEST",
     "PAPER",
+    "SMALL",
     "Compared",
     "Runs",
     "against_first",
-    "answer",
     "aspects_table",
     "compare_rows",
     "contrasts_table",
     "differences_table",
     "draw_differences",
-    "kept_table",
     "runs_of",
-    "score_cells",
     "scores_table",
     "terms_table",
     "write_difference",
@@ -57,9 +55,9 @@ PAPER = {
 
 #: Of a piece's `kept`: title.
 _KEPT = {
-    "i2t_recall@1": "caption of a scene, recall at 1",
-    "t2i_recall@1": "scene of a caption, recall at 1",
-    "demo-objects": "`demo-objects`, zero-shot",
+    "i2t_recall@1": "caption of a scene",
+    "t2i_recall@1": "scene of a caption",
+    "demo-objects": "object",
 }
 
 #: The pieces of each row's runs, by the row's name.
@@ -133,29 +131,6 @@ def against_first(plan: Plan, runs: Runs) -> list[Compared]:
     return compare_rows(plan, runs, [(row, first) for row in others])
 
 
-def answer(plan: Plan, compared: Sequence[Compared]) -> str:
-    """Write which rows are right on more pairs than the first, which on fewer, and of which no difference is shown."""
-    if not compared:
-        return "No row shares enough seeds with the first, so nothing is compared."
-    ranked, parts = sorted(compared, key=lambda each: -abs(float(each.overall.value))), []
-    for sign, way in ((1, "more"), (-1, "fewer")):
-        if mine := [each.write() for each in ranked if each.sign == sign and not each.is_small]:
-            parts.append(f"{len(mine)} {'is' if len(mine) == 1 else 'are'} right on {way} pairs, {join_words(mine)}")
-    if same := [each.method.title for each in ranked if each.is_small]:
-        parts.append(
-            f"{len(same)} {'differs' if len(same) == 1 else 'differ'} by less than {SMALL}, {join_words(same)}"
-        )
-    # An interval on both sides of 0 has no distance.
-    unsure = [each for each in ranked if not each.sign and not each.is_small]
-    if unknown := [f"{each.method.title} {write_difference(each.overall)}" for each in unsure]:
-        parts.append(f"of {len(unknown)} no difference is shown, {join_words(unknown)}")
-    rows = "1 row" if len(compared) == 1 else f"{len(compared)} rows"
-    return (
-        f"Of {rows} against {plan.methods[0].title}, in points of group score after {plan.steps} steps with 95 % "
-        f"intervals: {'; '.join(parts)}."
-    )
-
-
 def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Figure:
     """Draw each row's difference from the first with its interval, over all items and on the unseen setting."""
     from tellapart.report.plots.style import GREY, axes_of, look
@@ -179,27 +154,38 @@ def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Figure:
     return figure
 
 
-def scores_table(plan: Plan, runs: Runs) -> str:
-    """Write the group scores of the start and of each row, set by set."""
-    start = plan.read("measured-start")["sets"]
-    rows = [["start", "", *(f"{100 * start[name]['group_score']:.1f}" for name in plan.tests), ""]]
-    for method in plan.methods:
-        if mine := runs[method.name]:
-            value = f"{mine[0]['value']:g}" if method.choices else ""
-            rows.append([method.title, f"{len(mine)}", *score_cells(plan, mine), value])
-    first = 100 * float(np.mean([start[name]["group_score"] for name in plan.tests]))
+def scores_table(plan: Plan, runs: Runs, rows: Sequence[Method]) -> str:
+    """Write the group scores of the start and of rows, set by set, and what they do beside telling pairs apart."""
+    start, heads = plan.read("measured-start"), [*plan.tests, *_KEPT.values()]
+    alone = [*(start["sets"][name]["group_score"] for name in plan.tests), *(start["kept"][name] for name in _KEPT)]
+    lines = [["start", "", "", *(f"{100 * value:.1f}" for value in alone)]]
+    lines += [
+        [row.title, f"{len(mine)}", _tuned(row, mine[0]["value"]), *_score_cells(plan, mine)]
+        for row in rows
+        if (mine := runs[row.name])
+    ]
+    first = 100 * float(np.mean(alone[: len(plan.tests)]))
     room = (
         ""
         if 40 <= first <= 60
         else f" The start was meant to have 40 to 60 percent, to be far from floor and ceiling; it has {first:.1f}."
     )
-    table = make_table(["", "seeds", *plan.tests, "tuned to"], f"l|r{'|r' * len(plan.tests)}|r", rows)
-    return f"""## Group score
+    return f"""## Scores
 
-{table}
+{make_table(["", "seeds", "tuned to", *heads], f"l|r|r{'|r' * len(heads)}", lines)}
 
-Percent; mean ± standard deviation over seeds. At the upper end of the list of what a row is tuned to, one beyond might
-do better; below a weight's list is 0, the loss without that term.{room}"""
+Percent: group scores, then recall at 1 both ways and the zero-shot accuracy on `demo-objects`; mean ± standard
+deviation over seeds. A row's one number was tuned with one seed on a set of its own, to the value that was best there;
+one beyond the largest might do better, and the smallest weight is nearly the loss without its term. Rows in brackets
+are those of the checks.{room}"""
+
+
+def _tuned(method: Method, value: float) -> str:
+    """Return the tuned value for a table, marked where it is at an end of those that were tried."""
+    if not method.choices:
+        return ""
+    ends = {max(method.choices): ", largest", min(method.choices): ", smallest"}
+    return f"{value:g}{ends.get(value, '')}"
 
 
 def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
@@ -227,8 +213,8 @@ freedom. p is of all items together{several}; bold below 0.05. Other columns hav
 seed is another order and other draws of the same training pictures, from one start; items are draws of one grammar."""
 
 
-def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared]) -> str:
-    """Write each row's differences from the first by aspect, beside the paper's."""
+def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: Sequence[Compared]) -> str:
+    """Write each row's differences from the first by aspect, beside the paper's; last those of its own checks."""
     if not compared:
         return ""
     base, names = plan.methods[0], list(compared[0].aspects)
@@ -242,7 +228,7 @@ def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared]) -> str:
     rows = [["start, percent", *level(start), ""], [f"{base.title}, percent", *level(first), _paper(base, names)]]
     rows += [
         [each.method.title, *map(write_difference, each.aspects.values()), _paper(each.method, names)]
-        for each in compared
+        for each in (*compared, *gains)
     ]
     return f"""## By aspect
 
@@ -283,22 +269,6 @@ The terms as they are added up, weights included. A term of 0.0001 beside a cont
 softmax over the batch, distant pairs have no probability left to differ in."""
 
 
-def kept_table(plan: Plan, runs: Runs) -> str:
-    """Write the numbers of the start and of the rows on other tasks."""
-    start = plan.read("measured-start")["kept"]
-    rows = [["start", *(f"{100 * start[name]:.1f}" for name in _KEPT)]]
-    for method in plan.methods:
-        if mine := runs[method.name]:
-            changes = ([100 * (run["kept"][name] - start[name]) for run in mine] for name in _KEPT)
-            rows.append([method.title, *(_mean_sd(each, sign="+") for each in changes)])
-    return f"""## Other tasks
-
-{make_table(["", *_KEPT.values()], "l|r|r|r", rows)}
-
-The start in percent; the rows as differences from it in points, mean ± standard deviation over seeds. Below 0 a row
-forgets."""
-
-
 def write_difference(verdict: Verdict) -> str:
     """Return a difference with its interval, for a table."""
     low, value, high = (points(end / 100) for end in _interval(verdict))
@@ -310,12 +280,14 @@ def _paper(method: Method, names: Sequence[str]) -> str:
     first, mine = PAPER["ft"], PAPER.get(method.name)
     if mine is None:
         return ""
-    return ", ".join(f"{mine[n]:.1f}" if mine is first else f"{mine[n] - first[n]:+.1f}" for n in names)
+    return ", ".join(f"{mine[n]:.2f}" if mine is first else f"{mine[n] - first[n]:+.2f}" for n in names)
 
 
-def score_cells(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the cells of a row's group scores, set by set."""
-    return [_mean_sd([100 * run["sets"][name]["group_score"] for run in runs]) for name in plan.tests]
+def _score_cells(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the cells of a row's scores."""
+    scores = [[run["sets"][name]["group_score"] for run in runs] for name in plan.tests]
+    scores += [[run["kept"][name] for run in runs] for name in _KEPT]
+    return [_mean_sd([100 * value for value in values]) for values in scores]
 
 
 def _interval(verdict: Verdict) -> tuple[float, float, float]:
@@ -328,6 +300,6 @@ def _outcomes(runs: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float6
     return np.array([right_items(run, name) for run in runs], np.float64)
 
 
-def _mean_sd(values: Sequence[float], sign: str = "") -> str:
+def _mean_sd(values: Sequence[float]) -> str:
     spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{np.mean(values):{sign}.1f}{spread}"
+    return f"{np.mean(values):.1f}{spread}"

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples.eqsim_ablation.answer import answer, eqsim_answer
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
 from examples.eqsim_ablation.design_page import DESIGN, design_page
 from examples.eqsim_ablation.page import PAGE, PICTURE, page, write_ablation
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
-from examples.eqsim_ablation.results import Compared, answer, draw_differences
+from examples.eqsim_ablation.results import Compared, draw_differences
 from examples.eqsim_ablation.stages import facts, stages
 
 from tellapart.data.rows import read_object
@@ -77,7 +78,7 @@ def made_piece(row: str, seed: int, share: float) -> dict[str, Any]:
         packed = np.packbits(right).tobytes().hex()
         sets[name] = {"right": packed, "items": items, "group_score": float(right.mean())}
     kept = {"i2t_recall@1": 0.5, "t2i_recall@1": 0.5, "demo-objects": 0.5}
-    run = {"row": row, "seed": seed, "value": 0.5, "terms": {"itc": 1.5, "v1": 0.0001, "scale": 14.0}}
+    run = {"row": row, "seed": seed, "value": 0.5, "best": 0.75, "terms": {"itc": 1.5, "v1": 0.0001, "scale": 14.0}}
     return {**run, "sets": sets, "kept": kept, **facts()}
 
 
@@ -99,20 +100,31 @@ def test_the_answer_names_every_row_with_its_distance_or_says_that_none_is_shown
     text = answer(PLAN, rows)
     assert re.search(r"Of 4 rows against FT, .* 2 are right on more pairs, NegCLIP by 9\.0 \(8\.\d to 9\.\d\)", text)
     assert re.search(r"and HardNeg by 3\.0 .*; 1 is right on fewer pairs, EqSim by 3\.0 \(2\.\d to 3\.\d\); of 1", text)
-    assert re.search(r"of 1 no difference is shown, SigLIP \+0\.2 \[-0\.\d, \+0\.\d\]\.$", text)
+    assert re.search(r"of 1 no difference is shown after Holm's correction, SigLIP \+0\.2 \[-0\.\d, \+0\.\d\]\.$", text)
     alone = answer(PLAN, [made_up("siglip", 0.0)])
     assert alone.startswith("Of 1 row against FT, ")
-    assert alone.endswith("1 differs by less than 0.5, SigLIP.")
+    assert alone.endswith("1 differs by less than 0.5 points, SigLIP.")
     assert "so nothing is compared" in answer(PLAN, [])
+    apart = answer(PLAN, rows, {"negclip": 0.001})
+    assert "1 is right on more pairs, HardNeg" in apart
+    assert re.search(r"; 1 was tuned to another learning rate, NegCLIP \+9\.0 \[.*\] at 0\.001\.$", apart)
+
+
+def test_the_answer_begins_with_eqsim_beside_the_papers_gain() -> None:
+    rows = [made_up("eqsim", -0.03), made_up("v1-all", 0.0), made_up("eqsim-released", 0.02)]
+    text = eqsim_answer(PLAN, rows)
+    assert re.search(r"^EqSim has -3\.0 \[.*\] points of group score against FT.* the paper has \+2\.7 ", text)
+    assert re.search(r"Of its 2 other forms and parts 1 stay .*, and not EqSim \(as released\) \+2\.0 \[", text)
+    assert eqsim_answer(PLAN, []) == ""
 
 
 def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Plan) -> None:
     text = page(finished)
-    assert "**Answer.** Of 17 rows against FT, " in text
     said = " ".join(text.split())
+    assert re.search(r"\*\*Answer\.\*\* EqSim has -[56]\.\d .* Of 17 rows against FT, ", said)
     assert re.search(r"1 is right on more pairs, HardNeg by \d\.\d .* 1 is right on fewer pairs, EqSim by \d", said)
     assert len(text.splitlines()) <= 200  # the limit of a page that is not reference
-    titles = ("Group score", "Differences from FT", "By aspect", "Other tasks", "Terms of the losses")
+    titles = ("Scores", "Differences from FT", "By aspect", "Terms of the losses")
     parts = {
         title: f"{text}\n{design_page(finished)}".partition(f"## {title}\n")[2].partition("\n## ")[0]
         for title in titles
@@ -123,27 +135,31 @@ def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Pl
     assert "< 0.0001" in parts["Differences from FT"]
     assert re.search(r"\| EqSim \| HardNeg \| 5 \| -1[12]\.\d ", text)
     assert re.search(
-        r"number of steps\?\*\* Against FT: FT \(900 steps\) .* Against FT \(900 steps\): HardNeg .*; EqSim ", said
+        r"number of steps\?\*\* .* Against FT: FT \(900 steps\) .* Against FT \(900 steps\): HardNeg .*; EqSim ", said
     )
     assert re.search(r"Against FT \(rate 0\.001\): NegCLIP \(rate 0\.001\) .*; TROHN-Text [+-]?\d", said)
 
 
 def test_the_answer_has_the_checks_and_the_page_ends_with_three_sentences_of_advice(finished: Plan) -> None:
+    rates = {"run-ft": 0.1, "run-siglip": 0.9}  # FT's own, and another
     for seed in range(finished.seeds):
-        finished.write(f"run-ft-faster-{seed}", made_piece("ft", seed, 0.54))
-        finished.write(f"run-siglip-{seed}", made_piece("siglip", seed, 0.53) | {"value": 0.9})
+        for name, share in (("ft-faster", 0.54), ("ft", 0.5), ("siglip", 0.53), ("eqsim-faster", 0.6)):
+            row, piece = name.removesuffix("-faster"), f"run-{name}-{seed}"
+            finished.write(piece, made_piece(row, seed, share) | {"value": rates.get(f"run-{name}", 0.1)})
+    for row in ("negclip", "trohn-text", "ft-apart", "tripletclip"):
+        for seed in range(finished.seeds):
+            finished.write(f"run-{row}-{seed}", made_piece(row, seed, 0.5) | {"value": 0.1})
     said = " ".join(page(finished).split())
+    assert re.search(r"; 1 was tuned to another learning rate, SigLIP \+[23]\.\d \[.*\] at 0\.9\.", said)
     assert re.search(
-        r"with rate 0\.001 FT gains \+[34]\.\d .*, against which .* SigLIP -[01]\.\d .*; with 900 steps FT gains", said
+        r"With rate 0\.001 FT itself gains \+[34]\.\d .* EqSim \(rate 0\.001\) \+[567]\.\d .* "
+        r"SigLIP -[01]\.\d .* \(shown for .*EqSim \(rate 0\.001\).*\)\. With 900 steps FT itself gains",
+        said,
     )
+    assert "over these 5 seeds, 0.750 against 0.750." in said
     ends = said.partition("## Advice ")[2]
     assert re.findall(r"(\d)\. [A-Z]", ends)[:3] == ["1", "2", "3"]
-    assert re.search(r"FT \(rate 0\.001\) and FT \(900 steps\) have \+[34]\.\d .* HardNeg, has \+[56]\.\d", ends)
-    count = re.search(r"from the (\d+) losses that stay within half a point", ends)
-    answer_count = re.search(r"; (\d+) differ by less than 0\.5", said)
-    assert count is not None
-    assert answer_count is not None
-    assert count[1] == answer_count[1]
+    assert re.search(r"a higher rate gave FT \+[34]\.\d .* at FT's rate, HardNeg, gave \+[56]\.\d", ends)
     finished.piece("run-eqsim-3").unlink()
     finished.piece("run-eqsim-4").unlink()
     assert "## Advice" not in page(finished)  # EqSim is not compared
@@ -156,7 +172,9 @@ def test_the_page_says_that_another_start_gave_another_answer() -> None:
         np.mean([np.concatenate([right_items(run, name) for name in PLAN.tests]).mean() for run in each])
         for each in (runs, base)
     ]
-    assert f"HardNeg had {100 * (shares[0] - shares[1]):+.1f} [" in " ".join(page(PLAN).split())
+    said = " ".join(page(PLAN).split())
+    assert f"HardNeg had {100 * (shares[0] - shares[1]):+.1f} [" in said
+    assert "EqSim (softmax) had -1.3 [" in said
 
 
 def test_rows_of_too_few_seeds_are_not_compared(finished: Plan) -> None:
@@ -165,7 +183,7 @@ def test_rows_of_too_few_seeds_are_not_compared(finished: Plan) -> None:
     text = page(finished)
     assert "Of 16 rows against FT" in text
     assert "Answer so far, of 87 of 90 runs." in text
-    assert "| SigLIP | 2 | 50." in text
+    assert "| SigLIP | 2 | 0.5 | 50." in text
 
 
 def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(

@@ -226,6 +226,9 @@ def test_some_rows_are_checked_with_more_steps_and_at_another_rate(tmp_path: Pat
     assert (config.optimiser.steps, config.validation.every, config.loss["alpha"]) == (900, 900, 0.04)
     row = faster.change(plan.row("negclip"))  # its rate is the check's, and not the tuned one
     assert plan.fine_tuning(row, 3, 3e-4).optimiser.learning_rate == 1e-3
+    row = faster.change(plan.row("eqsim"))  # it keeps its tuned weight, and does not take FT's rate
+    config = plan.fine_tuning(row, 3, 0.04, 3e-4)
+    assert (config.optimiser.learning_rate, config.loss["alpha"]) == (1e-3, 0.04)
 
 
 def test_some_seeds_are_run_on_a_gpu_of_every_row(tmp_path: Path) -> None:
@@ -276,7 +279,8 @@ def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
     assert not (plan.work / "runs" / "siglip-0" / "model").exists()
     assert find_model(plan.model).fingerprint == plan.read("start")["fingerprint"]
     assert plan.read("run-ft-longer-0")["steps"] == 4
-    assert "| SigLIP (900 steps) | 1 |" in text
+    assert "| SigLIP (900 steps) | 1 | " in text
+    assert "| runs of checks | 3 of 3 |" in design_page(plan)
     assert plan.read("run-ft-faster-0")["value"] is None
     # Another machine has the record alone, and nothing of the start is trained there.
     shutil.rmtree(plan.work / "start")

@@ -51,6 +51,7 @@ class Tokens:
             if self._inner is None
             else _hash_json(vocabulary),
         }
+        self._last: tuple[tuple[str, ...], Any] = (), None
 
     def read(self, texts: Sequence[str]) -> tuple[Any, int]:
         """Return token ids, int64 `(n, context_length)`, and how many texts lost their end."""
@@ -75,13 +76,21 @@ class Tokens:
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
-        rows: list[list[int]] = self.read(texts)[0].tolist()
+        rows: list[list[int]] = self._ids_of(texts).tolist() if texts else []
         return rows
 
     def find_cut(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether it is longer than the context."""
         length = read_attribute(self._tokenizer, "context_length")
-        return self._find_longer(texts, self._tokenizer(list(texts)), length) if texts else []
+        return self._find_longer(texts, self._ids_of(texts), length) if texts else []
+
+    def _ids_of(self, texts: Sequence[str]) -> Any:
+        """Return the token ids of some texts, of which an audit asks twice in turn: `(n, context_length)`."""
+        known, ids = self._last
+        if known != (key := tuple(texts)):
+            ids = self._tokenizer(list(texts))
+            self._last = key, ids
+        return ids
 
 
 def clip_tokens(length: int) -> Tokens:
