@@ -58,7 +58,8 @@ def page(plan: Plan) -> str:
     )
     blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {answers[0]}", answers[1]]
     if compared:
-        blocks.append(f"![Differences from {plan.methods[0].title}, row by row, with 95 % intervals]({PICTURE.name})")
+        alt = f"Differences from {plan.methods[0].title}, of the rows and of the checks' changes, with 95 % intervals"
+        blocks.append(f"![{alt}]({PICTURE.name})")
     if any(runs.values()):
         known = {row.name for row in plan.methods}
         pairs = [(plan.row(one), plan.row(other)) for one, other in plan.contrasts if {one, other} <= known]
@@ -77,8 +78,10 @@ def write_ablation(plan: Plan) -> None:
     """Write the page, its picture, and the page of the design."""
     PAGE.write_text(page(plan), encoding="utf-8")
     DESIGN.write_text(design_page(plan), encoding="utf-8")
-    if compared := against_first(plan, runs_of(plan, plan.methods)):
-        write_picture(PICTURE, partial(draw_differences, plan, compared))
+    runs = runs_of(plan, plan.methods)
+    if compared := against_first(plan, runs):
+        gains = [each.gain for each in check_rows(plan, runs) if each.gain is not None]
+        write_picture(PICTURE, partial(draw_differences, plan, [*compared, *gains]))
 
 
 _INTRODUCTION = """# Which losses make a dual encoder separate minimal pairs?
