@@ -10,7 +10,7 @@ from examples.eqsim_ablation.plan import Plan
 from examples.eqsim_ablation.results import PAPER, SMALL, Compared, Runs, write_difference
 from examples.findings.frame import join_words
 
-__all__ = ["advice", "answer", "checks_answer", "eqsim_answer", "other_rates"]
+__all__ = ["advice", "answer", "checks_answer", "eqsim_answer", "largest_gains", "other_rates"]
 
 #: The place of the learning rate in a configuration.
 _RATE = "optimiser.learning_rate"
@@ -43,6 +43,17 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
     near = sum(each.is_small for each in forms)
     but = f", and not {far}" if far else ""
     return f"{text}Of its {len(forms)} other forms and parts {near} stay within half a point of contrast{but}. "
+
+
+def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:
+    """Write what the best loss at the first row's rate gives, and what each check's change gives the first row."""
+    alike = [each for each in compared if each.method.name not in rates]
+    if not alike:
+        return ""
+    best = max(alike, key=lambda each: float(each.overall.value))
+    gains = [f"{write_difference(gain.overall)} with {each.check.title}" for each in checked if (gain := each.gain)]
+    own = f" {best.base.title} itself gains {join_words(gains)}." if gains else ""
+    return f"The best of all losses at the same learning rate is {_with_interval(best)}.{own}"
 
 
 def answer(plan: Plan, compared: Sequence[Compared], rates: Mapping[str, float] | None = None) -> str:
@@ -87,7 +98,7 @@ def checks_answer(checked: Sequence[Checked]) -> str:
         others = join_words([_with_interval(other) for other in each.others])
         against = f", and against that the others have {others} ({each.shown})" if others else ""
         gain = write_difference(each.gain.overall)
-        parts.append(f"With {each.check.title} {each.gain.base.title} itself gains {gain}{against}.")
+        parts.append(f"With {each.check.title} {each.gain.base.title} gains {gain}{against}.")
     return " ".join(parts)
 
 

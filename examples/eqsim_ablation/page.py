@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from examples.eqsim_ablation.answer import advice, answer, checks_answer, eqsim_answer, other_rates
+from examples.eqsim_ablation.answer import advice, answer, checks_answer, eqsim_answer, largest_gains, other_rates
 from examples.eqsim_ablation.checks import check_rows, checks_text
 from examples.eqsim_ablation.design_page import DESIGN, design_page
 from examples.eqsim_ablation.earlier import differences_there
@@ -52,11 +52,10 @@ def page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = runs_of(plan, plan.methods)
     compared, checked = against_first(plan, runs), check_rows(plan, runs)
-    answers = (
-        eqsim_answer(plan, compared) + answer(plan, compared, other_rates(plan, runs)),
-        checks_answer(checked),
-    )
-    blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {answers[0]}", answers[1]]
+    rates = other_rates(plan, runs)
+    first = f"{eqsim_answer(plan, compared)}{largest_gains(compared, checked, rates)}"
+    blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {first}"]
+    blocks += [answer(plan, compared, rates), checks_answer(checked)]
     if compared:
         alt = f"Differences from {plan.methods[0].title}, of the rows and of the checks' changes, with 95 % intervals"
         blocks.append(f"![{alt}]({PICTURE.name})")

@@ -5,7 +5,7 @@ python -m examples.eqsim_ablation.run --at-once 2      two stages side by side, 
 python -m examples.eqsim_ablation.run --rows eqsim      this row and the first, before the others
 python -m examples.eqsim_ablation.run --device cuda     the seeds of the plan's `gpu_seeds`, after the others' tuning
 python -m examples.eqsim_ablation.run --list           what is done and what is not
-python -m examples.eqsim_ablation.run --page           the pages, from the pieces that there are
+python -m examples.eqsim_ablation.run --page           the pages and the findings' index, from the pieces so far
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = "".join(f"{mark} {name}\n" for mark, name in marks) if args.list else ""
         sys.stdout.write(text)
         if args.page:
+            from examples.findings.pages import index_page  # it reads much, which no stage needs
+
             write_ablation(read_plan(args.plan))
+            index_page()
         return 0
     return go_on(plan, time.monotonic() + 60 * args.minutes, args.at_once, args.device)
 

@@ -35,8 +35,11 @@ names them."""
 
 _NEXT = "**Next:** [What do 55 systems show on Winoground?](findings/leaderboard.md)"
 
-_INTRODUCTION = """Published scores of real models, read with paired tests and intervals. Each page is made by one
-command from published data, and a test makes its numbers again."""
+_INTRODUCTION = """Published scores of real models, read with paired tests and intervals; the last page is of this
+project's own training runs. Each page is made by one command, and a test makes its numbers again."""
+
+#: The page that `python -m examples.eqsim_ablation.run --page` writes.
+_ABLATION = "eqsim-ablation"
 
 
 def write_page(page: Page) -> None:
@@ -70,12 +73,13 @@ def index_text() -> str:
         "<!-- Made by `python -m examples.findings index`; edit the pages' scripts. -->",
         _INTRODUCTION,
     ]
-    for number, name in enumerate(PAGES, 1):
+    for number, name in enumerate([*PAGES, _ABLATION], 1):
         text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
         title = text.splitlines()[0].removeprefix("# ")
-        found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n", text, re.DOTALL)
+        found = re.search(r"\*\*Answer( so far, [^*]+)?\.\*\* (.+?)\n\n", text, re.DOTALL)
         assert found, name
-        blocks.append(f"**{number}. [{title}](findings/{name}.md)** {' '.join(found[1].split())}")
+        link, done = f"**{number}. [{title}](findings/{name}.md)**", f"({found[1].strip()}) " if found[1] else ""
+        blocks.append(f"{link} {' '.join(f'{done}{found[2]}'.split())}")
     return write_pages_text([*blocks, "## How to cite", _CITATION, _NEXT])
 
 

@@ -152,8 +152,8 @@ def test_the_answer_has_the_checks_and_the_page_ends_with_three_sentences_of_adv
     said = " ".join(page(finished).split())
     assert re.search(r"; 1 was tuned to another learning rate, SigLIP \+[23]\.\d \[.*\] at 0\.9\.", said)
     assert re.search(
-        r"With rate 0\.001 FT itself gains \+[34]\.\d .* EqSim \(rate 0\.001\) \+[567]\.\d .* "
-        r"SigLIP -[01]\.\d .* \(shown for .*EqSim \(rate 0\.001\).*\)\. With 900 steps FT itself gains",
+        r"With rate 0\.001 FT gains \+[34]\.\d .* EqSim \(rate 0\.001\) \+[567]\.\d .* "
+        r"SigLIP -[01]\.\d .* \(shown for .*EqSim \(rate 0\.001\).*\)\. With 900 steps FT gains",
         said,
     )
     assert "over these 5 seeds, 0.750 against 0.750." in said
