@@ -39,7 +39,7 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
     )
     if not forms:
         return text
-    far = join_words([_with_interval(each) for each in forms if not each.is_small])
+    far = join_words([each.named() for each in forms if not each.is_small])
     near = sum(each.is_small for each in forms)
     but = f", and not {far}" if far else ""
     return f"{text}Of its {len(forms)} other forms and parts {near} stay within half a point of contrast{but}. "
@@ -47,13 +47,14 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
 
 def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:
     """Write what the best loss at the first row's rate gives, and what each check's change gives the first row."""
-    alike = [each for each in compared if each.method.name not in rates]
-    if not alike:
+    if not (alike := _at_one_rate(compared, rates)):
         return ""
-    best = max(alike, key=lambda each: float(each.overall.value))
-    gains = [f"{write_difference(gain.overall)} with {each.check.title}" for each in checked if (gain := each.gain)]
+    best, gains = (
+        alike[0],
+        [f"{write_difference(gain.overall)} with {each.check.title}" for each in checked if (gain := each.gain)],
+    )
     own = f" {best.base.title} itself gains {join_words(gains)}." if gains else ""
-    return f"The best of all losses at the same learning rate is {_with_interval(best)}.{own}"
+    return f"The best of all losses at the same learning rate is {best.named()}.{own}"
 
 
 def answer(plan: Plan, compared: Sequence[Compared], rates: Mapping[str, float] | None = None) -> str:
@@ -76,10 +77,10 @@ def answer(plan: Plan, compared: Sequence[Compared], rates: Mapping[str, float] 
         verb = "differs" if len(same) == 1 else "differ"
         parts.append(f"{len(same)} {verb} by less than {SMALL} points, {join_words(same)}")
     # An interval on both sides of 0 has no distance.
-    if unknown := [_with_interval(each) for each in alike if not each.sign and not each.is_small]:
+    if unknown := [each.named() for each in alike if not each.sign and not each.is_small]:
         parts.append(f"of {len(unknown)} no difference is shown after Holm's correction, {join_words(unknown)}")
     if apart:
-        named = [f"{_with_interval(each)} at {(rates or {})[each.method.name]:g}" for each in apart]
+        named = [f"{each.named()} at {(rates or {})[each.method.name]:g}" for each in apart]
         verb = "was" if len(named) == 1 else "were"
         parts.append(f"{len(named)} {verb} tuned to another learning rate, {join_words(named)}")
     rows = "1 row" if len(compared) == 1 else f"{len(compared)} rows"
@@ -95,23 +96,22 @@ def checks_answer(checked: Sequence[Checked]) -> str:
     for each in checked:
         if each.gain is None:
             continue
-        others = join_words([_with_interval(other) for other in each.others])
+        others = join_words([other.named() for other in each.others])
         against = f", and against that the others have {others} ({each.shown})" if others else ""
         gain = write_difference(each.gain.overall)
         parts.append(f"With {each.check.title} {each.gain.base.title} gains {gain}{against}.")
     return " ".join(parts)
 
 
-def advice(plan: Plan, runs: Runs, compared: Sequence[Compared], checked: Sequence[Checked]) -> str:
+def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:
     """Write what a practitioner should do, in three sentences, once every number that they need is there."""
     known = {each.method.name: each for each in compared}
     gains = {each.check.name: each.gain for each in checked}
     faster, longer = (gains.get(name) for name in ("faster", "longer"))
     if faster is None or longer is None or len(known) < len(plan.methods) - 1:
         return ""
-    base, rates, parted = plan.methods[0].title, other_rates(plan, runs), known["ft-apart"]
-    alike = [each for each in compared if each.method.name not in rates]
-    best = max(alike, key=lambda each: float(each.overall.value))
+    base, parted, alike = plan.methods[0].title, known["ft-apart"], _at_one_rate(compared, rates)
+    best = alike[0]
     small = sum(each.is_small for each in alike)
     aspects = join_words([f"{name} {write_difference(one)}" for name, one in parted.aspects.items()])
     return f"""## Advice
@@ -128,5 +128,7 @@ contrast at the rate that is best for contrast: from another start, or with weig
 the order may be another."""
 
 
-def _with_interval(each: Compared) -> str:
-    return f"{each.method.title} {write_difference(each.overall)}"
+def _at_one_rate(compared: Sequence[Compared], rates: Mapping[str, float]) -> list[Compared]:
+    """Return the rows that were run at the first row's rate, the best one first."""
+    alike = [each for each in compared if each.method.name not in rates]
+    return sorted(alike, key=lambda each: -float(each.overall.value))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from examples.eqsim_ablation.plan import Check, Method, Plan
-from examples.eqsim_ablation.results import Compared, Runs, compare_rows, runs_of, write_difference
+from examples.eqsim_ablation.results import Compared, Runs, compare_rows, runs_of
 from examples.findings.frame import join_words
 
 __all__ = ["Checked", "check_rows", "checks_text"]
@@ -85,4 +85,4 @@ def _own(checked: Checked) -> str:
 
 
 def _write(each: Compared) -> str:
-    return f"{each.method.title} {write_difference(each.overall)}, p {each.p_value()}"
+    return f"{each.named()}, p {each.p_value()}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import product
 from statistics import fmean
 from typing import Any
 
@@ -168,12 +167,13 @@ def _machine(piece: Mapping[str, Any]) -> str:
 
 def _devices(plan: Plan, runs: Runs) -> list[str]:
     """Compare the rows' differences from the first on the seeds of each device, and runs that both have made."""
-    base, found = plan.methods[0].name, dict[str, dict[str, float]]()
+    shares = {name: {run["seed"]: 100 * _share(plan, run) for run in mine} for name, mine in runs.items()}
+    base, found = shares[plan.methods[0].name], dict[str, dict[str, float]]()
     for row in plan.methods[1:]:
         gains: dict[str, list[float]] = {"cpu": [], "cuda": []}
-        for one, other in product(runs[row.name], runs[base]):
-            if one["seed"] == other["seed"]:
-                gains[plan.device(one["seed"])].append(100 * (_share(plan, one) - _share(plan, other)))
+        for seed, share in shares[row.name].items():
+            if seed in base:
+                gains[plan.device(seed)].append(share - base[seed])
         if all(gains.values()):
             found[row.title] = {device: fmean(values) for device, values in gains.items()}
     if not found:

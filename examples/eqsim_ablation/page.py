@@ -68,7 +68,7 @@ def page(plan: Plan) -> str:
         blocks += [scores_table(plan, every, rows), differences_table(plan, compared)]
         blocks += [aspects_table(plan, runs, compared, gains), contrasts_table(compare_rows(plan, runs, pairs))]
         blocks += [checks_text(checked)]
-    blocks += [_SETTING, differences_there(plan), advice(plan, runs, compared, checked)]
+    blocks += [_SETTING, differences_there(plan), advice(plan, compared, checked, rates)]
     blocks += [f"**Next:** [Its design and its power](../{DESIGN.name})"]
     return write_pages_text(filter(None, blocks))
 

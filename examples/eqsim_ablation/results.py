@@ -95,6 +95,10 @@ class Compared:
         low, middle, high = sorted(abs(end) for end in _interval(self.overall))
         return f"{self.method.title} by {middle:.1f} ({low:.1f} to {high:.1f})"
 
+    def named(self) -> str:
+        """Return the title with the difference and its interval, in points."""
+        return f"{self.method.title} {write_difference(self.overall)}"
+
     def p_value(self) -> str:
         """Return p for a table; bold below 0.05."""
         text = f"{self.p:.2g}" if self.p >= 1e-4 else "< 0.0001"

@@ -135,8 +135,11 @@ def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Pl
     assert "< 0.0001" in parts["Differences from FT"]
     assert re.search(r"\| EqSim \| HardNeg \| 5 \| -1[12]\.\d ", text)
     assert re.search(
-        r"number of steps\?\*\* .* Against FT: FT \(900 steps\) .* Against FT \(900 steps\): HardNeg .*; EqSim ", said
+        r"number of steps\?\*\* .* Against FT: FT \(900 steps\) [+-]?\d.* "
+        r"Against FT \(900 steps\): HardNeg \(900 steps\) .*; EqSim \(900 steps\) ",
+        said,
     )
+    assert re.search(r"Against FT: FT \(rate 0\.001\) [+-]?\d", said)
     assert re.search(r"Against FT \(rate 0\.001\): NegCLIP \(rate 0\.001\) .*; TROHN-Text [+-]?\d", said)
 
 
