@@ -106,10 +106,10 @@ def checks_answer(checked: Sequence[Checked]) -> str:
 def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:
     """Write what a practitioner should do, in three sentences, once every number that they need is there."""
     known = {each.method.name: each for each in compared}
-    gains = {each.check.name: each.gain for each in checked}
-    faster, longer = (gains.get(name) for name in ("faster", "longer"))
-    if faster is None or longer is None or len(known) < len(plan.methods) - 1:
+    gains = {each.check.name: (each.check.title, each.gain) for each in checked if each.gain}
+    if not {"faster", "longer"} <= {*gains} or len(known) < len(plan.methods) - 1:
         return ""
+    (faster, faster_gain), (longer, longer_gain) = gains["faster"], gains["longer"]
     base, parted, alike = plan.methods[0].title, known["ft-apart"], _at_one_rate(compared, rates)
     best = alike[0]
     small = sum(each.is_small for each in alike)
@@ -119,9 +119,10 @@ def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked],
 1. Put both sides of a pair into one batch: where they seldom meet, plain contrast has
 {write_difference(parted.overall)} points ({aspects}).
 
-2. Tune the learning rate over several seeds, and train longer, before you change the loss: a higher rate gave {base}
-{write_difference(faster.overall)} points at no cost and three times the steps {write_difference(longer.overall)}, while
-the best loss at {base}'s rate, {best.method.title}, gave {write_difference(best.overall)}.
+2. Tune the learning rate over several seeds, and train longer, before you change the loss: {faster} gave {base}
+{write_difference(faster_gain.overall)} points at no cost and {longer} in place of {plan.steps}
+{write_difference(longer_gain.overall)}, while the best loss at {base}'s rate, {best.method.title}, gave
+{write_difference(best.overall)}.
 
 3. Do not expect much of the {small} losses that stayed within half a point of contrast here, and compare any other with
 contrast at the rate that is best for contrast: from another start, or with weights that are tuned over several seeds,

@@ -162,7 +162,8 @@ def test_the_answer_has_the_checks_and_the_page_ends_with_three_sentences_of_adv
     assert "over these 5 seeds, 0.750 against 0.750." in said
     ends = said.partition("## Advice ")[2]
     assert re.findall(r"(\d)\. [A-Z]", ends)[:3] == ["1", "2", "3"]
-    assert re.search(r"a higher rate gave FT \+[34]\.\d .* at FT's rate, HardNeg, gave \+[56]\.\d", ends)
+    assert re.search(r"rate 0\.001 gave FT \+[34]\.\d .* and 900 steps in place of 300 \+?\d\.\d ", ends)
+    assert re.search(r"the best loss at FT's rate, HardNeg, gave \+[56]\.\d", ends)
     finished.piece("run-eqsim-3").unlink()
     finished.piece("run-eqsim-4").unlink()
     assert "## Advice" not in page(finished)  # EqSim is not compared

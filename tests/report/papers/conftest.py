@@ -40,6 +40,11 @@ def save(tmp_path: Path, make_run: Callable[..., Any]) -> Callable[..., Path]:
 
 
 @pytest.fixture
+def pair(save: Callable[..., Path]) -> list[Path]:
+    return [save("strong", skill=2.5, seed=1, n=60), save("weak", skill=0.2, seed=2, n=60)]
+
+
+@pytest.fixture
 def publish(tmp_path: Path) -> Callable[..., Path]:
     """Write published numbers as a record.
 
