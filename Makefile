@@ -19,10 +19,10 @@ demo-build: $(VENV)/.test
 serve: demo
 	$(BIN)/tellapart serve
 
-# Two processes, each test file whole in one of them; JOBS=0 runs all in one. What takes long and rarely breaks is marked
-# `slow`: `make test-slow` runs that alone, in the order of tests/conftest.py, `make test-all` everything. What is compiled
-# once is kept, whatever the environment says: hundreds of tests start Python anew.
-JOBS ?= 2
+# A process a core, two to four, each test file whole in one of them; JOBS=0 runs all in one. What takes long and rarely
+# breaks is marked `slow`: `make test-slow` runs that alone, in the order of tests/conftest.py, `make test-all` everything.
+# What is compiled once is kept, whatever the environment says: hundreds of tests start Python anew.
+JOBS ?= $(shell $(PYTHON) -c "import os; print(min(max(os.cpu_count() or 2, 2), 4))")
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 test: $(VENV)/.test
 	$(PYTEST) -m "not slow" $(OPTIONS)
@@ -40,6 +40,8 @@ stable: $(VENV)/.test
 explore: $(VENV)/.test
 	$(BIN)/python ci/explore.py
 
+# Slow tests wait a quarter of their time, for servers, disks and clocks, so that one process more has work.
+test-slow: JOBS := $(shell expr $(JOBS) + 1)
 test-slow: $(VENV)/.test
 	$(PYTEST) --no-loadscope-reorder -m slow tests $(OPTIONS)
 
