@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
+from typing import Any
+
+from scipy.stats import ttest_1samp
 
 from examples.eqsim_ablation.checks import Checked
-from examples.eqsim_ablation.plan import Plan
+from examples.eqsim_ablation.plan import Method, Plan
 from examples.eqsim_ablation.results import PAPER, SMALL, Compared, Runs, write_difference
-from examples.findings.frame import join_words
+from examples.findings.frame import join_words, points
 
-__all__ = ["advice", "answer", "checks_answer", "eqsim_answer", "largest_gains", "other_rates"]
+__all__ = ["advice", "answer", "checks_answer", "eqsim_answer", "largest_gains", "name_rates", "other_rates"]
 
 #: The place of the learning rate in a configuration.
 _RATE = "optimiser.learning_rate"
@@ -26,8 +30,20 @@ def other_rates(plan: Plan, runs: Runs) -> dict[str, float]:
     return {name: rate for name, rate in tuned.items() if rate != first}
 
 
-def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
-    """Write how the paper's loss does against the first row, there and here, and how its other forms do."""
+def name_rates(plan: Plan, rates: Mapping[str, float]) -> Plan:
+    """Return the plan with the rate in the titles of the rows that were tuned to another one than the first."""
+
+    def title(row: Method) -> str:
+        rate = f"rate {rates[row.name]:g})"
+        return f"{row.title[:-1]}, {rate}" if row.title.endswith(")") else f"{row.title} ({rate}"
+
+    return replace(
+        plan, methods=tuple(replace(row, title=title(row)) if row.name in rates else row for row in plan.methods)
+    )
+
+
+def eqsim_answer(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
+    """Write how the paper's loss does against the first row, there and here, and how its other forms and parts do."""
     known = {each.method.name: each for each in compared}
     if (eqsim := known.get("eqsim")) is None:
         return ""
@@ -39,10 +55,36 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
     )
     if not forms:
         return text
-    far = join_words([each.named() for each in forms if not each.is_small])
+    far = [f"{each.method.title} has {write_difference(each.overall)}" for each in forms if not each.is_small]
     near = sum(each.is_small for each in forms)
-    but = f", and not {far}" if far else ""
-    return f"{text}Of its {len(forms)} other forms and parts {near} stay within half a point of contrast{but}. "
+    stay = f"All {near}" if near == len(forms) else f"{near} of {len(forms)}"
+    text += f"{'; '.join([f'{stay} other forms and parts of it differ by less than half a point', *far])}. "
+    if not any(each.sign > 0 for each in (eqsim, *forms)):
+        text += "No part is shown to gain, so none can be said to do the work. "
+    return text + _small_terms(plan, forms, runs)
+
+
+def _small_terms(plan: Plan, forms: Sequence[Compared], runs: Runs) -> str:
+    """Write which terms of EqSim are nearly 0, and for which forms tuning chose the smallest weight."""
+    text = ""
+    if (eqsim := runs.get("eqsim")) and max(run["terms"].get("v1", 1) for run in eqsim) < 1e-6:
+        text = (
+            "In EqSim v1 stays below 1e-6 in every run, through the softmax over the batch, so this row is v2 of close "
+            "pairs. "
+        )
+    least = [row for row in (plan.row(each.method.name) for each in forms) if _is_least(row, runs.get(row.name, ()))]
+    sizes = [fmean(run["terms"]["v1"] + run["terms"]["v2"] for run in runs[row.name]) for row in least]
+    if sizes:
+        text += (
+            f"For {len(sizes)} of these forms tuning, with one seed, chose the smallest weight, so that terms of "
+            f"{min(sizes):.2f} to {max(sizes):.2f} stand beside a contrast of 1. "
+        )
+    return text
+
+
+def _is_least(row: Method, runs: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a row was tuned to the smallest of its weights."""
+    return bool(runs) and row.tune == ("loss.beta",) and runs[0]["value"] == min(row.choices)
 
 
 def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:
@@ -53,12 +95,12 @@ def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rate
         alike[0],
         [f"{write_difference(gain.overall)} with {each.check.title}" for each in checked if (gain := each.gain)],
     )
-    own = f" {best.base.title} itself gains {join_words(gains)}." if gains else ""
+    own = f" {best.base.title} itself gains {join_words(gains)}, over fewer seeds." if gains else ""
     return f"The best of all losses at the same learning rate is {best.named()}.{own}"
 
 
 def answer(plan: Plan, compared: Sequence[Compared], rates: Mapping[str, float] | None = None) -> str:
-    """Write which rows are right on more pairs than the first, which on fewer, and of which no difference is shown.
+    """List which rows are right on more pairs than the first, which on fewer, and of which no difference is shown.
 
     Args:
         plan: of the ablation.
@@ -71,36 +113,37 @@ def answer(plan: Plan, compared: Sequence[Compared], rates: Mapping[str, float] 
     apart = [each for each in ranked if each.method.name in (rates or {})]
     alike, parts = [each for each in ranked if each not in apart], []
     for sign, way in ((1, "more"), (-1, "fewer")):
-        if mine := [each.write() for each in alike if each.sign == sign and not each.is_small]:
-            parts.append(f"{len(mine)} {'is' if len(mine) == 1 else 'are'} right on {way} pairs, {join_words(mine)}")
-    if same := [f"{each.method.title}{' (shown)' if each.sign else ''}" for each in alike if each.is_small]:
-        verb = "differs" if len(same) == 1 else "differ"
-        parts.append(f"{len(same)} {verb} by less than {SMALL} points, {join_words(same)}")
+        if mine := [each.named() for each in alike if each.sign == sign and not each.is_small]:
+            parts.append(f"{len(mine)} right on {way} pairs: {join_words(mine)}")
+    if same := [f"{each.method.title}{' (p < 0.05)' if each.sign else ''}" for each in alike if each.is_small]:
+        parts.append(f"{len(same)} with less than {SMALL} points of difference: {join_words(same)}")
     # An interval on both sides of 0 has no distance.
     if unknown := [each.named() for each in alike if not each.sign and not each.is_small]:
-        parts.append(f"of {len(unknown)} no difference is shown after Holm's correction, {join_words(unknown)}")
+        parts.append(f"{len(unknown)} with no difference shown after Holm's correction: {join_words(unknown)}")
     if apart:
-        named = [f"{each.named()} at {(rates or {})[each.method.name]:g}" for each in apart]
-        verb = "was" if len(named) == 1 else "were"
-        parts.append(f"{len(named)} {verb} tuned to another learning rate, {join_words(named)}")
+        named = join_words([each.named() for each in apart])
+        parts.append(f"{len(apart)} at another learning rate, to which tuning led: {named}")
     rows = "1 row" if len(compared) == 1 else f"{len(compared)} rows"
-    return (
+    head = (
         f"Of {rows} against {plan.methods[0].title}, in points of group score after {plan.steps} steps with 95 % "
-        f"intervals: {'; '.join(parts)}."
+        "intervals:"
     )
+    return "\n".join([head, "", *(f"- {part}." for part in parts)])
 
 
 def checks_answer(checked: Sequence[Checked]) -> str:
-    """Write how much each check's change gives its first row, and how the other rows compare with that."""
+    """Write which rows are right on more pairs than each check's first row."""
     parts = []
     for each in checked:
-        if each.gain is None:
-            continue
-        others = join_words([other.named() for other in each.others])
-        against = f", and against that the others have {others} ({each.shown})" if others else ""
-        gain = write_difference(each.gain.overall)
-        parts.append(f"With {each.check.title} {each.gain.base.title} gains {gain}{against}.")
-    return " ".join(parts)
+        if each.gain and each.others:
+            more = join_words([other.named() for other in each.others if other.sign > 0])
+            parts.append(f"over {each.gain.method.title} {more or f'none of {len(each.others)} rows'}")
+    if not parts:
+        return ""
+    return (
+        f"In the [checks](#checks) these are shown to gain: {', and '.join(parts)}. With so few seeds a difference of "
+        "a point can be missed."
+    )
 
 
 def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:
@@ -113,20 +156,39 @@ def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked],
     base, parted, alike = plan.methods[0].title, known["ft-apart"], _at_one_rate(compared, rates)
     best = alike[0]
     small = sum(each.is_small for each in alike)
-    aspects = join_words([f"{name} {write_difference(one)}" for name, one in parted.aspects.items()])
+    runs = {name: done for each in checked for name, done in each.runs.items()}
+    paid = join_words(
+        [
+            f"{_object_change(runs, faster_gain)} with {faster}",
+            f"{_object_change(runs, longer_gain)} with {longer}",
+            f"{_object_change(runs, best)} with {best.method.title}",
+        ]
+    )
+    apart = {**parted.aspects, plan.tests[-1]: parted.sets[plan.tests[-1]]}
+    aspects = join_words([f"{name} {write_difference(one)}" for name, one in apart.items()])
     return f"""## Advice
 
-1. Put both sides of a pair into one batch: where they seldom meet, plain contrast has
+1. Without false captions, put both sides of a pair into one batch: apart, plain contrast has
 {write_difference(parted.overall)} points ({aspects}).
 
-2. Tune the learning rate over several seeds, and train longer, before you change the loss: {faster} gave {base}
-{write_difference(faster_gain.overall)} points at no cost and {longer} in place of {plan.steps}
+2. Before you change the loss, tune the learning rate over several seeds, and train longer: {faster} gave {base}
+{write_difference(faster_gain.overall)} points in as many steps and {longer} in place of {plan.steps}
 {write_difference(longer_gain.overall)}, while the best loss at {base}'s rate, {best.method.title}, gave
-{write_difference(best.overall)}.
+{write_difference(best.overall)}; look at what is lost, too: accuracy among objects changes, in points, by {paid}.
 
 3. Do not expect much of the {small} losses that stayed within half a point of contrast here, and compare any other with
-contrast at the rate that is best for contrast: from another start, or with weights that are tuned over several seeds,
-the order may be another."""
+contrast at the rate that is best for contrast: another start, or weights that are tuned over several seeds, may give
+another order."""
+
+
+def _object_change(runs: Runs, pair: Compared) -> str:
+    """Return how a row's accuracy on `demo-objects` differs, in points; the interval is over seeds."""
+    ours, theirs = (
+        {run["seed"]: run["kept"]["demo-objects"] for run in runs[row.name]} for row in (pair.method, pair.base)
+    )
+    moved = [ours[seed] - theirs[seed] for seed in sorted({*ours} & {*theirs})]
+    low, high = ttest_1samp(moved, 0).confidence_interval(0.95)
+    return f"{points(fmean(moved))} [{points(low)}, {points(high)}]"
 
 
 def _at_one_rate(compared: Sequence[Compared], rates: Mapping[str, float]) -> list[Compared]:

@@ -8,9 +8,8 @@ from statistics import fmean
 
 from examples.eqsim_ablation.plan import Check, Method, Plan
 from examples.eqsim_ablation.results import Compared, Runs, compare_rows, runs_of
-from examples.findings.frame import join_words
 
-__all__ = ["Checked", "check_rows", "checks_text"]
+__all__ = ["Checked", "check_rows", "checks_text", "pairs_at_one_rate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +29,6 @@ class Checked:
     rows: Sequence[Method]
     gain: Compared | None
     others: Sequence[Compared]
-
-    @property
-    def shown(self) -> str:
-        """The rows whose difference from the check's first is shown, in words."""
-        names = join_words([each.method.title for each in self.others if each.sign])
-        return f"shown for {names}" if names else "none of them shown" if len(self.others) > 1 else "not shown"
 
 
 def check_rows(plan: Plan, runs: Runs) -> list[Checked]:
@@ -63,11 +56,20 @@ def checks_text(checked: Sequence[Checked]) -> str:
             texts.append(
                 f"**{each.check.question}** {each.check.about}{_own(each)} Against {each.rows[0].title}: {parts}."
             )
-    reading = (
-        "The gain of a check's first row has p as it is; the comparisons with that row have Holm's correction within "
-        "the check."
-    )
+    reading = "The p of a check's gain is as it is; its other comparisons have Holm's correction within the check."
     return "\n\n".join(["## Checks", *texts, reading]) if texts else ""
+
+
+def pairs_at_one_rate(plan: Plan, checked: Sequence[Checked], pairs: Sequence[tuple[Method, Method]]) -> str:
+    """Write pairs of rows again, each where a check has run the first as the second is run."""
+    again = [
+        f"{one.named()} against {one.base.title}, over {one.seeds} seeds, p {one.p_value()}"
+        for each in checked
+        for row, other in pairs
+        if row.name in each.check.rows and other.name in each.check.beside
+        for one in compare_rows(plan, each.runs, [(each.check.change(row), other)])
+    ]
+    return f" At the same rate, which was not planned: {'; '.join(again)}." if again else ""
 
 
 def _own(checked: Checked) -> str:

@@ -34,6 +34,7 @@ def earlier_ablations(plan: Plan) -> str:
     runs, compared = _runs_there(plan)
     if not compared:  # a plan of other test sets
         return _TEXT
+    steps = max(run["steps"] for mine in runs.values() for run in mine)
     table = make_table(
         ["", "seeds", *compared[0].aspects, "all"],
         f"l|r{'|r' * len(compared[0].aspects)}|r",
@@ -49,21 +50,24 @@ def earlier_ablations(plan: Plan) -> str:
 The start of these {sum(map(len, runs.values()))} runs was trained with NegCLIP's loss and NegBench's
 choice, so that rows with false captions would have gone on with its objective, and FT would have changed it; half of
 the training captions named places, and some of those are true of both sides. The ablation was therefore begun anew,
-before any row with false captions was run. EqSim is here the paper's form with a margin of 0.1.
+before any row with false captions was run. These runs have {steps} steps, and HardNeg a weight of 3. EqSim is here the
+paper's form with a margin of 0.1.
 
 {table}"""
 
 
 def differences_there(plan: Plan) -> str:
     """Write how far the answer hangs on the start: the differences from another one that are not small."""
-    _, compared = _runs_there(plan)
+    runs, compared = _runs_there(plan)
+    steps = max((run["steps"] for mine in runs.values() for run in mine), default=0)
     far = [f"{each.method.title} had {_all(each)}" for each in compared if not each.is_small]
     if not far:
         return ""
     return (
-        "The answer may hang on the start. From an earlier one, trained with other losses and on captions of which "
-        f"some are true of both sides, {join_words(far)} against {compared[0].base.title} "
-        "([its runs](../ablation_design.md#from-another-start))."
+        f"**The answer may hang on the start, or on the training captions.** In earlier runs, from another start, in "
+        f"{steps} steps in place of {plan.steps}, on captions of which some are true of both sides, and with other "
+        f"weights, {join_words(far)} against {compared[0].base.title}. Which of these makes the difference is unknown "
+        "([these runs](../ablation_design.md#from-another-start))."
     )
 
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from examples.eqsim_ablation.answer import advice, answer, checks_answer, eqsim_answer, largest_gains, other_rates
-from examples.eqsim_ablation.checks import check_rows, checks_text
+from examples.eqsim_ablation.answer import (
+    advice,
+    answer,
+    checks_answer,
+    eqsim_answer,
+    largest_gains,
+    name_rates,
+    other_rates,
+)
+from examples.eqsim_ablation.checks import check_rows, checks_text, pairs_at_one_rate
 from examples.eqsim_ablation.design_page import DESIGN, design_page
 from examples.eqsim_ablation.earlier import differences_there
 from examples.eqsim_ablation.plan import Plan
@@ -36,24 +44,26 @@ _SETTING = """## Differences from the paper
 - **Data**: Table 6 fine-tunes on captions of photographs (Flickr30K), in which hardly a pair is minimal, and measures
   on rendered scenes that no training showed. Here training and test draw from one grammar, and both sides of a
   quadruple meet in a batch.
-- **Loss**: the paper's HardNeg samples negatives for FIBER's matching head, and its released code draws EqSim's
-  negatives, where the paper takes the closest. Here there is no such head; HardNeg is one more contrast, and both forms
-  of EqSim are rows. The paper's final EqSim has v1 on all pairs and v2 on close ones; its equation, and these rows,
-  have v1 on distant pairs.
+- **Loss and score**: by its released code the paper trains FT by contrast and a matching head together, HardNeg
+  samples negatives for that head, and the head gives the scores; EqSim acts on the contrastive similarities, with drawn
+  negatives where the paper takes the closest. Here there is no such head: FT is contrast alone, HardNeg one more
+  contrast, scores are cosines, and both forms of EqSim are rows. The paper's final EqSim has v1 on all pairs and v2 on
+  close ones; its equation, and these rows, have v1 on distant pairs.
 - **Evidence**: one number a cell, without a spread over seeds. Here: intervals over seeds and items, from one start and
   one set of training pictures.
 
 So this page asks of training on minimal pairs whether EqSim beats contrast and hard negatives, whether v2 is for close
 pairs, and which part does the work. It says nothing of a large pre-trained model's gain from ordinary captions, of
-METER, or of sets other than Eq-Kubric."""
+METER, of Eq-Kubric itself, or of Winoground, which is in Table 6, too."""
 
 
 def page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = runs_of(plan, plan.methods)
-    compared, checked = against_first(plan, runs), check_rows(plan, runs)
     rates = other_rates(plan, runs)
-    first = f"{eqsim_answer(plan, compared)}{largest_gains(compared, checked, rates)}"
+    plan = name_rates(plan, rates)
+    compared, checked = against_first(plan, runs), check_rows(plan, runs)
+    first = f"{eqsim_answer(plan, compared, runs)}{largest_gains(compared, checked, rates)}"
     blocks = [_INTRODUCTION, f"**{_answer_title(plan, runs)}** {first}"]
     blocks += [answer(plan, compared, rates), checks_answer(checked)]
     if compared:
@@ -66,7 +76,8 @@ def page(plan: Plan) -> str:
         rows = [*plan.methods, *(row for each in checked for row in each.rows)]
         every = {name: done for each in checked for name, done in each.runs.items()} | dict(runs)
         blocks += [scores_table(plan, every, rows), differences_table(plan, compared)]
-        blocks += [aspects_table(plan, runs, compared, gains), contrasts_table(compare_rows(plan, runs, pairs))]
+        again = pairs_at_one_rate(plan, checked, pairs)
+        blocks += [aspects_table(plan, runs, compared, gains), contrasts_table(compare_rows(plan, runs, pairs), again)]
         blocks += [checks_text(checked)]
     blocks += [_SETTING, differences_there(plan), advice(plan, compared, checked, rates)]
     blocks += [f"**Next:** [Its design and its power](../{DESIGN.name})"]
@@ -78,6 +89,7 @@ def write_ablation(plan: Plan) -> None:
     PAGE.write_text(page(plan), encoding="utf-8")
     DESIGN.write_text(design_page(plan), encoding="utf-8")
     runs = runs_of(plan, plan.methods)
+    plan = name_rates(plan, other_rates(plan, runs))
     if compared := against_first(plan, runs):
         gains = [each.gain for each in check_rows(plan, runs) if each.gain is not None]
         write_picture(PICTURE, partial(draw_differences, plan, [*compared, *gains]))
@@ -88,8 +100,8 @@ _INTRODUCTION = """# Which losses make a dual encoder separate minimal pairs?
 <!-- Made by `python -m examples.eqsim_ablation.run --page` from the record's pieces; edit neither. -->
 
 **Question.** Which losses make a dual encoder separate minimal pairs, and which part of EqSim does the work? The paper
-asks it of FIBER on Eq-Kubric (Table 6), with one number a cell. Here it is asked of the bundled encoder, half-trained,
-on rendered scenes, with intervals over seeds and items.
+asks it of FIBER on Eq-Kubric and Winoground (Table 6), with one number a cell. Here it is asked of the bundled encoder,
+half-trained, on rendered scenes, with intervals over seeds and items.
 
 An item is two pictures of one scene and their two captions, which differ in one thing: an attribute, a count or a
 location. Its group score is 1 if both captions and both pictures are matched, of which chance is one in six. `seen` has

@@ -90,11 +90,6 @@ class Compared:
         low, _, high = _interval(self.overall)
         return low > -SMALL and high < SMALL
 
-    def write(self) -> str:
-        """Return the title with the distance from the other row and its interval, in points."""
-        low, middle, high = sorted(abs(end) for end in _interval(self.overall))
-        return f"{self.method.title} by {middle:.1f} ({low:.1f} to {high:.1f})"
-
     def named(self) -> str:
         """Return the title with the difference and its interval, in points."""
         return f"{self.method.title} {write_difference(self.overall)}"
@@ -180,8 +175,8 @@ def scores_table(plan: Plan, runs: Runs, rows: Sequence[Method]) -> str:
 
 Percent: group scores, then recall at 1 both ways and the zero-shot accuracy on `demo-objects`; mean ± standard
 deviation over seeds. A row's one number was tuned with one seed on a set of its own, to the value that was best there;
-one beyond the largest might do better, and the smallest weight is nearly the loss without its term. Rows in brackets
-are those of the checks.{room}"""
+one beyond the largest might do better, and the smallest weight is nearly the loss without its term. For EqSim the
+number is a margin: the largest regularises least. A check's title in brackets marks a row of that check.{room}"""
 
 
 def _tuned(method: Method, value: float) -> str:
@@ -213,8 +208,10 @@ def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
 {make_table(["", "seeds", "all", "p", *plan.tests], f"l|r|r|r{'|r' * len(plan.tests)}", rows)}
 
 Points of group score with 95 % intervals, paired by seed and item: variances over both, Satterthwaite's degrees of
-freedom. p is of all items together{several}; bold below 0.05. Other columns have intervals alone, each for itself. A
-seed is another order and other draws of the same training pictures, from one start; items are draws of one grammar."""
+freedom, those of the items where seeds differ no more than items explain. p is of all items together{several}; bold
+below 0.05. Other columns have intervals alone, each for itself. A row with a rate in brackets differs from {base.title}
+in its learning rate, too ([checks](#checks)). A seed is another order and other draws of the same training pictures,
+from one start; items are draws of one grammar."""
 
 
 def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: Sequence[Compared]) -> str:
@@ -239,11 +236,12 @@ def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: S
 {make_table(["", *names, "paper"], f"l{'|r' * len(names)}|r", rows)}
 
 The first two lines are group scores over the three sets, the others differences from {base.title} as above. `paper` has
-its Table 6 in the same order: {base.title}'s scores of FIBER on Eq-Kubric, and the others' differences from them."""
+its Table 6 in the same order: {base.title}'s scores of FIBER on Eq-Kubric, and the others' differences from them; its
+scores of location are all below chance."""
 
 
-def contrasts_table(compared: Sequence[Compared]) -> str:
-    """Write the differences of pairs of rows."""
+def contrasts_table(compared: Sequence[Compared], note: str = "") -> str:
+    """Write the differences of pairs of rows; last a note."""
     if not compared:
         return ""
     rows = [
@@ -254,7 +252,7 @@ def contrasts_table(compared: Sequence[Compared]) -> str:
 
 {make_table(["", "against", "seeds", "all", "p"], "l|l|r|r|r", rows)}
 
-These pairs were named before the runs; p by Holm's correction over those that are here."""
+These pairs were named before the runs; p by Holm's correction over those that are here.{note}"""
 
 
 def terms_table(plan: Plan, runs: Runs) -> str:

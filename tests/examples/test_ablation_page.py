@@ -98,31 +98,46 @@ def finished(tmp_path: Path) -> Plan:
 def test_the_answer_names_every_row_with_its_distance_or_says_that_none_is_shown() -> None:
     rows = [made_up("eqsim", -0.03), made_up("hardneg", 0.03), made_up("siglip", 0.002), made_up("negclip", 0.09)]
     text = answer(PLAN, rows)
-    assert re.search(r"Of 4 rows against FT, .* 2 are right on more pairs, NegCLIP by 9\.0 \(8\.\d to 9\.\d\)", text)
-    assert re.search(r"and HardNeg by 3\.0 .*; 1 is right on fewer pairs, EqSim by 3\.0 \(2\.\d to 3\.\d\); of 1", text)
-    assert re.search(r"of 1 no difference is shown after Holm's correction, SigLIP \+0\.2 \[-0\.\d, \+0\.\d\]\.$", text)
+    assert re.search(
+        r"Of 4 rows against FT, .*\n\n- 2 right on more pairs: NegCLIP \+9\.0 \[\+8\.\d, \+9\.\d\] and ", text
+    )
+    assert re.search(r" and HardNeg \+3\.0 .*\.\n- 1 right on fewer pairs: EqSim -3\.0 \[-3\.\d, -2\.\d\]\.\n", text)
+    assert re.search(
+        r"- 1 with no difference shown after Holm's correction: SigLIP \+0\.2 \[-0\.\d, \+0\.\d\]\.$", text
+    )
     alone = answer(PLAN, [made_up("siglip", 0.0)])
     assert alone.startswith("Of 1 row against FT, ")
-    assert alone.endswith("1 differs by less than 0.5 points, SigLIP.")
+    assert alone.endswith("\n- 1 with less than 0.5 points of difference: SigLIP.")
     assert "so nothing is compared" in answer(PLAN, [])
     apart = answer(PLAN, rows, {"negclip": 0.001})
-    assert "1 is right on more pairs, HardNeg" in apart
-    assert re.search(r"; 1 was tuned to another learning rate, NegCLIP \+9\.0 \[.*\] at 0\.001\.$", apart)
+    assert "\n- 1 right on more pairs: HardNeg" in apart
+    assert re.search(r"\n- 1 at another learning rate, to which tuning led: NegCLIP \+9\.0 \[.*\]\.$", apart)
 
 
 def test_the_answer_begins_with_eqsim_beside_the_papers_gain() -> None:
     rows = [made_up("eqsim", -0.03), made_up("v1-all", 0.0), made_up("eqsim-released", 0.02)]
-    text = eqsim_answer(PLAN, rows)
+    eqsim = [made_piece("eqsim", seed, 0.5) for seed in range(2)]
+    least = [piece | {"value": 0.2, "terms": {"itc": 1.0, "v1": 0.02, "v2": 0.003}} for piece in eqsim]
+    text = eqsim_answer(PLAN, rows, {"eqsim": eqsim, "v1-all": least, "eqsim-released": eqsim})
     assert re.search(r"^EqSim has -3\.0 \[.*\] points of group score against FT.* the paper has \+2\.7 ", text)
-    assert re.search(r"Of its 2 other forms and parts 1 stay .*, and not EqSim \(as released\) \+2\.0 \[", text)
-    assert eqsim_answer(PLAN, []) == ""
+    assert re.search(r"1 of 2 other forms and parts .* half a point; EqSim \(as released\) has \+2\.0 \[", text)
+    assert "For 1 of these forms" in text
+    assert "terms of 0.02 to 0.02" in text
+    assert "No part is shown to gain" not in text  # one gains
+    assert "below 1e-6" not in text  # it is 0.0001
+    nothing = [piece | {"terms": piece["terms"] | {"v1": 0.0}} for piece in eqsim]
+    alone = eqsim_answer(PLAN, rows[:2], {"eqsim": nothing})
+    assert "All 1 other" in alone
+    assert "No part is shown to gain" in alone
+    assert "v1 stays below 1e-6" in alone
+    assert eqsim_answer(PLAN, [], {}) == ""
 
 
 def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Plan) -> None:
     text = page(finished)
     said = " ".join(text.split())
     assert re.search(r"\*\*Answer\.\*\* EqSim has -[56]\.\d .* Of 17 rows against FT, ", said)
-    assert re.search(r"1 is right on more pairs, HardNeg by \d\.\d .* 1 is right on fewer pairs, EqSim by \d", said)
+    assert re.search(r"- 1 right on more pairs: HardNeg \+\d\.\d .* - 1 right on fewer pairs: EqSim -\d", said)
     assert len(text.splitlines()) <= 200  # the limit of a page that is not reference
     titles = ("Scores", "Differences from FT", "By aspect", "Terms of the losses")
     parts = {
@@ -153,17 +168,23 @@ def test_the_answer_has_the_checks_and_the_page_ends_with_three_sentences_of_adv
         for seed in range(finished.seeds):
             finished.write(f"run-{row}-{seed}", made_piece(row, seed, 0.5) | {"value": 0.1})
     said = " ".join(page(finished).split())
-    assert re.search(r"; 1 was tuned to another learning rate, SigLIP \+[23]\.\d \[.*\] at 0\.9\.", said)
+    assert re.search(r"- 1 at another learning rate, .*: SigLIP \(rate 0\.9\) \+[23]\.\d \[", said)
+    assert re.search(r"\| SigLIP \(rate 0\.9\) \| 5 \|", said)
     assert re.search(
-        r"With rate 0\.001 FT gains \+[34]\.\d .* EqSim \(rate 0\.001\) \+[567]\.\d .* "
-        r"SigLIP -[01]\.\d .* \(shown for .*EqSim \(rate 0\.001\).*\)\. With 900 steps FT gains",
-        said,
+        r"shown to gain: over FT \(rate 0\.001\) .*EqSim \(rate 0\.001\) \+[567]\.\d .*, and over FT \(900", said
     )
+    assert re.search(
+        r"Against FT \(rate 0\.001\): .*EqSim \(rate 0\.001\) \+[567]\.\d .*SigLIP \(rate 0\.9\) -[01]\.\d ", said
+    )
+    assert re.search(r"At the same rate, .*: NegCLIP \(rate 0\.001\) .* against TROHN-Text, over 5 seeds, p ", said)
     assert "over these 5 seeds, 0.750 against 0.750." in said
     ends = said.partition("## Advice ")[2]
     assert re.findall(r"(\d)\. [A-Z]", ends)[:3] == ["1", "2", "3"]
     assert re.search(r"rate 0\.001 gave FT \+[34]\.\d .* and 900 steps in place of 300 \+?\d\.\d ", ends)
     assert re.search(r"the best loss at FT's rate, HardNeg, gave \+[56]\.\d", ends)
+    assert (
+        "in points, by 0.0 [0.0, 0.0] with rate 0.001, 0.0 [0.0, 0.0] with 900 steps and " in ends
+    )  # all are the same
     finished.piece("run-eqsim-3").unlink()
     finished.piece("run-eqsim-4").unlink()
     assert "## Advice" not in page(finished)  # EqSim is not compared

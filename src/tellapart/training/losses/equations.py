@@ -71,7 +71,7 @@ class EqSim(LossOptions):
         LossOptions.__post_init__(self)
         if self.as_released and (self.variant, self.normalise) != ("eqsim", "batch"):
             raise ModelError(
-                f"EqSim(as_released=True, variant={self.variant!r}, normalise={self.normalise!r}): the released code "
+                f"EqSim(as_released=True, variant={self.variant!r}, normalise={self.normalise!r}): the released form "
                 "has one variant and one normalisation; leave both at their defaults"
             )
         if self.as_released and self.k % 2:
