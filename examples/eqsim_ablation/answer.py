@@ -14,7 +14,16 @@ from examples.eqsim_ablation.plan import Method, Plan
 from examples.eqsim_ablation.results import PAPER, SMALL, Compared, Runs, write_difference
 from examples.findings.frame import join_words, points
 
-__all__ = ["advice", "answer", "checks_answer", "eqsim_answer", "largest_gains", "name_rates", "other_rates"]
+__all__ = [
+    "advice",
+    "answer",
+    "checks_answer",
+    "eqsim_answer",
+    "largest_gains",
+    "name_rates",
+    "other_rates",
+    "small_terms",
+]
 
 #: The place of the learning rate in a configuration.
 _RATE = "optimiser.learning_rate"
@@ -42,7 +51,7 @@ def name_rates(plan: Plan, rates: Mapping[str, float]) -> Plan:
     )
 
 
-def eqsim_answer(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
+def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
     """Write how the paper's loss does against the first row, there and here, and how its other forms and parts do."""
     known = {each.method.name: each for each in compared}
     if (eqsim := known.get("eqsim")) is None:
@@ -61,12 +70,12 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
     text += f"{'; '.join([f'{stay} other forms and parts of it differ by less than half a point', *far])}. "
     if not any(each.sign > 0 for each in (eqsim, *forms)):
         text += "No part is shown to gain, so none can be said to do the work. "
-    return text + _small_terms(plan, forms, runs)
+    return text
 
 
-def _small_terms(plan: Plan, forms: Sequence[Compared], runs: Runs) -> str:
-    """Write which terms of EqSim are nearly 0, and for which forms tuning chose the smallest weight."""
-    text = ""
+def small_terms(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
+    """Write which terms of EqSim are nearly 0, and for which of its forms tuning chose the smallest weight."""
+    text, forms = "", [each for each in compared if each.method.name in _FORMS]
     if (eqsim := runs.get("eqsim")) and max(run["terms"].get("v1", 1) for run in eqsim) < 1e-6:
         text = (
             "In EqSim v1 stays below 1e-6 in every run, through the softmax over the batch, so this row is v2 of close "
@@ -76,7 +85,7 @@ def _small_terms(plan: Plan, forms: Sequence[Compared], runs: Runs) -> str:
     sizes = [fmean(run["terms"]["v1"] + run["terms"]["v2"] for run in runs[row.name]) for row in least]
     if sizes:
         text += (
-            f"For {len(sizes)} of these forms tuning, with one seed, chose the smallest weight, so that terms of "
+            f"For {len(sizes)} of its other forms tuning, with one seed, chose the smallest weight, so that terms of "
             f"{min(sizes):.2f} to {max(sizes):.2f} stand beside a contrast of 1. "
         )
     return text
