@@ -66,8 +66,8 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
         return text
     far = [f"{each.method.title} has {write_difference(each.overall)}" for each in forms if not each.is_small]
     near = sum(each.is_small for each in forms)
-    stay = f"All {near}" if near == len(forms) else f"{near} of {len(forms)}"
-    text += f"{'; '.join([f'{stay} other forms and parts of it differ by less than half a point', *far])}. "
+    stay = f"{near} {'stays' if near == 1 else 'stay'} within half a point, interval included"
+    text += f"{'; '.join([f'Of {len(forms)} other forms and parts of it {stay}', *far])}. "
     if not any(each.sign > 0 for each in (eqsim, *forms)):
         text += "No part is shown to gain, so none can be said to do the work. "
     return text
@@ -79,7 +79,7 @@ def small_terms(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
     if (eqsim := runs.get("eqsim")) and max(run["terms"].get("v1", 1) for run in eqsim) < 1e-6:
         text = (
             "In EqSim v1 stays below 1e-6 in every run, through the softmax over the batch, so this row is v2 of close "
-            "pairs. "
+            f"pairs, a term of {fmean(run['terms']['v2'] for run in eqsim):.2f}. "
         )
     least = [row for row in (plan.row(each.method.name) for each in forms) if _is_least(row, runs.get(row.name, ()))]
     sizes = [fmean(run["terms"]["v1"] + run["terms"]["v2"] for run in runs[row.name]) for row in least]
@@ -125,7 +125,7 @@ def answer(plan: Plan, compared: Sequence[Compared], rates: Mapping[str, float] 
         if mine := [each.named() for each in alike if each.sign == sign and not each.is_small]:
             parts.append(f"{len(mine)} right on {way} pairs: {join_words(mine)}")
     if same := [f"{each.method.title}{' (p < 0.05)' if each.sign else ''}" for each in alike if each.is_small]:
-        parts.append(f"{len(same)} with less than {SMALL} points of difference: {join_words(same)}")
+        parts.append(f"{len(same)} whose whole interval is within {SMALL} points: {join_words(same)}")
     # An interval on both sides of 0 has no distance.
     if unknown := [each.named() for each in alike if not each.sign and not each.is_small]:
         parts.append(f"{len(unknown)} with no difference shown after Holm's correction: {join_words(unknown)}")
@@ -145,14 +145,11 @@ def checks_answer(checked: Sequence[Checked]) -> str:
     parts = []
     for each in checked:
         if each.gain and each.others:
-            more = join_words([other.named() for other in each.others if other.sign > 0])
-            parts.append(f"over {each.gain.method.title} {more or f'none of {len(each.others)} rows'}")
-    if not parts:
-        return ""
-    return (
-        f"In the [checks](#checks) these are shown to gain: {', and '.join(parts)}. With so few seeds a difference of "
-        "a point can be missed."
-    )
+            more = [other.named() for other in each.others if other.sign > 0]
+            widest = max(100 * float(other.overall.half()) for other in each.others)
+            found = join_words(more) or f"no row of {len(each.others)}"
+            parts.append(f"over {each.gain.method.title}, {found}, with intervals of up to ±{widest:.1f} points")
+    return f"Shown to gain in the [checks](#checks): {'; '.join(parts)}." if parts else ""
 
 
 def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:
@@ -177,17 +174,16 @@ def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked],
     aspects = join_words([f"{name} {write_difference(one)}" for name, one in apart.items()])
     return f"""## Advice
 
-1. Without false captions, put both sides of a pair into one batch: apart, plain contrast has
-{write_difference(parted.overall)} points ({aspects}).
+1. Without false captions, put both sides of a pair into one batch: apart, and each at its own best rate, plain
+contrast has {write_difference(parted.overall)} points ({aspects}).
 
 2. Before you change the loss, tune the learning rate over several seeds, and train longer: {faster} gave {base}
 {write_difference(faster_gain.overall)} points in as many steps and {longer} in place of {plan.steps}
 {write_difference(longer_gain.overall)}, while the best loss at {base}'s rate, {best.method.title}, gave
-{write_difference(best.overall)}; look at what is lost, too: accuracy among objects changes, in points, by {paid}.
+{write_difference(best.overall)}; look at other scores, too: accuracy among objects changes, in points, by {paid}.
 
-3. Do not expect much of the {small} losses that stayed within half a point of contrast here, and compare any other with
-contrast at the rate that is best for contrast: another start, or weights that are tuned over several seeds, may give
-another order."""
+3. Compare any loss with contrast at the rate that is best for contrast, and expect little of the {small} that stayed
+within half a point of it here, though another start, or weights that are tuned over several seeds, may change that."""
 
 
 def _object_change(runs: Runs, pair: Compared) -> str:

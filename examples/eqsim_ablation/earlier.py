@@ -64,9 +64,10 @@ def differences_there(plan: Plan) -> str:
     if not far:
         return ""
     return (
-        f"**The answer may hang on the start, or on the training captions.** In earlier runs, from another start, in "
-        f"{steps} steps in place of {plan.steps}, on captions of which some are true of both sides, and with other "
-        f"weights, {join_words(far)} against {compared[0].base.title}. Which of these makes the difference is unknown "
+        "**The answer may hang on the start, or on the training captions.** In earlier runs, from a start that other "
+        f"losses had trained, in {steps} steps in place of {plan.steps}, on captions of which some are true of both "
+        f"sides, and with another weight for HardNeg, {join_words(far)} against {compared[0].base.title}. Which of "
+        "these makes the difference is unknown "
         "([these runs](../ablation_design.md#from-another-start))."
     )
 

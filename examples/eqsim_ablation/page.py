@@ -43,13 +43,13 @@ _SETTING = """## Differences from the paper
 - **Model**: FIBER, pre-trained on about 4 million pictures, at 288 x 288 pixels. Here: 2.1 million weights,
   half-trained on rendered scenes, at 112 x 112.
 - **Data**: Table 6 fine-tunes on captions of photographs (Flickr30K), in which hardly a pair is minimal, and measures
-  on rendered scenes that no training showed. Here training and test draw from one grammar, and both sides of a
-  quadruple meet in a batch.
+  on rendered scenes that no training showed, and on Winoground. Here training and test draw from one grammar, and in
+  most rows both sides of a quadruple meet in a batch.
 - **Loss and score**: by its released code the paper trains FT by contrast and a matching head together, HardNeg
   samples negatives for that head, and the head gives the scores; EqSim acts on the contrastive similarities, with drawn
   negatives where the paper takes the closest. Here there is no such head: FT is contrast alone, HardNeg one more
   contrast, scores are cosines, and both forms of EqSim are rows. The paper's final EqSim has v1 on all pairs and v2 on
-  close ones; its equation, and these rows, have v1 on distant pairs.
+  close ones; its equation, and here EqSim and EqSim (cosines), have v1 on distant pairs.
 - **Evidence**: one number a cell, without a spread over seeds. Here: intervals over seeds and items, from one start.
 
 So this page asks of training on minimal pairs whether EqSim beats contrast and hard negatives, whether v2 is for close

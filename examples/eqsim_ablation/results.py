@@ -175,8 +175,8 @@ def scores_table(plan: Plan, runs: Runs, rows: Sequence[Method]) -> str:
 
 Percent: group scores, then recall at 1 both ways and the zero-shot accuracy on `demo-objects`; mean ± standard
 deviation over seeds. A row's one number was tuned with one seed on a set of its own, to the value that was best there;
-one beyond the largest might do better, and the smallest weight is nearly the loss without its term. For EqSim the
-number is a margin: the largest regularises least. A check's title in brackets marks a row of that check.{room}"""
+one beyond the largest, or below the smallest, might do better, and of a tie the first was taken. For EqSim the number
+is a margin: the largest regularises least. The last rows are those of the checks, over 4 seeds.{room}"""
 
 
 def _tuned(method: Method, value: float) -> str:
@@ -236,8 +236,8 @@ def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: S
 {make_table(["", *names, "paper"], f"l{'|r' * len(names)}|r", rows)}
 
 The first two lines are group scores over the three sets, the others differences from {base.title} as above. `paper` has
-its Table 6 in the same order: {base.title}'s scores of FIBER on Eq-Kubric, and the others' differences from them; its
-scores of location are all below chance."""
+its Table 6 in the same order: {base.title}'s scores of FIBER on Eq-Kubric, and the others' differences from them; all
+its scores of location are below chance."""
 
 
 def contrasts_table(compared: Sequence[Compared], note: str = "") -> str:
