@@ -100,10 +100,8 @@ def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rate
     """Write what the best loss at the first row's rate gives, and what each check's change gives the first row."""
     if not (alike := _at_one_rate(compared, rates)):
         return ""
-    best, gains = (
-        alike[0],
-        [f"{write_difference(gain.overall)} with {each.check.title}" for each in checked if (gain := each.gain)],
-    )
+    best = alike[0]
+    gains = [f"{write_difference(gain.overall)} with {each.check.title}" for each in checked if (gain := each.gain)]
     own = f" {best.base.title} itself gains {join_words(gains)}, over fewer seeds." if gains else ""
     return f"The best of all losses at the same learning rate is {best.named()}.{own}"
 
