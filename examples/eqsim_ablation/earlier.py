@@ -50,8 +50,8 @@ def earlier_ablations(plan: Plan) -> str:
 The start of these {sum(map(len, runs.values()))} runs was trained with NegCLIP's loss and NegBench's
 choice, so that rows with false captions would have gone on with its objective, and FT would have changed it; half of
 the training captions named places, and some of those are true of both sides. The ablation was therefore begun anew,
-before any row with false captions was run. These runs have {steps} steps, and HardNeg a weight of 3. EqSim is here the
-paper's form with a margin of 0.1.
+before any row with false captions was run. These runs have {steps} steps, and HardNeg a weight of
+{runs["hardneg"][0]["value"]:g}. EqSim is here the paper's form with a margin of 0.1.
 
 {table}"""
 

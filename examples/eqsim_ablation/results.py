@@ -176,7 +176,7 @@ def scores_table(plan: Plan, runs: Runs, rows: Sequence[Method]) -> str:
 Percent: group scores, then recall at 1 both ways and the zero-shot accuracy on `demo-objects`; mean ± standard
 deviation over seeds. A row's one number was tuned with one seed on a set of its own, to the value that was best there;
 one beyond the largest, or below the smallest, might do better, and of a tie the first was taken. For EqSim the number
-is a margin: the largest regularises least. The last rows are those of the checks, over 4 seeds.{room}"""
+is a margin: the largest regularises least. The last rows are those of the checks.{room}"""
 
 
 def _tuned(method: Method, value: float) -> str:
