@@ -66,8 +66,9 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
         return text
     far = [f"{each.method.title} has {write_difference(each.overall)}" for each in forms if not each.is_small]
     near = sum(each.is_small for each in forms)
-    stay = f"{near} {'stays' if near == 1 else 'stay'} within half a point, interval included"
-    text += f"{'; '.join([f'Of {len(forms)} other forms and parts of it {stay}', *far])}. "
+    stay = "stays" if near == 1 else "stay"
+    first = f"Of {len(forms)} other forms and parts of it {near} {stay} within half a point, interval included"
+    text += "; ".join([first, *far]) + ". "
     if not any(each.sign > 0 for each in (eqsim, *forms)):
         text += "No part is shown to gain, so none can be said to do the work. "
     return text
@@ -153,21 +154,15 @@ def checks_answer(checked: Sequence[Checked]) -> str:
 def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:
     """Write what a practitioner should do, in three sentences, once every number that they need is there."""
     known = {each.method.name: each for each in compared}
-    gains = {each.check.name: (each.check.title, each.gain) for each in checked if each.gain}
-    if not {"faster", "longer"} <= {*gains} or len(known) < len(plan.methods) - 1:
+    checks = {each.check.name: each for each in checked if each.gain}
+    if not {"faster", "longer"} <= {*checks} or len(known) < len(plan.methods) - 1:
         return ""
-    (faster, faster_gain), (longer, longer_gain) = gains["faster"], gains["longer"]
+    faster, longer = checks["faster"], checks["longer"]
     base, parted, alike = plan.methods[0].title, known["ft-apart"], _at_one_rate(compared, rates)
     best = alike[0]
     small = sum(each.is_small for each in alike)
-    runs = {name: done for each in checked for name, done in each.runs.items()}
-    paid = join_words(
-        [
-            f"{_object_change(runs, faster_gain)} with {faster}",
-            f"{_object_change(runs, longer_gain)} with {longer}",
-            f"{_object_change(runs, best)} with {best.method.title}",
-        ]
-    )
+    paid = [f"{_object_change(each.runs, each.gain)} with {each.check.title}" for each in (faster, longer)]
+    paid.append(f"{_object_change(longer.runs, best)} with {best.method.title}")
     apart = {**parted.aspects, plan.tests[-1]: parted.sets[plan.tests[-1]]}
     aspects = join_words([f"{name} {write_difference(one)}" for name, one in apart.items()])
     return f"""## Advice
@@ -175,10 +170,11 @@ def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked],
 1. Without false captions, put both sides of a pair into one batch: apart, and each at its own best rate, plain
 contrast has {write_difference(parted.overall)} points ({aspects}).
 
-2. Before you change the loss, tune the learning rate over several seeds, and train longer: {faster} gave {base}
-{write_difference(faster_gain.overall)} points in as many steps and {longer} in place of {plan.steps}
-{write_difference(longer_gain.overall)}, while the best loss at {base}'s rate, {best.method.title}, gave
-{write_difference(best.overall)}; look at other scores, too: accuracy among objects changes, in points, by {paid}.
+2. Before you change the loss, tune the learning rate over several seeds, and train longer: {faster.check.title} gave
+{base} {write_difference(faster.gain.overall)} points in as many steps and {longer.check.title} in place of {plan.steps}
+{write_difference(longer.gain.overall)}, while the best loss at {base}'s rate, {best.method.title}, gave
+{write_difference(best.overall)}; look at other scores, too: accuracy among objects changes, in points, by
+{join_words(paid)}.
 
 3. Compare any loss with contrast at the rate that is best for contrast, and expect little of the {small} that stayed
 within half a point of it here, though another start, or weights that are tuned over several seeds, may change that."""

@@ -34,12 +34,11 @@ def earlier_ablations(plan: Plan) -> str:
     runs, compared = _runs_there(plan)
     if not compared:  # a plan of other test sets
         return _TEXT
-    steps = max(run["steps"] for mine in runs.values() for run in mine)
     table = make_table(
         ["", "seeds", *compared[0].aspects, "all"],
         f"l|r{'|r' * len(compared[0].aspects)}|r",
         [
-            [one.method.title, f"{one.seeds}", *map(write_difference, one.aspects.values()), _all(one)]
+            [one.method.title, f"{one.seeds}", *map(write_difference, (*one.aspects.values(), one.overall))]
             for one in compared
         ],
     )
@@ -50,7 +49,7 @@ def earlier_ablations(plan: Plan) -> str:
 The start of these {sum(map(len, runs.values()))} runs was trained with NegCLIP's loss and NegBench's
 choice, so that rows with false captions would have gone on with its objective, and FT would have changed it; half of
 the training captions named places, and some of those are true of both sides. The ablation was therefore begun anew,
-before any row with false captions was run. These runs have {steps} steps, and HardNeg a weight of
+before any row with false captions was run. These runs have {runs["ft"][0]["steps"]} steps, and HardNeg a weight of
 {runs["hardneg"][0]["value"]:g}. EqSim is here the paper's form with a margin of 0.1.
 
 {table}"""
@@ -59,15 +58,14 @@ before any row with false captions was run. These runs have {steps} steps, and H
 def differences_there(plan: Plan) -> str:
     """Write how far the answer hangs on the start: the differences from another one that are not small."""
     runs, compared = _runs_there(plan)
-    steps = max((run["steps"] for mine in runs.values() for run in mine), default=0)
-    far = [f"{each.method.title} had {_all(each)}" for each in compared if not each.is_small]
+    far = [f"{each.method.title} had {write_difference(each.overall)}" for each in compared if not each.is_small]
     if not far:
         return ""
     return (
         "**The answer may hang on the start, or on the training captions.** In earlier runs, from a start that other "
-        f"losses had trained, in {steps} steps in place of {plan.steps}, on captions of which some are true of both "
-        f"sides, and with another weight for HardNeg, {join_words(far)} against {compared[0].base.title}. Which of "
-        "these makes the difference is unknown "
+        f"losses had trained, in {runs['ft'][0]['steps']} steps in place of {plan.steps}, on captions of which some "
+        f"are true of both sides, and with another weight for HardNeg, {join_words(far)} against "
+        f"{compared[0].base.title}. Which of these makes the difference is unknown "
         "([these runs](../ablation_design.md#from-another-start))."
     )
 
@@ -78,7 +76,3 @@ def _runs_there(plan: Plan) -> tuple[Runs, list[Compared]]:
     other = replace(plan, record=HERE / "negclip_start", methods=rows)
     runs = runs_of(other, rows)
     return runs, against_first(other, runs)
-
-
-def _all(one: Compared) -> str:
-    return write_difference(one.overall)

@@ -186,9 +186,8 @@ def test_the_answer_has_the_checks_and_the_page_ends_with_three_sentences_of_adv
     assert re.findall(r"(\d)\. [A-Z]", ends)[:3] == ["1", "2", "3"]
     assert re.search(r"rate 0\.001 gave FT \+[34]\.\d .* and 900 steps in place of 300 \+?\d\.\d ", ends)
     assert re.search(r"the best loss at FT's rate, HardNeg, gave \+[56]\.\d", ends)
-    assert (
-        "in points, by 0.0 [0.0, 0.0] with rate 0.001, 0.0 [0.0, 0.0] with 900 steps and " in ends
-    )  # all are the same
+    # All runs that are made up have the same accuracy.
+    assert "in points, by 0.0 [0.0, 0.0] with rate 0.001, 0.0 [0.0, 0.0] with 900 steps and " in ends
     finished.piece("run-eqsim-3").unlink()
     finished.piece("run-eqsim-4").unlink()
     assert "## Advice" not in page(finished)  # EqSim is not compared
