@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tellapart.metrics.yes_no import OPTIONS, YES_SHARES, read_answer, read_as_pope, read_strictly, yes_table
+from tellapart.metrics.yes_no import (
+    OPTIONS,
+    YES_SHARES,
+    read_answer,
+    read_as_pope,
+    read_as_tempcompass,
+    read_no,
+    read_strictly,
+    yes_table,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +30,15 @@ from tellapart.metrics.yes_no import OPTIONS, YES_SHARES, read_answer, read_as_p
         ("Option B.", "a", "b", None),
         ("The second", "first", "second", None),
         ("First", "second", "first", "first"),
+        ("True", "yes", "yes", "yes"),
+        ("false.", "yes", "no", "no"),
+        ("1.", "yes", "yes", "yes"),
+        ("0.0", "yes", "no", "no"),
+        ("1", "a", None, None),  # a label is no letter
+        ('{"why": "There is no doubt", "answer": "yes"}', "yes", "yes", "yes"),
+        ('{"answer": "B"}', "a", "b", "b"),
+        ("_No_, there is none", "yes", "no", None),
+        ("**(B)**", "a", "b", "b"),
     ],
 )
 def test_what_an_answer_says(answer: str, options: str, read: str | None, strictly: str | None) -> None:
@@ -48,6 +66,43 @@ def test_every_gold_answer_has_the_two_options_it_is_one_of() -> None:
 )
 def test_an_answer_is_read_as_popes_script_reads_it(answer: str, read: str) -> None:
     assert read_as_pope(answer) == read
+
+
+@pytest.mark.parametrize(
+    ("answer", "ours", "theirs"),
+    [
+        ("No, there is none.", "no", "no"),
+        ("It is not there", "no", "no"),
+        ("maybe", "yes", "yes"),
+        ("", "yes", "yes"),
+        ("Yes. There is no dog", "yes", "yes"),
+        ("**No**", "no", "yes"),
+        ("NO!", "no", "yes"),
+        ("There is no\ndog", "no", "yes"),
+        ('{"answer": "no"}', "no", "yes"),
+        ('```json\n{"answer": "No."}\n```', "no", "yes"),
+        ("False", "no", "yes"),
+        ("0.", "no", "yes"),
+        ("**Yes**", "yes", "yes"),
+    ],
+)
+def test_popes_rule_is_read_through_marks_and_its_script_beside_it(answer: str, ours: str, theirs: str) -> None:
+    assert (read_no(answer), read_as_pope(answer)) == (ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        ("Yes, it does", "yes"),
+        ("NO", "no"),
+        ("Nothing falls", "no"),
+        ("</s>yes", "yes"),
+        ("It is: yes", None),
+        ("", None),
+    ],
+)
+def test_an_answer_is_read_as_tempcompass_reads_it(answer: str, read: str | None) -> None:
+    assert read_as_tempcompass(answer) == read
 
 
 def test_precision_recall_and_f1_are_those_of_a_count_by_hand() -> None:

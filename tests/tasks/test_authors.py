@@ -133,6 +133,18 @@ def test_an_official_number_is_measured_again_from_the_run_folder(tmp_path: Path
     assert again == done.result.metrics["choice_score"] and again.official is not None
 
 
+def test_velocitis_strict_accuracy_judges_each_text_at_one_half() -> None:
+    scores = np.random.default_rng(3).random((N, 1, 2), np.float32)
+    scores[:2, 0] = [[0.5, 0.1], [0.9, 0.5]]  # at one half: neither accepted nor rejected
+    strict = (scores[:, 0, 0] > 0.5) & (scores[:, 0, 1] < 0.5)
+    found = measured("velociti", pairs((1, 2)), scores, "probability")
+    assert found["strict_accuracy"].value == strict.mean()
+    assert found["strict_accuracy"].value < found["choice_score"].value
+    assert found["strict_accuracy"].ties == 2 and found["strict_accuracy"].chance == 0.25
+    assert found["strict_accuracy"].tie_neutral == pytest.approx(strict.mean() + 1 / N)
+    assert "strict_accuracy" not in measured("velociti", pairs((1, 2)), scores)
+
+
 def test_aros_average_leaves_out_symmetric_relations() -> None:
     relations = ["near", "on", "wearing", "holding"]
     tags = [{"relation": relations[min(k // 50, 3)]} for k in range(N)]

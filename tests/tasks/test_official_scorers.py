@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.set_tables import read_set_file
+from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -127,8 +129,13 @@ def test_tempcompass_counts_answers_that_begin_with_yes_or_no() -> None:
     rows = tuple(BinaryQuestion(f"{k}", (f"{k // 5}.mp4",), f"Does {k} fall?", golds[k]) for k in range(N))
     answers = [answer.lower() for answer in answers_of(N)]
     right = [answer.startswith("yes") == (gold == "yes") for answer, gold in zip(answers, golds, strict=True)]
-    measured = tabulate_units(measure_yes_no(BinaryQuestionSet("tempcompass", rows), answers)).metrics
-    assert measured["a_acc"].value == pytest.approx(np.mean(right))
+    answers[:3] = ["The answer is yes.", "Nothing does: yes", "It does not; no"]  # theirs: neither, no, neither
+    theirs = [False, golds[1] == "no", False, *right[3:]]
+    ours = [golds[0] == "yes", golds[1] == "yes", golds[2] == "no", *right[3:]]
+    declared = read_set_file(SETS / "tempcompass.toml", "tempcompass")
+    measured = tabulate_units(measure_yes_no(BinaryQuestionSet("tempcompass", rows, declared.reader), answers)).metrics
+    assert measured["a_acc"].value == pytest.approx(np.mean(ours))
+    assert measured["a_acc_official"].value == pytest.approx(np.mean(theirs))
     assert find_benchmark("tempcompass").official == ("a_acc",)
 
 

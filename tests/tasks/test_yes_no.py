@@ -73,6 +73,41 @@ def test_ungrouped_yes_or_no_has_popes_five_numbers() -> None:
     assert not any(name.startswith("pope") for name in values(quadruples(), ["no"] * 160))
 
 
+def test_an_answer_of_neither_is_a_yes_by_popes_rule_and_the_note_says_by_which_it_counted() -> None:
+    records = BinaryQuestionSet(
+        "made", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", ("yes", "no")[k % 2]) for k in range(40))
+    )
+    answers = ["maybe", "**No**"] * 20
+    found = tabulate_units(measure_yes_no(records, answers)).metrics
+    assert found["pope_accuracy"].value == 1 and found["pope_accuracy_official"].value == 0.5
+    assert found["pope_f1"].value == 1 and found["pope_f1_official"].value == pytest.approx(2 / 3)
+    assert found["pope_yes_rate"].value == 0.5 and found["pope_yes_rate_official"].value == 1
+    assert found["a_acc"].value == 0.5 and found["unreadable"].value == 0.5
+    (note,) = YES_NO.notes(records, answers)
+    assert note.startswith("20 of 40 ") and "wrong in `a_acc`" in note and "yes in `pope_*`" in note
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv"])
+def test_labels_answer_questions_of_yes_and_no_whatever_their_form(suffix: str, tmp_path: Path) -> None:
+    forms: list[Any] = ["True", "true.", "1.", "1", "**TRUE**", "1.0", "False", "0.", "FALSE", "0", "`false`", "0.0"]
+    gold = ["yes"] * 6 + ["no"] * 6
+    if suffix == ".json":
+        forms += [True, 1.0, 1, False, 0.0, 0]
+        gold += ["yes"] * 3 + ["no"] * 3
+    records = BinaryQuestionSet(
+        "made", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", one) for k, one in enumerate(gold))
+    )
+    path = tmp_path / f"said{suffix}"
+    if suffix == ".json":
+        path.write_text(json.dumps([{"id": k, "label": form} for k, form in enumerate(forms)]))
+    else:
+        path.write_text("id,label\n" + "".join(f"{k},{form}\n" for k, form in enumerate(forms)))
+    answers = YES_NO.read(path, records)
+    found = tabulate_units(measure_yes_no(records, answers)).metrics
+    assert [found[name].value for name in ("a_acc", "a_acc_strict", "pope_accuracy", "unreadable")] == [1, 1, 1, 0]
+    assert YES_NO.notes(records, answers) == ()
+
+
 def test_the_four_accuracies_are_those_of_a_count_by_hand() -> None:
     drawn = random.Random(0)
     answers = [drawn.choice(("Yes, it is", "no", "maybe")) for _ in range(4 * GROUPS)]

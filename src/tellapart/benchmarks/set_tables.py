@@ -169,7 +169,7 @@ class SetFile(_Table):
     hub: HubTable | None = None
     mined_by: tuple[str, ...] = ()
     corrected: dict[str, str] = Field(default_factory=dict)
-    reader: Literal["", "mvp"] = ""
+    reader: Literal["", "mvp", "tempcompass"] = ""
     renamed: dict[str, str] = Field(default_factory=dict)
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
     item: list[ItemTable] = Field(default_factory=list)

@@ -13,6 +13,7 @@ from typing import Any, Generic
 import numpy as np
 
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.answer_text import Thoughts, count_thoughts
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
@@ -232,8 +233,10 @@ def evaluate(
     session = replace(ready.session, batch_size=batch_size, progress=progress)
     if not is_stored(subject):
         session = replace(session, store=EmbeddingStore(None))
-    predictions = run(subject, ready.records, session)
-    evaluation = evaluate_predictions(ready, predictions, origin=str(ready.benchmark.picture_root()), seed=seed)
+    with count_thoughts() as thoughts:
+        predictions = run(subject, ready.records, session)
+    origin = str(ready.benchmark.picture_root())
+    evaluation = evaluate_predictions(ready, predictions, origin=origin, seed=seed, thoughts=thoughts)
     notes = evaluation.result.notes
     if ready.benchmark.was_mined_by(subject.name):
         notes += (f"{subject.name} chose these items where it failed: its authors leave it out, it does not compare",)
@@ -251,17 +254,24 @@ def evaluate(
 
 @collector_paused()
 def evaluate_predictions(
-    ready: Prepared[Records, Predictions], predictions: Predictions, *, origin: str, seed: int = 0
+    ready: Prepared[Records, Predictions],
+    predictions: Predictions,
+    *,
+    origin: str,
+    seed: int = 0,
+    thoughts: Thoughts | None = None,
 ) -> Evaluation:
     """Measure predictions.
 
-    Predictions are as the task's `read` or its runner returns them; `origin` is their file, or the folder of images.
+    Predictions are as the task's `read` or its runner returns them; `origin` is their file, or the folder of images;
+    `thoughts` counts those that were stripped from the predictions.
 
     Raises:
         MetricError: no metric is defined for them.
         ScoreError: an item has no scores.
     """
     started = time.monotonic()
+    thoughts = thoughts or Thoughts()
     task, benchmark = ready.task, ready.benchmark
     measured = task.measure(ready.records, predictions)
     # The authors' units are made of these again: their samples are not written.
@@ -285,7 +295,9 @@ def evaluate_predictions(
         curves=table.curves,
         published_items=benchmark.items if ready.unlike else None,
         limited_from=ready.available if task.size(ready.records) < ready.available else None,
-        notes=(*_warn_unlike(ready.unlike), *task.notes(ready.records, predictions)),
+        thoughts=thoughts.stripped,
+        thoughts_cut=thoughts.cut,
+        notes=(*_warn_unlike(ready.unlike), *thoughts.notes(), *task.notes(ready.records, predictions)),
         **fields,
     )
     return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), tuple(measured))

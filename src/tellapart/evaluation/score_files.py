@@ -11,6 +11,7 @@ from typing import Any
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
+from tellapart.data.answer_text import Thoughts, count_thoughts
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, prepare_listed
@@ -30,6 +31,7 @@ class _ScoreFile:
     predictions: Any
     path: Path
     located: Located
+    thoughts: Thoughts
 
 
 def run_scores(
@@ -77,7 +79,9 @@ def run_scores(
                 _expect_same(out, benchmark.name, known, score_file)
                 continue
             origin = str(score_file.path.resolve())
-            evaluation = evaluate_predictions(score_file.ready, score_file.predictions, origin=origin, seed=seed)
+            evaluation = evaluate_predictions(
+                score_file.ready, score_file.predictions, origin=origin, seed=seed, thoughts=score_file.thoughts
+            )
             result = keep(out, result, benchmark, evaluation, score_file.located)
     return out
 
@@ -85,7 +89,9 @@ def run_scores(
 def _read_file(benchmark: Benchmark, path: Path, out: Path, kind: ScoreKind | None, strict: bool) -> _ScoreFile:
     ready = prepare_listed(benchmark, strict=strict)
     read_predictions = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
-    return _ScoreFile(ready, read_predictions(path, ready.records), path, locate(path, out, hashed=True))
+    with count_thoughts() as thoughts:
+        predictions = read_predictions(path, ready.records)
+    return _ScoreFile(ready, predictions, path, locate(path, out, hashed=True), thoughts)
 
 
 def _expect_same(out: Path, name: str, known: BenchmarkResult, score_file: _ScoreFile) -> None:

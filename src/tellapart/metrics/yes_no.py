@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.answer_text import plain_answer, read_label
 from tellapart.stats.combined import RatioOfCounts
 
 __all__ = [
@@ -18,24 +19,31 @@ __all__ = [
     "read_answer",
     "read_as_mvp",
     "read_as_pope",
+    "read_as_tempcompass",
+    "read_no",
     "read_strictly",
     "yes_table",
 ]
 
-OPTIONS = {gold: both for both in (("yes", "no"), ("a", "b"), ("first", "second")) for gold in both}
+_YES_NO = ("yes", "no")
+OPTIONS = {gold: both for both in (_YES_NO, ("a", "b"), ("first", "second")) for gold in both}
 """Gold answer -> the two answers that are possible."""
 
 
 def read_answer(answer: str, options: tuple[str, str]) -> str | None:
     """Return the option that an answer names as a word, the first of them if it names both; None if neither.
 
-    Case does not count. For A and B the article "a" is read as the option, as in the original.
+    Case does not count. For A and B the article "a" is read as the option, as in the original. Before that, marks of
+    Markdown and JSON are taken off, and for yes and no a label alone (true or false, 1 or 0) is one of the two.
 
     Source: NaturalBench (Li et al. 2024), `extract_answer` of its example.py, which MMVP and others use, too.
 
-    >>> [read_answer(answer, ("yes", "no")) for answer in ("Yes, it is.", "There is no yes.", "Nothing")]
-    ['yes', 'no', None]
+    >>> [read_answer(answer, ("yes", "no")) for answer in ("Yes, it is.", "There is no yes.", "Nothing", "False.")]
+    ['yes', 'no', None, 'no']
     """
+    if options == _YES_NO and (label := read_label(answer)) is not None:
+        return _YES_NO[not label]
+    answer = plain_answer(answer)
     places = {option: re.search(rf"\b{option}\b", answer, re.IGNORECASE) for option in options}
     found = {option: match.start() for option, match in places.items() if match}
     return min(found, key=found.__getitem__) if found else None
@@ -47,7 +55,9 @@ def read_strictly(answer: str, options: tuple[str, str]) -> str | None:
     >>> [read_strictly(answer, ("a", "b")) for answer in ("(B).", "a", "A red cup", "B: yes")]
     ['b', 'a', None, None]
     """
-    bare = re.sub(r"^\W+|\W+$", "", answer).lower()
+    if options == _YES_NO and (label := read_label(answer)) is not None:
+        return _YES_NO[not label]
+    bare = re.sub(r"^\W+|\W+$", "", plain_answer(answer)).lower()
     return bare if bare in options else None
 
 
@@ -61,6 +71,32 @@ def read_as_pope(answer: str) -> str:
     """
     words = answer.partition(".")[0].replace(",", "").split(" ")
     return "no" if {"No", "not", "no"} & {*words} else "yes"
+
+
+def read_no(answer: str) -> str:
+    """Return `no` if the first sentence of an answer has the word no or not, else `yes`: POPE's rule.
+
+    Unlike its script, this reads the words in any case, and through the marks of Markdown and JSON; a label alone
+    (false, 0) is read, too.
+
+    >>> [read_no(answer) for answer in ("**No**", '{"answer": "no"}', "No!", "0", "It is. Not there", "maybe")]
+    ['no', 'no', 'no', 'no', 'yes', 'yes']
+    """
+    label = read_label(answer)
+    words = re.findall(r"\w+", plain_answer(answer).partition(".")[0].lower())
+    return _YES_NO[not label if label is not None else not {"no", "not"}.isdisjoint(words)]
+
+
+def read_as_tempcompass(answer: str) -> str | None:
+    """Return the option that an answer begins with, in any case; None if it begins with neither, which a model reads.
+
+    Source: TempCompass (Liu et al. 2024), `extract_pred` of its eval_yes_no.py.
+
+    >>> [read_as_tempcompass(answer) for answer in ("Yes, it is", "nothing falls", " no", "It does: yes")]
+    ['yes', 'no', None, None]
+    """
+    answer = answer.replace("</s>", "").lower()
+    return next((option for option in _YES_NO if answer.startswith(option)), None)
 
 
 def read_as_mvp(answer: str) -> str | None:
@@ -77,7 +113,9 @@ def read_as_mvp(answer: str) -> str | None:
     return (found[1] if len(found) > 1 else found[0]) if found else None
 
 
-READERS: Mapping[str, Callable[[str], str | None]] = MappingProxyType({"mvp": read_as_mvp})
+READERS: Mapping[str, Callable[[str], str | None]] = MappingProxyType(
+    {"mvp": read_as_mvp, "tempcompass": read_as_tempcompass}
+)
 """Benchmark -> how its authors read an answer, where they do it otherwise than `read_answer`."""
 
 

@@ -222,6 +222,8 @@ class BenchmarkResult(Record):
         file: the file of scores or predictions that were made elsewhere.
         precision: of a lower precision whose outcomes were checked (`check=`, `dtype="auto"`); None otherwise.
         samples: the size and digest of its file of samples; None if there is none, and in older records.
+        thoughts: answers that held a thought, which no reader reads.
+        thoughts_cut: of these, the answers that end inside it.
         notes: lines for people: facts beyond the numbers.
     """
 
@@ -254,6 +256,8 @@ class BenchmarkResult(Record):
     file: Located | None = None
     samples: SamplesFile | None = None
     precision: Precision | None = None
+    thoughts: int = 0
+    thoughts_cut: int = 0
     notes: tuple[str, ...] = ()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from tellapart.data.answer_text import strip_thought
 from tellapart.errors import ScoreError
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels
@@ -53,7 +54,7 @@ def compute_batches(
 def ask(
     model: Answerer, images: Sequence[Sequence[str]], prompts: Sequence[str], session: Session, *, longest: int = 32
 ) -> list[str]:
-    """Return the answer to each prompt about its images.
+    """Return the answer to each prompt about its images, without the model's thought.
 
     No answer depends on its neighbours, so the size of a batch changes none.
 
@@ -74,12 +75,12 @@ def ask(
     """
 
     def answer(part: slice, pictures: list[list[Pixels]]) -> list[str]:
-        return model.answer(pictures, prompts[part], max_new_tokens=longest)
+        return [strip_thought(one) for one in model.answer(pictures, prompts[part], max_new_tokens=longest)]
 
     return compute_batches(images, session, answer)
 
 
-def read_answers(path: Path, ids: Sequence[str], noun: str) -> list[str]:
+def read_answers(path: Path, ids: Sequence[str], noun: str, read: Callable[[object], str] = text) -> list[str]:
     """Read one text for each id, as `read_predictions` does; a file without any text was not filled in.
 
     Raises:
@@ -93,7 +94,10 @@ def read_answers(path: Path, ids: Sequence[str], noun: str) -> list[str]:
     ...     read_answers(path, ["7", "8"], "question")
     ['two', '']
     """
-    answers = read_predictions(path, ids, text, noun)
+    answers = read_predictions(path, ids, read, noun)
     if not any(answer.strip() for answer in answers):
-        raise ScoreError(f"{path}: every prediction is empty; fill in the template, then score it")
+        raise ScoreError(
+            f"{path}: every prediction is empty, or ends inside its thought; fill in the template, or let the model "
+            "write more tokens, then score it"
+        )
     return answers

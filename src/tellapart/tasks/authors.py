@@ -27,7 +27,7 @@ from tellapart.tasks.task import Unit, Units
 
 __all__ = ["AUTHORS", "AUTHORS_METRICS", "add_authors_numbers", "count_ties", "rank_accuracy"]
 
-MACRO, RANK, DECISIONS, ACCEPTED, REJECTED = AUTHORS_METRICS = (
+MACRO, RANK, DECISIONS, ACCEPTED, REJECTED, STRICT = AUTHORS_METRICS = (
     Metric(
         name="macro_choice_score",
         title="`choice_score` of each relation that is not symmetric (or pair of attributes with 25 items), averaged",
@@ -57,6 +57,12 @@ MACRO, RANK, DECISIONS, ACCEPTED, REJECTED = AUTHORS_METRICS = (
         title="images that do not show the sentence, and are rejected at probability 1/2",
         source="SVO-Probes, its notebook",
         chance_level=1 / 2,
+    ),
+    Metric(
+        name="strict_accuracy",
+        title="the true text is accepted and the false one rejected, both at probability 1/2",
+        source="VELOCITI (Saravanan et al. 2025), its strict entailment",
+        chance_level=1 / 4,
     ),
 )
 
@@ -228,6 +234,17 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
     return tuple(measured)
 
 
+def _judge_texts(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units, ...]:
+    """Accept and reject each text alone at probability 1/2, as VELOCITI's strict entailment does."""
+    if kind != "probability":
+        return ()
+    scores = np.array([one.scores[0] for one in units], dtype=np.float32)  # (item, text), the true one first
+    sides = [(scores[:, 0], scores[:, 0] > 0.5), (scores[:, 1], scores[:, 1] < 0.5)]
+    right = np.prod([side for _, side in sides], axis=0, dtype=np.float64)
+    neutral = np.prod([np.where(own == 0.5, 0.5, side) for own, side in sides], axis=0)
+    return (Units("item judged at 1/2", tuple(units), (_make_value(STRICT, right, neutral),)),)
+
+
 def _make_value(
     metric: Metric, strict: NDArray[np.float64], neutral: NDArray[np.float64], groups: Sequence[str] | None = None
 ) -> PerItem:
@@ -240,6 +257,7 @@ AUTHORS: Mapping[str, Callable[[Sequence[Unit], ScoreKind | None], tuple[Units, 
         "aro-attribution": _average_attributes,
         "bla": _rank_captions,
         "svo-probes": _decide_images,
+        "velociti": _judge_texts,
     }
 )
 """`Benchmark.authors` -> what counts it."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+from tellapart.data.answer_text import read_label, strip_thought
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_arrays
 from tellapart.data.rows import read_csv, read_json, read_jsonl
@@ -33,21 +34,18 @@ _IDS = ("id", "question_id", "image_id", "ref_id", "identifier")
 _PREDICTIONS = ("prediction", "output", "label", "answer", "caption", "bbox")
 _LARGEST = 1e9  # pixels: beyond any image; NaN is not at most that either
 _MOST = sys.float_info.max
-_LABELS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
 
 def label(value: object) -> bool:
-    """Return a label: true or false, 1 or 0, yes or no, in any case.
+    """Return a label: true or false, 1 or 0, yes or no, in any case, marks around it aside.
 
     Raises:
         ValueError: it is neither.
 
-    >>> label("True"), label(0)
-    (True, False)
+    >>> label("True."), label(0), label("1.0")
+    (True, False, True)
     """
-    if isinstance(value, bool):
-        return value
-    read = _LABELS.get(str(value).strip().lower()) if isinstance(value, str | int) else None
+    read = read_label(str(value)) if isinstance(value, str | int | float) else None
     if read is None:
         raise ValueError(f"a label is true or false; got {quote(value)}")
     return read
@@ -106,7 +104,7 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
     Args:
         path: a `.jsonl`, `.csv` or `.json` file.
         ids: of all records.
-        read: takes one value to a prediction, or raises `ValueError`.
+        read: takes one value, a text without its thought, to a prediction, or raises `ValueError`.
         noun: of one record: "statement". Rows of a run's samples that are of another unit are passed over.
 
     Raises:
@@ -224,7 +222,9 @@ def _read_prediction(row: Mapping[str, Any], read: Callable[[Any], Any], where: 
         raise ScoreError(
             f"{where}: no prediction; it is expected under {' or '.join(repr(key) for key in _PREDICTIONS)}"
         )
+    value = strip_thought(row[key]) if isinstance(row[key], str) else row[key]
     try:
-        return read(row[key])
+        return read(value)
     except ValueError as error:
-        raise ScoreError(f"{where}: field {key!r}: {error}") from error
+        cut = "; the answer ends inside its thought" if row[key] and value == "" else ""
+        raise ScoreError(f"{where}: field {key!r}: {error}{cut}") from error

@@ -5,13 +5,15 @@ images (`q_acc`), each image with both questions (`i_acc`), and the group in all
 look, or does not read, gets none of the last three. A pair that asks one question of each image has `g_acc` alone.
 
 If all is yes or no and nothing is grouped, POPE's metrics are reported, too: accuracy, precision, recall, F1 of yes,
-and the share of yes, with answers as its script reads them.
+and the share of yes, by its rule that an answer without no or not is yes. `pope_accuracy_official` and its like are by
+its script, which reads the rule letter by letter.
 
 If a benchmark's authors read answers otherwise (`BinaryQuestionSet.reader`), `a_acc_official` and `g_acc_official`
 are by their reader.
 
-Else answers are read as NaturalBench reads them; the strict reading takes an answer that is the option and nothing
-else. An answer that names neither option is wrong, and counted.
+Else answers are read as NaturalBench reads them, through marks of Markdown and JSON, and a label (true, 0) is yes or
+no. The strict reading takes an answer that is the option and nothing else. An answer that names neither option is
+wrong, and counted.
 """
 
 from __future__ import annotations
@@ -29,10 +31,20 @@ from tellapart.data.linked_images import linked_images
 from tellapart.metrics.answers import group_accuracy
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
-from tellapart.metrics.yes_no import OPTIONS, READERS, YES_SHARES, read_answer, read_as_pope, read_strictly, yes_table
+from tellapart.metrics.yes_no import (
+    OPTIONS,
+    READERS,
+    YES_SHARES,
+    read_answer,
+    read_as_pope,
+    read_no,
+    read_strictly,
+    yes_table,
+)
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, read_answers
 from tellapart.tasks.hiding import Hiding
+from tellapart.tasks.predictions import text
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 __all__ = ["YES_NO", "measure_yes_no"]
@@ -48,12 +60,18 @@ _ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL = (
         ("i_acc", "an image's questions are all answered rightly", 0.25),
         ("g_acc", "every answer of a group is right", 0.0625),
         ("g_acc_strict", "every answer of a group is right, and nothing but the option", 0.0625),
-        ("a_acc_official", "the answer is right as the benchmark's authors read it (MVP)", 0.5),
-        ("g_acc_official", "every answer of a group is right as the benchmark's authors read it (MVP)", 0.0625),
+        ("a_acc_official", "the answer is right as the benchmark's authors read it", 0.5),
+        ("g_acc_official", "every answer of a group is right as the benchmark's authors read it", 0.0625),
     )
 )
 _POPE = {
-    name: Metric(name=f"pope_{name}", title=title, source="POPE (Li et al. 2023), its evaluate.py", chance_level=chance)
+    f"{name}{official}": Metric(
+        name=f"pope_{name}{official}",
+        title=f"{title}, as POPE's script reads it" if official else title,
+        source="POPE (Li et al. 2023), its evaluate.py",
+        chance_level=chance,
+    )
+    for official in ("", "_official")
     for name, title, chance in (
         ("f1", "harmonic mean of precision and recall of yes; an answer without no or not is yes", None),
         ("accuracy", "the answer is right; one without no or not is yes", 0.5),
@@ -72,7 +90,12 @@ def _fill_template(records: BinaryQuestionSet) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_file(path: Path, records: BinaryQuestionSet) -> list[str]:
-    return read_answers(path, [row.id for row in records.questions], "question")
+    return read_answers(path, [row.id for row in records.questions], "question", _read_said)
+
+
+def _read_said(value: object) -> str:
+    """Return an answer in words; a label of JSON (true, 1.0) is its letters."""
+    return str(value) if isinstance(value, bool | float) else text(value)
 
 
 def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
@@ -112,8 +135,8 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         values.append((_OFFICIAL, officially))
         grouped[_G_OFFICIAL.name] = officially
     measured = [Units("answer", each, tuple(_make_value(one, strict, one.chance()) for one, strict in values))]
-    if {*gold} <= {"yes", "no"} and not any(row.group for row in rows):
-        measured.append(Units("answer", each, _as_pope(answers, gold)))
+    if _has_pope(records):
+        measured.append(Units("answer", each, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
     for noun, what, metric in _GROUPED:
         if groups := records.groups_by(what):
             measured.append(_make_units(records, answers, noun, groups, {metric.name: right}))
@@ -122,14 +145,20 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
     return tuple(measured)
 
 
-def _as_pope(answers: Sequence[str], gold: Sequence[str]) -> tuple[PerItem, ...]:
-    read = [read_as_pope(answer) for answer in answers]
+def _has_pope(records: BinaryQuestionSet) -> bool:
+    return all(row.answer in ("yes", "no") and not row.group for row in records.questions)
+
+
+def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") -> tuple[PerItem, ...]:
+    read = [(read_as_pope if official else read_no)(answer) for answer in answers]
     table = yes_table(read, gold)
     shares = {
-        name: PerItem(name=_POPE[name].name, strict=table, binary=True, reduce=YES_SHARES[name]) for name in YES_SHARES
+        name: PerItem(name=_POPE[f"{name}{official}"].name, strict=table, binary=True, reduce=share)
+        for name, share in YES_SHARES.items()
     }
-    right = _make_value(_POPE["accuracy"], _is_equal(read, gold), _POPE["accuracy"].chance())
-    yes = _make_value(_POPE["yes_rate"], table[:, 1], None)
+    accuracy = _POPE[f"accuracy{official}"]
+    right = _make_value(accuracy, _is_equal(read, gold), accuracy.chance())
+    yes = _make_value(_POPE[f"yes_rate{official}"], table[:, 1], None)
     return shares["f1"], right, shares["precision"], shares["recall"], yes
 
 
@@ -177,7 +206,8 @@ def _answer_questions(model: Answerer, records: BinaryQuestionSet, session: Sess
 def _write_notes(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...]:
     rows = zip(answers, records.questions, strict=True)
     unread = sum(read_answer(answer, OPTIONS[row.answer]) is None for answer, row in rows)
-    return (f"{unread:,} of {len(answers):,} answers name neither option, and count as wrong",) if unread else ()
+    wrong = "count as wrong in `a_acc`, and as yes in `pope_*`" if _has_pope(records) else "count as wrong"
+    return (f"{unread:,} of {len(answers):,} answers name neither option, and {wrong}",) if unread else ()
 
 
 def _bare_question(row: BinaryQuestion) -> BinaryQuestion:

@@ -18,6 +18,7 @@ from json_handler import JsonHandler
 from PIL import Image
 
 from facts import raises
+from tellapart.data.answer_text import count_thoughts
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.api import connection
@@ -25,6 +26,7 @@ from tellapart.models.api.answers import Answers
 from tellapart.models.api.completion import Completion
 from tellapart.models.api.connection import HOST, KEY
 from tellapart.models.find import find_model
+from tellapart.models.generative.choice import ask_both_orders
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -216,6 +218,25 @@ def test_a_server_without_probabilities_is_read_in_words(pairs: PairSet) -> None
             "the server was asked 2 times: 10 tokens read and 4 written, at a cost of 0.5 as the server counts it",
         )
         running.shutdown()
+
+
+class ThinkingServer(OtherServer):
+    """A server whose model thinks of the other answer first, and whose template begins the thought."""
+
+    def answer_post(self, body: dict[str, Any]) -> None:
+        words = "I think 2;1, or 1;2, or 2;1.</think>1;2"
+        self.reply(200, {"choices": [{"message": {"content": words}, "finish_reason": "stop"}]})
+
+
+def test_a_thought_before_a_choice_is_not_read(pairs: PairSet) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), ThinkingServer) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        model: Any = find_model(f"api:http://127.0.0.1:{running.server_port}/v1", ModelOptions(reading="choice"))
+        with count_thoughts() as thoughts:
+            found = ask_both_orders(model, pairs)
+        running.shutdown()
+    assert {*found.in_order, *found.swapped} == {"1;2"} and thoughts.stripped == 12
+    assert found.measure()["group_score_in_order"].tolist() == [1] * 6
 
 
 def test_the_frames_of_a_video_are_asked_about_together(llama: Any, pairs: PairSet) -> None:

@@ -72,6 +72,10 @@ def test_swapping_the_indices_of_an_answer_swaps_its_pairing(answer: str) -> Non
         ("Nothing", None),
         ("", None),
         ("untrue", None),
+        ("1.", True),
+        ("0.0", False),
+        ("**False**", False),
+        ('{"why": "It is not blue", "answer": true}', True),
     ],
 )
 def test_a_verdict_is_one_word_of_one_meaning(answer: str, verdict: bool | None) -> None:

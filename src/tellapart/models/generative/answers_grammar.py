@@ -10,6 +10,7 @@ import math
 import re
 from typing import Literal, get_args
 
+from tellapart.data.answer_text import plain_answer, read_label
 from tellapart.errors import ModelError
 
 __all__ = ["BoxConvention", "Corners", "parse_box", "parse_pairing", "parse_verdict"]
@@ -71,13 +72,15 @@ def _as_permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
 def parse_verdict(answer: str) -> bool | None:
     """Read whether an answer calls a statement true: True, False or None.
 
-    The grammar: of the words true, yes, false and no, in any case, the answer holds those of one meaning only, and no
-    `not` or `n't`. Anything else is None.
+    The grammar: a label alone (`read_label`), or of the words true, yes, false and no, in any case, the answer holds
+    those of one meaning only, and no `not` or `n't`. Anything else is None.
 
     >>> parse_verdict("True."), parse_verdict("No, the left dog is black."), parse_verdict("It is not true.")
     (True, False, None)
     """
-    words = _WORD.findall(answer.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    if (label := read_label(answer)) is not None:
+        return label
+    words = _WORD.findall(plain_answer(answer).lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
     verdicts = {_VERDICTS[word] for word in words if word in _VERDICTS}
     if len(verdicts) != 1 or any(word == "not" or word.endswith("n't") for word in words):
         return None

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.answer_text import strip_thought
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError, ModelError
@@ -155,7 +156,7 @@ def ask_both_orders(
             batch = model.choose(pictures, captions)
             if len(batch) != len(items):
                 raise ModelError(f"model {model.name!r} returned {len(batch)} answers for {len(items)} items")
-            answers.extend(batch)
+            answers.extend(map(strip_thought, batch))
         if progress is not None:
             progress("items", len(in_order), len(pairset))
     return BothOrders(tuple(item.id for item in pairset.items), tuple(in_order), tuple(swapped))

@@ -1,0 +1,152 @@
+"""The text of an answer: without the thought that a reasoning model writes before it, and without marks around it.
+
+Every reader of answers reads what `strip_thought` leaves. The marks of thoughts are those of the models' templates and
+of the servers that take them apart: DeepSeek, Qwen, GLM, Kimi, Magistral, Seed, Command A, OpenThinker, Granite,
+Gemma 4, and the channels of gpt-oss, with and without their control tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from tellapart.data.strict_json import parse_json
+from tellapart.errors import DataError
+
+__all__ = ["Thoughts", "count_thoughts", "plain_answer", "read_label", "strip_thought"]
+
+_TAGS = r"(?:seed:)?(?:think|thinking|thoughts?|reason|reasoning)"
+_MARK = re.compile(
+    rf"""(?P<opens> <{_TAGS}> | \[THINK\] | ◁think▷ | <\|begin_of_thought\|> | <\|START_THINKING\|> | <\|channel>thought
+        | <\|channel\|>(?:analysis|commentary)[^<]*<\|message\|> | \A\s*(?-i:analysis(?=[A-Z]))
+        | \AHere(?:'s|\ is)\ my\ thought\ process: )
+    | </{_TAGS}> | \[/THINK\] | ◁/think▷ | <\|end_of_thought\|> | <\|END_THINKING\|> | <channel\|>
+        | <\|channel\|>final[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|> | (?-i:assistantfinal)
+        | Here(?:'s|\ is)\ my\ response: """,
+    re.VERBOSE | re.IGNORECASE,
+)
+#: The marks around an answer that stands apart from the words before it.
+_FRAME = re.compile(r"<(?:answer|conclusion)>|<\|(?:begin_of_(?:box|solution)|START_RESPONSE)\|>", re.IGNORECASE)
+_END = re.compile(r"</(?:answer|conclusion)>|<\|(?:end_of_(?:box|solution)|END_RESPONSE|return|end)\|>", re.IGNORECASE)
+
+_FENCE = re.compile(r"\s*```\w*\s(.*?)```\s*", re.DOTALL)
+_MARKDOWN = re.compile(r"[*`~#>]+|(?<!\w)_+|_+(?!\w)")
+_KEYS = ("answer", "final_answer", "prediction", "label", "output", "response")
+_LABEL = re.compile(r"""\W*(yes|no|true|false)\W*|[\s"'(\[]*([01])(?:\.0*)?[\s"')\].,;:!]*""", re.IGNORECASE)
+_TRUE = ("yes", "true", "1")
+
+
+@dataclass
+class Thoughts:
+    """The thoughts that were stripped while answers were read.
+
+    Attributes:
+        stripped: answers that held one.
+        cut: of these, the answers that end inside it, so that nothing is left.
+
+    >>> Thoughts(3, 0).notes()
+    ('3 answers held a thought, which is not read as the answer',)
+    """
+
+    stripped: int = 0
+    cut: int = 0
+
+    def notes(self) -> tuple[str, ...]:
+        """Return sentences for the user."""
+        held = f"{self.stripped:,} answers held a thought, which is not read as the answer"
+        cut = f"{self.cut:,} answers end inside their thought: they are empty; let the model write more tokens"
+        return (*((held,) if self.stripped else ()), *((cut,) if self.cut else ()))
+
+
+_COUNTED: ContextVar[Thoughts | None] = ContextVar("thoughts", default=None)
+
+
+@contextmanager
+def count_thoughts() -> Iterator[Thoughts]:
+    """Count the thoughts that `strip_thought` strips in this context.
+
+    >>> with count_thoughts() as thoughts:
+    ...     answers = [strip_thought(one) for one in ("<think>No?</think>Yes", "<think>Let me see", "No")]
+    >>> answers, thoughts
+    (['Yes', '', 'No'], Thoughts(stripped=2, cut=1))
+    """
+    thoughts = Thoughts()
+    token = _COUNTED.set(thoughts)
+    try:
+        yield thoughts
+    finally:
+        _COUNTED.reset(token)
+
+
+def strip_thought(answer: str) -> str:
+    """Return an answer without its thought; empty if the thought does not end; as it is if there is none.
+
+    What stands before a closing mark without an opening one is a thought, too: a template that begins the thought
+    itself swallows the opening mark. If the answer has a frame (`<answer>`), its content is the answer.
+
+    >>> strip_thought("There is none, I think.</think> Yes."), strip_thought("<think></think>Yes"), strip_thought(" a ")
+    ('Yes.', 'Yes', ' a ')
+    """
+    kept: list[str] = []
+    thought: list[str] = []
+    start, inside = 0, False
+    for mark in _MARK.finditer(answer):  # one pass: a file may hold any number of marks
+        before, opens = answer[start : mark.start()], mark["opens"] is not None
+        if inside:
+            thought.append(before)
+        elif opens:
+            kept.append(before)
+        else:
+            thought += [*kept, before]
+            kept = []
+        start, inside = mark.end(), opens
+    (thought if inside else kept).append(answer[start:])
+    text = "".join(kept)
+    for frame in [*_FRAME.finditer(text)][-1:]:
+        thought.append(text[: frame.start()])
+        start, text = start or frame.end(), text[frame.end() :]
+    if not start:
+        return answer
+    text = _END.split(text, maxsplit=1)[0].strip()
+    counted = _COUNTED.get()
+    if counted is not None and (inside or any(map(str.strip, thought))):
+        counted.stripped += 1
+        counted.cut += inside and not text
+    return text
+
+
+def plain_answer(answer: str) -> str:
+    """Return an answer without Markdown's marks; of JSON, the value of its `answer` or of its only key.
+
+    >>> plain_answer("**No**, `none`."), plain_answer('{"why": "It is no cup", "answer": "yes"}'), plain_answer("_No_")
+    ('No, none.', 'yes', 'No')
+    """
+    fenced = _FENCE.fullmatch(answer)
+    text = (fenced[1] if fenced else answer).strip()
+    if text.startswith(("{", "[", '"')):
+        try:
+            value = parse_json(text, "an answer")
+        except DataError:
+            value = text
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        if isinstance(value, dict):
+            named = {str(key).lower(): one for key, one in value.items()}
+            value = next(
+                (named[key] for key in _KEYS if key in named), next(iter(named.values())) if len(named) == 1 else text
+            )
+        text = value if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else text
+    return _MARKDOWN.sub("", text)
+
+
+def read_label(answer: str) -> bool | None:
+    """Return the label that an answer is, in any case, marks around it aside; None if it is anything else.
+
+    >>> [read_label(one) for one in ("True", "**no**.", "1.", "0.0", '{"answer": false}', "-1", "0.5", "No cup")]
+    [True, False, True, False, False, None, None, None]
+    """
+    found = _LABEL.fullmatch(plain_answer(answer))
+    return (found[1] or found[2]).lower() in _TRUE if found else None
