@@ -5,6 +5,7 @@
 Every cell of every kind is kept as a line of a file in `--pieces` when it is done: the command can be stopped, and goes
 on where it was. It takes about an hour of one core. `--only KIND` measures some kinds, by their first letters. With
 `--kept RECORD` the cells of that record are not measured again: after a new kind, it alone is measured, in minutes.
+`--again KIND` measures those of a kind whose rule was changed, all the same.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def summarise(found: Found) -> dict[str, Any]:
     """Return a cell's numbers: data sets, the share that print an interval, its coverage and median width.
 
     `best` is the width of the interval of one width around each estimate that covers 95 %; only the truth tells it.
+    `flat` is the number of intervals without a width, if there are any.
 
     >>> one = Found(np.array([0.5, 0.4]), np.array([0.4, np.nan]), np.array([0.6, np.nan]), 0.5)
     >>> summarise(one)["coverage"], summarise(one)["printed"]
@@ -56,9 +58,11 @@ def summarise(found: Found) -> dict[str, Any]:
         return numbers | {"coverage": None, "width": None}
     low, high = found.low[known] - 1e-12, found.high[known] + 1e-12
     covered = (low <= found.truth) & (found.truth <= high)
+    flat = int((found.high[known] <= found.low[known]).sum())
     return numbers | {
         "coverage": round(float(covered.mean()), 4),
         "width": round(float(np.median(high - low)), 5),
+        **({"flat": flat} if flat else {}),
     }
 
 
@@ -218,6 +222,7 @@ def main() -> None:
     parser.add_argument("--pieces", type=Path, default=Path("runs/coverage"), help="folder of finished cells")
     parser.add_argument("--only", nargs="*", default=[""], help="first letters of kinds")
     parser.add_argument("--kept", type=Path, help="a record whose cells are not measured again")
+    parser.add_argument("--again", nargs="*", default=[], help="first letters of kinds that are, all the same")
     parser.add_argument("--out", type=Path, help="the record; needs every kind")
     options = parser.parse_args()
     options.pieces.mkdir(parents=True, exist_ok=True)
@@ -229,7 +234,8 @@ def main() -> None:
         if not kind.name.startswith(tuple(options.only)):
             continue
         file = options.pieces / (kind.name.replace(" ", "-").replace(",", "") + ".jsonl")
-        cells = found[kind.name] = measure_kept(kind, file, options.datasets, measured.get(kind.name, ()))
+        kept = () if kind.name.startswith(tuple(options.again)) else measured.get(kind.name, ())
+        cells = found[kind.name] = measure_kept(kind, file, options.datasets, kept)
         if isinstance(kind, Test):
             worst = max(cells, key=lambda cell: cell["alarms"])
             print(f"{kind.name}: alarms {worst['alarms']:.4f} at worst, {worst['setting']}", flush=True)

@@ -26,7 +26,7 @@ from tellapart.metrics.captions import bleu
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval
 from tellapart.stats.bootstrap import drawn_times, expanded_percentiles
 from tellapart.stats.bootstrap_limits import bootstrap_holds, bootstrap_holds_for_groups, draws_hold, even_sizes
-from tellapart.stats.bounds import independent_bounds, moments_of_mean, share_bounds
+from tellapart.stats.bounds import differing_from_mode, independent_bounds, moments_of_mean, share_bounds
 from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, graded_bounds, macro_bounds
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.paired import FEW_DIFFERING, bonett_price_bounds, paired_difference
@@ -158,6 +158,8 @@ GROUPS: dict[str, tuple[int, ...]] = {
     "10 of 5": (5,) * 10,
     "2 of 20": (20,) * 2,
     "3 of 100": (100,) * 3,
+    "2 of 1": (1,) * 2,
+    "1, 1 and 30": (1, 1, 30),
 }
 
 
@@ -360,18 +362,20 @@ def item_reliability(rng: Draws, datasets: int, *, systems: int, spread: float) 
 def difference_of_shares(
     rng: Draws, datasets: int, *, clusters: int, sizes: str, only: tuple[float, float], correlation: float
 ) -> Found:
-    """The paired difference of two runs' 0/1 values."""
-    counts = cluster_sizes(rng, sizes, (datasets, clusters))
+    """The paired difference of two runs' 0/1 values; of clusters of `1 of 2` the second item is always the same."""
+    counts = cluster_sizes(rng, "1" if sizes == "1 of 2" else sizes, (datasets, clusters))
     inside: Any = np.array([*only, 1 - sum(only)])
     if correlation:
         inside = rng.gamma(inside * (1 - correlation) / correlation, size=(datasets, clusters, 3)) + 1e-300
         inside = inside / inside.sum(axis=-1, keepdims=True)
     drawn = rng.multinomial(counts.astype(np.int64), inside)
     change = (drawn[..., 0] - drawn[..., 1]).astype(np.float64)
-    moments, differing = moments_of_mean(change, counts), (change != 0).sum(axis=1)
-    enough = (differing >= FEW_DIFFERING) & even_sizes(moments)
+    same = 1 if sizes == "1 of 2" else 0
+    counts += same
+    moments = moments_of_mean(change, counts)
+    enough = (differing_from_mode(change / counts) >= FEW_DIFFERING) & even_sizes(moments)
     low, high = _where_drawn(enough, bonett_price_bounds(change, counts, LEVEL), change, counts)
-    return Found(moments.estimate, low, high, only[0] - only[1])
+    return Found(moments.estimate, low, high, (only[0] - only[1]) / (1 + same))
 
 
 def difference_of_means(rng: Draws, datasets: int, *, items: int, values: str, same: float) -> Found:

@@ -71,6 +71,7 @@ def _measured_grid(*, bounded: bool) -> tuple[dict[str, Any], ...]:
 _KORN = "Korn and Graubard's, or the cluster bootstrap with 20 even clusters of which 10 differ"
 _HALL = "Hall's, or the bootstrap with 20 and 50 for each squared skewness"
 _CLUSTERED = _grid(clusters=CLUSTERS, sizes=SIZES, share=SHARES[:3], correlation=CORRELATIONS)
+_FEW_CLUSTERS = _grid(clusters=(2, 3, 4), sizes=SIZES, share=(0.02, 0.5, 0.66), correlation=(0.0, 0.95))
 _ITEMS = (1, 2, 3, 4, 6, 8, 10, 13, 20, 25, 50, 100, 300)
 
 
@@ -83,8 +84,9 @@ def all_kinds() -> Iterator[Kind]:
         _grid(items=_ITEMS, share=(0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.98)),
         independent_share,
     )
-    yield Kind("share of items in clusters", _KORN, "2 clusters", _CLUSTERED, clustered_share)
-    yield Kind("share in clusters, without draws", "Korn and Graubard's", "2 clusters", _CLUSTERED, undrawn_share)
+    few = (*_CLUSTERED, *_FEW_CLUSTERS)
+    yield Kind("share of items in clusters", _KORN, "2 clusters", few, clustered_share)
+    yield Kind("share in clusters, without draws", "Korn and Graubard's", "2 clusters", few, undrawn_share)
     yield Kind(
         "mean of measured values",
         f"{_HALL}; Korn and Graubard's below ten",
@@ -104,14 +106,17 @@ def all_kinds() -> Iterator[Kind]:
         "mean of groups' shares",
         "MOVER of the groups' intervals, and of all together; the bootstrap for even groups of 20 items",
         "1 item in a group",
-        _grid(groups=tuple(GROUPS), share=("0.02", "0.5", "0.98", "0.5 to 0.98"), correlation=(0.0, 0.6)),
+        _grid(groups=tuple(GROUPS), share=("0.02", "0.5", "0.7", "0.98", "0.5 to 0.98"), correlation=(0.0, 0.6)),
         in_parts(macro_of_shares),
     )
     yield Kind(
         "mean of groups' means",
         "MOVER of the groups' intervals",
         "1 item in a group",
-        _grid(groups=tuple(GROUPS), values=("CIDEr", "soft accuracy", "rank correlation")),
+        _grid(
+            groups=tuple(GROUPS),
+            values=("CIDEr", "rank correlation", *(name for name in MEASURED if name.startswith("soft accuracy"))),
+        ),
         in_parts(macro_of_means),
     )
     yield Kind(
@@ -189,13 +194,17 @@ def all_kinds() -> Iterator[Kind]:
         LATER_SEED,
     )
     only = ((0.02, 0.02), (0.0, 0.05), (0.2, 0.1), (0.4, 0.4))
+    nearly_all = ((0.5, 0.5), (0.9, 0.0), (0.97, 0.02), (0.97, 0.0), (0.99, 0.0), (0.995, 0.0))
     yield Kind(
         "paired difference of shares",
-        "the cluster bootstrap where 10 even clusters differ, else Bonett and Price's",
+        "the cluster bootstrap where 10 even clusters differ from the most frequent change, else Bonett and Price's",
         "2 clusters",
         (
             *_grid(clusters=CLUSTERS, sizes=("1",), only=only, correlation=(0.0,)),
             *_grid(clusters=CLUSTERS, sizes=SIZES[1:], only=only, correlation=(0.4,)),
+            *_grid(clusters=(2, 7, 12, 24, 50, 100, 200), sizes=("1",), only=nearly_all, correlation=(0.0,)),
+            *_grid(clusters=(5, 12, 24, 50, 100), sizes=SIZES, only=nearly_all, correlation=(0.4,)),
+            *_grid(clusters=(12, 24, 100), sizes=("1 of 2",), only=nearly_all, correlation=(0.0,)),
         ),
         difference_of_shares,
     )

@@ -10,7 +10,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.stats.agreement import cohens_kappa, percent_agreement
+from tellapart.stats.agreement import alpha_with_interval, cohens_kappa, kappa_with_interval, percent_agreement
 
 labelled = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=50)
 
@@ -35,6 +35,28 @@ def test_agreement_is_symmetric_and_full_with_oneself(rows):
 
 def test_luck_alone_has_kappa_zero():
     assert cohens_kappa([0, 0, 1, 1], [0, 1, 0, 1]) == 0
+
+
+@pytest.mark.parametrize(("people", "least"), [(2, -1.0), (3, -0.5), (5, -0.25)])
+def test_alpha_does_not_reach_below_the_least_that_so_many_people_can_have(people, least):
+    # One of 30 items with two labels: expected disagreement is so small that the bound was -6.30 of two people.
+    found = alpha_with_interval([["a"] * people] * 29 + [["a"] * (people - 1) + ["b"]])
+    assert (found.interval.low, found.interval.high) == (least, pytest.approx(1.0, abs=1e-4))
+
+
+def test_kappa_does_not_reach_below_minus_one():
+    first, second = ["a"] * 28 + ["a", "b"], ["a"] * 28 + ["b", "a"]
+    assert kappa_with_interval(first, second).interval.low == -1.0
+
+
+@given(
+    st.integers(2, 4).flatmap(lambda people: st.lists(st.lists(st.sampled_from("abc"), min_size=people, max_size=4)))
+)
+def test_alpha_lies_in_its_interval(rows):
+    assume(rows)
+    found = alpha_with_interval(rows)
+    assume(found.value is not None and found.interval.low is not None)
+    assert -1 <= found.interval.low <= found.value <= found.interval.high <= 1
 
 
 def test_percent_agreement_by_hand():

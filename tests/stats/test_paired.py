@@ -149,6 +149,47 @@ def test_runs_that_never_differ_still_have_an_interval():
     assert 0.02 < found.high < 0.1
 
 
+@pytest.mark.parametrize(("per_cluster", "right"), [(1, 1), (2, 1), (2, 2)])
+def test_a_difference_that_is_the_same_everywhere_still_has_a_width(per_cluster, right):
+    a = np.tile(np.arange(per_cluster) < right, 24).astype(float)
+    found = paired_difference(a, np.zeros(len(a)), np.repeat(np.arange(24), per_cluster), binary=True)
+    assert found.value == right / per_cluster
+    assert found.low < found.value <= found.high
+    assert found.method == "bonett-price (0 of 24 clusters differ)"
+
+
+@settings(max_examples=50)
+@given(clustered)
+def test_no_difference_of_outcomes_is_without_a_width(rows):
+    a, b, codes = columns(rows)
+    found = paired_difference(a, b, codes, binary=True)
+    assert found.low is None or found.low < found.high
+
+
+@pytest.mark.parametrize(("items", "share"), [(24, 0.97), (50, 0.97), (100, 0.99), (7, 0.5)])
+def test_a_difference_near_all_items_covers(items, share):
+    # 24 items at .97: the bootstrap covered .50, since half of such sets have no item that differs from the others.
+    rng = np.random.default_rng(14)
+    hits, truth = 0, share if share > 0.5 else 0.0
+    for _ in range(200):
+        a = rng.random(items) < share
+        found = paired_difference(a, np.zeros(items) if share > 0.5 else ~a, None, binary=True)
+        hits += found.low <= truth <= found.high
+    assert hits / 200 >= 0.92
+
+
+def test_a_change_greater_than_any_value_lies_in_its_interval():
+    found = paired_difference([1.0] * 5, [-1.0] * 5, None, binary=False)
+    assert found.low < 2 == found.value <= found.high
+
+
+def test_measured_changes_that_are_nearly_all_the_same_have_no_interval_in_uneven_clusters():
+    codes = np.repeat(np.arange(30), 1 + np.arange(30) % 4)
+    a = np.where(codes < 3, 0.2, 0.7)
+    found = paired_difference(a, np.zeros(len(a)), codes, binary=False)
+    assert (found.low, found.reason) == (None, "too few for an interval: 3 of 30 clusters differ from the others")
+
+
 def test_a_difference_of_minima_is_the_minima_s_difference():
     rng = np.random.default_rng(6)
     a, b = rng.integers(0, 2, (90, 2)), rng.integers(0, 2, (90, 2))

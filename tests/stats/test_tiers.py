@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import MetricError
+from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar
 from tellapart.stats.tiers import tiers
 
@@ -34,6 +37,29 @@ def test_a_chain_of_small_steps_is_cut_where_it_leaves_the_best():
     models = {f"m{step}": right_on(0.9 - 0.02 * step) for step in range(5)}
     assert mcnemar(models["m0"], models["m1"]).p == 0.125
     assert ranked(tiers(models, None)) == [(1, ("m0", "m1", "m2")), (4, ("m3", "m4"))]
+
+
+def test_a_model_below_one_that_differs_is_tested_too():
+    # "near" lies below "apart", yet differs from the best in both directions (20 and 8 items), "apart" in one (10).
+    models = {"best": right_on(0.8), "apart": right_on(0.75), "near": np.roll(right_on(0.74), 20)}
+    assert mcnemar(models["best"], models["near"]).p > 0.03 > 3 * mcnemar(models["best"], models["apart"]).p
+    assert ranked(tiers(models, None)) == [(1, ("best", "near")), (3, ("apart",))]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1))
+def test_a_tier_is_of_all_models_left_that_do_not_differ_from_its_best(seed):
+    rng = np.random.default_rng(seed)
+    table = (rng.random((120, 7)) < rng.uniform(0.2, 0.9, 7)).astype(float)
+    models = {f"m{k}": column for k, column in enumerate(table.T)}
+    pairs = list(combinations(models, 2))
+    adjusted = dict(zip(pairs, holm([mcnemar(models[a], models[b]).p for a, b in pairs]), strict=True))
+    found = tiers(models, None)
+    for place, tier in enumerate(found):
+        best, later = tier.names[0], [name for one in found[place + 1 :] for name in one.names]
+        p_of = {name: adjusted[min(best, name), max(best, name)] for name in [*tier.names[1:], *later]}
+        assert all((p_of[name] <= 0.05) == (name in later) for name in p_of)
+        assert all(models[best].mean() >= models[name].mean() for name in p_of)
 
 
 def test_the_correction_is_over_all_pairs():

@@ -145,7 +145,11 @@ def alpha_with_interval(
     disagreement, *counts = terms.sum(axis=0).tolist()
     total = sum(counts)
     by_luck = (total**2 - sum(count**2 for count in counts)) / (total * (total - 1))
-    return Reliability(value, _take_interval(value, terms, own, alpha, (disagreement / total, by_luck), level), items)
+    interval = _take_interval(value, terms, own, alpha, (disagreement / total, by_luck), level)
+    # Of m labels an item alpha is -1 / (m - 1) at least, as a mean of m has no negative variance.
+    least = -1 / (float(terms[:, 1:].sum(axis=1).min()) - 1)
+    low = None if interval.low is None else max(interval.low, least)
+    return Reliability(value, replace(interval, low=low), items)
 
 
 def kappa_with_interval(
@@ -226,7 +230,7 @@ def _take_interval(
     shares: tuple[float, float],
     level: float,
 ) -> Interval:
-    """Return the interval of 1 - observed / expected disagreement, which are the two shares."""
+    """Return the interval of 1 - observed / expected disagreement, which are the two shares, from -1 to 1."""
     check_level("agreement", level)
     if value is None:
         return Interval(None, None, level, "none: one label", "undefined: everybody gave one and the same label")
@@ -238,5 +242,5 @@ def _take_interval(
     moments = jackknife(reduce, totals)
     share = replace(moments, estimate=np.asarray(disagreed), variance=moments.variance * expected**2)
     low, high = share_bounds(share, level)
-    ends = 1 - float(high) / expected, 1 - float(low) / expected
+    ends = max(-1.0, 1 - float(high) / expected), 1 - float(low) / expected
     return Interval(*ends, level, name_few("jackknife, korn-graubard", count))

@@ -32,6 +32,8 @@ EVEN = 0.3
 FEW_ITEMS = 40
 # With so few successes (or failures) Wilson's bound on their side is too far in.
 _RARE = 3
+# Of fewer clusters that are all alike Wilson's interval covers 79 to 93 %.
+_FEW_ALIKE = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,8 +232,8 @@ def share_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
 
     The number is `p (1 - p) / variance`, at most that of the items, and is cut further for the degrees of freedom, of
     which k clusters with a right (or a wrong) item, the fewer of both, give 2 k at most.
-    Where all items are right, or all wrong, each cluster is one trial of Wilson's interval. Of values from 0 to 1 the
-    bounds are wider than need be, and hold.
+    Where all clusters are alike, each is one trial of Wilson's interval, and of the exact one if they are fewer than
+    five. Of values from 0 to 1 the bounds are wider than need be, and hold.
 
     Source: Korn and Graubard (1998), Survey Methodology 24, 193-201.
 
@@ -249,8 +251,12 @@ def share_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
     freedom = np.minimum(moments.freedom, np.maximum(2.0 * moments.differing, 1.0))
     student = stdtrit(np.where(alike, 1.0, np.maximum(freedom, 0.5)), upper)
     exact = exact_bounds(share, np.where(alike, 1.0, np.maximum(effective, 1e-6)) * (normal / student) ** 2, level)
+    few = exact_bounds(share, moments.clusters, level)
     lone = wilson_bounds(share, moments.clusters, normal)
-    low, high = (np.where(alike, one, other) for one, other in zip(lone, exact, strict=True))
+    low, high = (
+        np.where(alike, np.where(moments.clusters < _FEW_ALIKE, fewest, one), other)
+        for fewest, one, other in zip(few, lone, exact, strict=True)
+    )
     return low, high
 
 

@@ -174,7 +174,8 @@ def macro_bounds(
     Groups' intervals are combined by MOVER: the squares of their reaches add up. Groups of one or two items reach
     nowhere beyond 0 and 1, so that many such would come out too short; there the bounds are at least the exact ones of
     a share with the variance that all groups would have at the mean which weighs them by it (never less than theirs
-    together, as `p (1 - p)` is concave). Clusters that lie in several groups widen both.
+    together, as `p (1 - p)` is concave). A few such that are all right, or all wrong, reach together. Clusters that lie
+    in several groups widen both.
 
     Args:
         sums: of values, `(..., cluster, group)`.
@@ -195,7 +196,7 @@ def macro_bounds(
         low, high = group_bounds(own, size, moments, level)
     else:
         low, high = graded_bounds(moments, level, bounds)
-    below, above = combine_reaches(moments.estimate, low, high)
+    below, above = combine_reaches(moments.estimate, low, high, moments.clusters, bounds, level)
     mean = moments.estimate.mean(axis=-1)
     if bounds is not None:
         scaled = _within_one(moments, bounds)
@@ -210,15 +211,33 @@ def macro_bounds(
     return np.maximum(low, bounds[0]), np.minimum(high, bounds[1])
 
 
-def combine_reaches(estimates: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def combine_reaches(
+    estimates: Floats, low: Floats, high: Floats, trials: Floats, bounds: tuple[float, float] | None, level: float
+) -> tuple[Floats, Floats]:
     """Return how far the mean of independent estimates `(..., group)` reaches down and up.
 
-    >>> [float(reach) for reach in combine_reaches(np.array([0.5, 0.5]), np.array([0.2, 0.1]), np.array([0.8, 0.9]))]
+    Squares add up, save for a few groups at a bound: together they reach at least as far as the smallest of them would
+    with one share, the greatest of which no success (or failure) in so many trials is not too rare.
+
+    >>> half, ends = np.array([0.5, 0.5]), (np.array([0.2, 0.1]), np.array([0.8, 0.9]))
+    >>> [float(reach) for reach in combine_reaches(half, *ends, np.full(2, 9.0), (0.0, 1.0), 0.95)]
     [0.25, 0.25]
     """
     groups = estimates.shape[-1]
-    below = np.sqrt(((estimates - low) ** 2).sum(axis=-1)) / groups
-    return below, np.sqrt(((high - estimates) ** 2).sum(axis=-1)) / groups
+
+    def reach(apart: Floats, bound: float | None) -> Floats:
+        squares = apart**2
+        if bounds is None:
+            return np.asarray(np.sqrt(squares.sum(axis=-1)) / groups)
+        extreme = estimates == bound
+        smallest = np.sort(np.where(extreme, trials, np.inf), axis=-1).cumsum(axis=-1)
+        shares = (bounds[1] - bounds[0]) * (1 - ((1 - level) / 2) ** (1 / smallest))
+        together = (np.arange(1, groups + 1) * shares).max(axis=-1) ** 2
+        together = np.maximum(together, np.where(extreme, squares, 0.0).sum(axis=-1))
+        return np.asarray(np.sqrt(together + np.where(extreme, 0.0, squares).sum(axis=-1)) / groups)
+
+    least, most = bounds or (None, None)
+    return reach(estimates - low, most), reach(high - estimates, least)
 
 
 def _pooled_bounds(moments: Moments, mean: Floats, level: float) -> tuple[Floats, Floats]:

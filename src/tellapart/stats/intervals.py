@@ -349,10 +349,11 @@ def _interval_of_nested(
     column: Column, layout: MeanOfGroups, values: NDArray[np.float64], codes: NDArray[np.int64] | None, level: float
 ) -> Interval:
     """Return the interval of a mean of groups' statistics that are no means, from the groups' intervals."""
-    lows, highs, centres = [], [], []
+    lows, highs, centres, trials = [], [], [], []
     for group in range(layout.groups):
         member, own = layout.of_group(values, group)
         names = None if codes is None else codes[member]
+        trials.append(len(own) if names is None else len(np.unique(names)))
         part = interval_for(own, names, binary=column.binary, reduce=layout.inner, bounds=column.bounds, level=level)
         if part.low is None or part.high is None:
             in_group = f" in the group {layout.names[group]!r}" if layout.names else " in a group"
@@ -360,11 +361,10 @@ def _interval_of_nested(
         lows.append(part.low)
         highs.append(part.high)
         centres.append(float(reduce_means(own.mean(axis=0, keepdims=True), layout.inner)[0]))
-    centre = np.array(centres)
-    below, above = combine_reaches(centre, np.array(lows), np.array(highs))
+    centre, limits = np.array(centres), _bounds_of(column)
+    below, above = combine_reaches(centre, np.array(lows), np.array(highs), np.array(trials), limits, level)
     mean, clusters = float(centre.mean()), len(values) if codes is None else len(np.unique(codes))
     low, high = mean - float(below), mean + float(above)
-    limits = _bounds_of(column)
     if limits is not None:
         low, high = max(low, limits[0]), min(high, limits[1])
     return Interval(low, high, level, name_few("mover", clusters))

@@ -7,7 +7,7 @@ clusters; with one 0/1 item a cluster the two are the same test.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from tellapart.errors import MetricError
 from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, interval_of_draws
 from tellapart.stats.bootstrap_limits import draws_hold, even_sizes
-from tellapart.stats.bounds import degrees_of_freedom, moments_of_mean, unbounded_bounds
+from tellapart.stats.bounds import (
+    FEW_ITEMS,
+    degrees_of_freedom,
+    differing_from_mode,
+    moments_of_mean,
+    unbounded_bounds,
+)
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
 from tellapart.stats.combined import needs_more
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
@@ -39,7 +45,7 @@ __all__ = [
 
 # Signs held at once: 8 bytes each, in at most three arrays.
 _CHUNK = 1 << 20
-#: Below this number of clusters on which the runs differ, the bootstrap of 0/1 outcomes under-covers.
+#: Below this number of clusters that differ from the most frequent change, the bootstrap of 0/1 outcomes under-covers.
 FEW_DIFFERING = 10
 
 
@@ -124,10 +130,11 @@ def paired_difference(
 ) -> Difference:
     """Return the mean of A minus the mean of B, with its paired interval.
 
-    Both runs share each resample of clusters (10,000 are drawn). For runs that differ on fewer than 10 clusters, and
-    0/1 outcomes in clusters of very uneven sizes, the bootstrap is too short and the method is `bonett-price`: one
-    imagined cluster is added for A and one for B, so two runs that never differ still get an interval around 0. For
-    measured values whose differences are skewed it is Hall's, and there is none of fewer than ten clusters.
+    Both runs share each resample of clusters (10,000 are drawn). Where fewer than 10 clusters differ from the most
+    frequent change (mostly 0, but A may be right and B wrong on nearly all), and for 0/1 outcomes in clusters of very
+    uneven sizes, the bootstrap is too short and the method is `bonett-price`: one imagined cluster is added for A and
+    one for B, so two runs that never differ still get an interval around 0. For measured values whose differences are
+    skewed it is Hall's, and there is none of fewer than ten clusters, or of fewer than ten that differ from the others.
 
     Args:
         a: float `(item,)`, or `(item, component)` with `reduce`: values of run A.
@@ -139,8 +146,9 @@ def paired_difference(
     Raises:
         MetricError: empty, not finite, of different shapes, not 0/1 with `binary`; clusters that do not fit.
 
-    Source: Bonett & Price (2012), Br. J. Math. Stat. Psychol. 65, 94-105 (adjusted Wald); its extension to
-    clusters adds two clusters of average size, and takes the linearised variance and Student's quantile.
+    Source: Bonett & Price (2012), Br. J. Math. Stat. Psychol. 65, 94-105 (adjusted Wald), with Student's quantile for
+    40 items or fewer; its extension to clusters adds two clusters of average size, and takes the linearised variance
+    and Student's quantile.
 
     >>> a, b = np.tile([1, 1, 0, 1], 25), np.tile([1, 0, 0, 1], 25)
     >>> difference = paired_difference(a, b, None, binary=True)
@@ -166,11 +174,13 @@ def paired_difference(
     if reduce is None:
         change = totals.means(totals.sums[:, 0] - totals.sums[:, 1], 1)
         moments = moments_of_mean(change, totals.counts)
-        differing = int(np.count_nonzero(change))
-        scale = 1.0 if binary else max(1.0, float(np.abs([first, second]).max()))
-        if differing < FEW_DIFFERING or (binary and not even_sizes(moments)):
+        differing, apart = np.count_nonzero(change), int(differing_from_mode(change / totals.counts))
+        scale = 1.0 if binary else max(1.0, float(np.abs([first, second]).max()), float(np.ptp([first, second])))
+        if min(differing, apart if binary else differing) < FEW_DIFFERING or (binary and not even_sizes(moments)):
             low, high = (float(end) for end in bonett_price_bounds(change, totals.counts, level, scale))
-            return Difference(value, low, high, level, f"bonett-price ({differing} clusters differ)")
+            few = f"{differing}" if differing < FEW_DIFFERING else f"{apart} of {differing}"
+            return Difference(value, low, high, level, f"bonett-price ({few} clusters differ)")
+        moments = replace(moments, differing=np.minimum(moments.differing, apart))
     else:
         moments = jackknife(minus, totals)
     enough = even_sizes(moments) if binary and reduce is None else draws_hold(moments)
@@ -199,9 +209,9 @@ def bonett_price_bounds(
         level: confidence level.
         scale: the greatest change of an item.
 
-    >>> low, high = bonett_price_bounds(np.zeros(40), np.ones(40), 0.95)
+    >>> low, high = bonett_price_bounds(np.zeros(50), np.ones(50), 0.95)
     >>> round(float(high), 3), float(low + high)
-    (0.066, 0.0)
+    (0.053, 0.0)
     """
     from scipy.special import ndtri, stdtrit
 
@@ -212,12 +222,13 @@ def bonett_price_bounds(
     centre = change.sum(axis=-1, keepdims=True) / items
     apart = (change - centre * sizes) / items
     alone = (counts == 1).all(axis=-1)
+    many = alone & (counts.shape[-1] > FEW_ITEMS)
     # In clusters, those that hold much of all items weigh more, and leave fewer degrees of freedom.
     rest = np.where(alone[..., None], 1.0, 1 - sizes / items)
     error = np.sqrt((apart**2 / rest).sum(axis=-1))
     upper = (1 + level) / 2
     freedom = degrees_of_freedom(counts / counts.sum(axis=-1, keepdims=True))
-    quantile = np.where(alone, ndtri(upper), stdtrit(np.maximum(freedom, 0.5), upper))
+    quantile = np.where(many, ndtri(upper), stdtrit(np.maximum(freedom, 0.5), upper))
     middle = centre[..., 0]
     return np.maximum(-scale, middle - quantile * error), np.minimum(scale, middle + quantile * error)
 

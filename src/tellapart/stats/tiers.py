@@ -1,4 +1,4 @@
-"""Rankings as tiers: models without a significant difference share a rank."""
+"""Rankings as tiers: models without a significant difference from the best of the models left share a rank."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Tier", "tiers"]
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Models with no significant difference from the best of them.
+    """Models with no significant difference from the best of them; all models of later tiers have one.
 
     Attributes:
         rank: 1 for the best tier; a tier after k models has rank k + 1.
@@ -37,12 +37,14 @@ class Tier:
 
 
 def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: float = 0.05, seed: int = 0) -> list[Tier]:
-    """Rank models by mean (higher is better) and cut the ranking at significant differences.
+    """Rank models by mean (higher is better) and part them by significant differences.
 
-    Going down the ranking, a model joins the tier unless it differs from the tier's best at `alpha`, by Holm's
-    correction over all pairs of models. The test is exact McNemar for 0/1 outcomes with one item a cluster, else
-    the cluster sign-flip test. The order of models and items and the names of clusters do not matter. A tier does not
-    prove equality: these items do not distinguish its members.
+    The first tier is the best model with every model that does not differ from it at `alpha`, by Holm's correction over
+    all pairs of models; the next is the best of the models left with every one of them that does not differ from it.
+    A model may thus be in a better tier than one with a higher mean: the two of a pair with many discordant items are
+    harder to distinguish. The test is exact McNemar for 0/1 outcomes with one item a cluster, else the cluster
+    sign-flip test. The order of models and items and the names of clusters do not matter. A tier does not prove
+    equality: these items do not distinguish its members from its best.
 
     Args:
         outcomes: model name -> float `(item,)`, all on the same items in the same order.
@@ -63,13 +65,11 @@ def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: floa
     totals = ClusterTotals.of("tiers", table, clusters)
     means = totals.means(totals.sums.sum(axis=0), totals.items)
     distinct = _test_pairs(table, totals, alpha, seed)
-    ranking = sorted(range(len(names)), key=lambda model: (-means[model], names[model]))
+    left = sorted(range(len(names)), key=lambda model: (-means[model], names[model]))
     groups: list[list[int]] = []
-    for model in ranking:
-        if groups and not distinct[groups[-1][0], model]:
-            groups[-1].append(model)
-        else:
-            groups.append([model])
+    while left:
+        groups.append([model for model in left if not distinct[left[0], model]])
+        left = [model for model in left if distinct[left[0], model]]
     ranks = accumulate(map(len, groups), initial=1)
     return [
         Tier(rank, tuple(names[m] for m in group), tuple(float(means[m]) for m in group))
