@@ -18,7 +18,10 @@ from tellapart.metrics.generalisation import generalisation_gap, pearson
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.records.run_folder import find_runs
 
-__all__ = ["Gap", "Gaps", "difference_bounds", "gaps"]
+__all__ = ["FEWEST_CORRELATED", "Gap", "Gaps", "difference_bounds", "gaps"]
+
+#: Fewer models give no correlation: that of two is 1 or -1 whatever was measured.
+FEWEST_CORRELATED = 4
 
 #: The metric in domain, and the one out of it; VLUE measures VQA by another rule in each.
 _PAIRED = (
@@ -65,11 +68,13 @@ class Gaps(BaseModel, frozen=True):
     Attributes:
         rows: one a model and task.
         correlation: task -> Pearson's correlation over models of the in-domain and the out-of-domain score; None if
-            one of the two does not vary. Absent if fewer than two models measured both.
+            one of the two does not vary, or fewer than four models measured both.
+        models: task -> how many models measured both.
     """
 
     rows: tuple[Gap, ...]
     correlation: dict[str, float | None]
+    models: dict[str, int] = {}
 
 
 def gaps(folders: Sequence[Path]) -> Gaps:
@@ -90,12 +95,13 @@ def gaps(folders: Sequence[Path]) -> Gaps:
     if not rows:
         pairs = "; ".join(f"{one.name} and {one.rival}" for one in _in_domain())
         raise RunError(f"no model measured a task in domain and out of it; the pairs are {pairs}")
-    correlation = {}
-    for task in dict.fromkeys(row.task for row in rows):
-        own = [row for row in rows if row.task == task]
-        if len(own) > 1:
-            correlation[task] = pearson([row.in_domain for row in own], [row.out_of_domain for row in own])
-    return Gaps(rows=tuple(rows), correlation=correlation)
+    sides: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        sides.setdefault(row.task, []).append((row.in_domain, row.out_of_domain))
+    correlation = {
+        task: pearson(*zip(*own, strict=True)) if len(own) >= FEWEST_CORRELATED else None for task, own in sides.items()
+    }
+    return Gaps(rows=tuple(rows), correlation=correlation, models={task: len(own) for task, own in sides.items()})
 
 
 def _add_results(models: dict[str, dict[str, BenchmarkResult]], result: Result) -> None:

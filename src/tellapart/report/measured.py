@@ -17,6 +17,7 @@ from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value, i
 from tellapart.records.samples import read_samples
 from tellapart.report.numbers import items_text
 from tellapart.report.sections import shared_headline
+from tellapart.tasks.registry import main_metric
 
 __all__ = [
     "Outcomes",
@@ -25,6 +26,7 @@ __all__ = [
     "mark_imported",
     "outcomes_of",
     "pick_benchmark",
+    "ranking_metrics",
     "samples_of",
     "sort_runs",
     "title_of_set",
@@ -128,6 +130,28 @@ def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     if not shared:
         raise RunError("these runs share no metric")
     return shared
+
+
+def ranking_metrics(measured: Mapping[str, Sequence[System]], asked: Sequence[str] = ()) -> dict[str, str]:
+    """Return the metric by which models are ranked on each benchmark, as in a first look and in a report.
+
+    Args:
+        measured: benchmark -> its models.
+        asked: names: each benchmark takes the one that its models have.
+
+    Raises:
+        RunError: models share no metric, have several of those asked for, or none has one of them.
+    """
+    taken = {}
+    for benchmark, runs in measured.items():
+        records = [run.record(benchmark) for run in runs]
+        shared = [name for name in asked if all(name in record.metrics for record in records)]
+        if len(shared) > 1:
+            raise RunError(f"{benchmark} has {' and '.join(shared)}, and is shown by one metric; leave the others out")
+        taken[benchmark] = (*shared, *asked)[0] if asked else main_metric(first_metrics(records))
+    if unused := [name for name in asked if name not in taken.values()]:
+        raise RunError(f"no model has {', '.join(unused)} of {' or '.join(measured)}; leave it out")
+    return taken
 
 
 def value_of(run: System, benchmark: str, metric: str) -> Value:

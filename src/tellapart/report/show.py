@@ -14,7 +14,7 @@ from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
 from tellapart.errors import DataError, plain
 from tellapart.evaluation.check import Gate
-from tellapart.evaluation.gap import Gaps
+from tellapart.evaluation.gap import FEWEST_CORRELATED, Gaps
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result, is_imported
 from tellapart.records.run_folder import find_runs, write_text_file
@@ -268,9 +268,10 @@ def _write_count(number: int, noun: str) -> str:
 def print_gaps(gaps: Gaps) -> None:
     """Print models' losses out of domain.
 
-    >>> print_gaps(Gaps(rows=(), correlation={"nlvr2: accuracy": 0.75}))  # doctest: +ELLIPSIS
+    >>> print_gaps(Gaps(rows=(), correlation={"nlvr2: accuracy": 0.75}, models={"nlvr2: accuracy": 7}))
+    ... # doctest: +ELLIPSIS
     model...
-    nlvr2: accuracy: Pearson's r over models, in domain with out of domain: 0.75
+    nlvr2: accuracy: Pearson's r over 7 models, in domain with out of domain: 0.75
     """
     lines = table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
     for row in gaps.rows:
@@ -286,8 +287,11 @@ def print_gaps(gaps: Gaps) -> None:
     console().print(lines)
     print_lines("")
     for task, r in gaps.correlation.items():
-        value = "none, one side does not vary" if r is None else f"{r:.2f}"
-        print_lines(f"{task}: Pearson's r over models, in domain with out of domain: {value}")
+        n = gaps.models[task]
+        none = "one side does not vary" if n >= FEWEST_CORRELATED else f"it takes {FEWEST_CORRELATED} models or more"
+        value = f"none, {none}" if r is None else f"{r:.2f}"
+        models = "1 model" if n == 1 else f"{n} models"
+        print_lines(f"{task}: Pearson's r over {models}, in domain with out of domain: {value}")
 
 
 def print_gates(gates: Sequence[Gate]) -> None:

@@ -49,6 +49,27 @@ def test_the_front_of_vlues_seven_models_is_the_papers(vlue, vlue_costs, vlue_pu
     assert [point.model for point in found if point.front] == ["ALBEF", "METER"]
 
 
+def test_pareto_ranks_by_the_metric_of_a_first_look(publish, tmp_path) -> None:
+    (path := tmp_path / "c.csv").write_text("model,ms\nA,1\nB,2\n")
+    numbers = {"A": (0.7, 0.2, 0.4), "B": (0.6, 0.3, 0.5)}
+    runs = gather(
+        [
+            publish(name, {("set", "accuracy"): accuracy, ("set", "consistency"): same, ("pairs", "group_score"): both})
+            for name, (accuracy, same, both) in numbers.items()
+        ]
+    )
+    assert [point.score for point in points(runs, read_costs(path), ["set"])] == [70.0, 60.0]
+    assert [point.front for point in points(runs, read_costs(path), ["set"])] == [True, False]
+    asked = ("consistency", "group_score")
+    mixed = points(runs, read_costs(path), ["set", "pairs"], asked)
+    assert [point.score for point in mixed] == pytest.approx([30.0, 40.0])
+    folders = [run.folders["set"] for run in runs]
+    drawn = prepare_plot("pareto", folders, PlotSettings(costs=path, benchmarks=("set", "pairs"), metrics=asked))()
+    assert " ".join(drawn.axes[0].get_ylabel().split()) == "mean of set consistency and pairs group score, percent"
+    with raises(RunError, "accuracy"):
+        points(runs, read_costs(path), ["set", "pairs"], ["accuracy"])
+
+
 def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path) -> None:
     path = timings(tmp_path / "timing.json", 32)
     (point,) = points(gather(pair[:1]), read_costs(path), ["shapes"])

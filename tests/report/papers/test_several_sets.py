@@ -42,8 +42,10 @@ def test_five_models_on_four_sets_are_panels_with_shared_axes(runs: list[Path]) 
     bars = [[bar.get_y() + bar.get_height() / 2 for bar in axes.containers[0]] for axes in figure.axes]
     assert list(map(len, bars)) == [5, 5, 5, 4]  # m0 did not measure the last: its line is empty there
     assert round(bars[3][0]) == 1
-    with raises(RunError, "one metric", "text_score", "group_score"):
-        prepare_plot("bars", runs, PlotSettings(benchmarks=SETS, metrics=("text_score", "group_score")))
+    with raises(RunError, "one metric", "folder:set_a", "text_score", "group_score"):
+        prepare_plot("bars", runs, PlotSettings(benchmarks=SETS, metrics=("text_score", "group_score")))()
+    with raises(RunError, "no model", "acuracy", "folder:set_d"):
+        prepare_plot("bars", runs, PlotSettings(benchmarks=SETS, metrics=("group_score", "acuracy")))()
     with raises(RunError, "tiers", "folder:set_a", "folder:set_b"):
         prepare_plot("tiers", runs, PlotSettings(benchmarks=SETS[:2]))
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from tellapart.evaluation.systems import System
 from tellapart.records.result import Value
-from tellapart.report.measured import first_metrics, pick_benchmark, title_of_set, value_of
+from tellapart.report.measured import first_metrics, pick_benchmark, ranking_metrics, title_of_set, value_of
 from tellapart.report.numbers import items_text
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, new_figure, write_title
-from tellapart.tasks.registry import main_metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,21 +49,21 @@ def draw_bars(runs: Sequence[System], benchmark: str | None = None, metrics: Seq
     return _draw_groups(values, metrics, title)
 
 
-def draw_sets(runs: Sequence[System], benchmarks: Sequence[str], metric: str | None = None) -> Figure:
+def draw_sets(runs: Sequence[System], benchmarks: Sequence[str], metrics: Sequence[str] = ()) -> Figure:
     """Draw one panel for each benchmark, in it one bar for each model; panels share axes, and names are on the left.
 
     Args:
         runs: the models, from top to bottom; one that did not measure a benchmark has an empty line there.
         benchmarks: the panels, in this order.
-        metric: its name; each benchmark's main metric if not given.
+        metrics: each benchmark takes the one that the models have; if none, the metric that ranks it.
 
     Raises:
         RunError: no run measured a benchmark, the runs' items differ, or a run lacks the metric.
     """
     panels: dict[str, list[Value | None]] = {}
-    for name in benchmarks:
-        benchmark, measured = pick_benchmark(runs, name)
-        chosen = metric or main_metric(first_metrics([run.record(benchmark) for run in measured]))
+    measured_by = dict(pick_benchmark(runs, name) for name in benchmarks)
+    for benchmark, chosen in ranking_metrics(measured_by, metrics).items():
+        measured = measured_by[benchmark]
         values = [value_of(run, benchmark, chosen) if run in measured else None for run in runs]
         title = f"{title_of_set(runs, benchmark)}: {chosen.replace('_', ' ')}"
         items = items_text(measured[0].record(benchmark))

@@ -14,7 +14,7 @@ import numpy as np
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import Value
-from tellapart.report.measured import first_metrics, value_of
+from tellapart.report.measured import ranking_metrics, value_of
 from tellapart.report.plots.costs import Costs
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, plain_logarithm, write_title
 from tellapart.stats.pareto import pareto_front
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
 
-__all__ = ["CostPoint", "draw_pareto", "name_points", "points"]
+__all__ = ["CostPoint", "draw_pareto", "name_points", "points", "read_ranked"]
 
 #: Places of a name, in points from its marker, the most legible first.
 _PLACES = ((6, 3), (-6, 3), (7, 0), (-7, 0), (6, -3), (-6, -3), (0, 7), (0, -7), (6, 11), (-6, 11), (6, -11), (-6, -11))
@@ -164,7 +164,7 @@ class CostPoint:
 
 
 def points(
-    runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metric: str | None = None
+    runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metrics: Sequence[str] = ()
 ) -> list[CostPoint]:
     """Put scores and costs together; runs of one model are one point, its score the plain mean over benchmarks.
 
@@ -172,31 +172,40 @@ def points(
         runs: the models; each must have every benchmark, and a cost.
         costs: by the models' names.
         benchmarks: one or several.
-        metric: of each; the last of its first look if not given.
+        metrics: each benchmark takes the one that the models have; if none, the metric that ranks it.
 
     Raises:
         RunError: no model has all the benchmarks, or one has no cost.
 
     Source: VLUE section 5.3 and Figure 2: the mean of NLVR2 and VQA against the time of one pair.
     """
-    complete = leave_references([run for run in runs if all(name in run.result.benchmarks for name in benchmarks)])
-    if not complete:
-        raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
+    complete, taken = read_ranked(runs, benchmarks, metrics)
     names = [plain(run.result.model.name) for run in complete]
     known = {plain(name): cost for name, cost in costs.of.items()}
     if missing := [name for name in names if name not in known]:
         there = ", ".join(known) or "no model"
         raise RunError(f"no {costs.what} of {', '.join(missing)}; the file has {there}: add them, by the same names")
-    values = [
-        [value_of(run, name, metric or first_metrics([run.record(name)])[-1]) for name in benchmarks]
-        for run in complete
-    ]
+    values = [[value_of(run, name, metric) for name, metric in taken.items()] for run in complete]
     scores = [100 * float(np.mean([one.value for one in own])) for own in values]
     front = pareto_front([(score, -known[name]) for score, name in zip(scores, names, strict=True)])
     return [
         CostPoint(run.label, known[name], score, *_find_interval(own), bool(on))
         for run, name, score, own, on in zip(complete, names, scores, values, front, strict=True)
     ]
+
+
+def read_ranked(
+    runs: Sequence[System], benchmarks: Sequence[str], metrics: Sequence[str] = ()
+) -> tuple[list[System], dict[str, str]]:
+    """Return the models that measured all the benchmarks, and of each benchmark the metric for all of them.
+
+    Raises:
+        RunError: no model has all the benchmarks; or as `ranking_metrics`.
+    """
+    complete = leave_references([run for run in runs if all(name in run.result.benchmarks for name in benchmarks)])
+    if not complete:
+        raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
+    return complete, ranking_metrics(dict.fromkeys(benchmarks, complete), metrics)
 
 
 def _find_interval(values: Sequence[Value]) -> tuple[float | None, float | None]:

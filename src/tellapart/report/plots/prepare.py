@@ -82,7 +82,8 @@ class PlotSettings:
     Attributes:
         benchmarks: one; several for `bars`, a panel each, for `pareto`, which takes the mean over them, and for
             `agree`, which takes all if none.
-        metrics: which; those of a first look if none.
+        metrics: which; if none, those of a first look, and the one that ranks where one is shown. Of several benchmarks
+            each takes the one of them that it has.
         item: an id, for `matrix`.
         tag: for `heatmap`; the one of the benchmark's paper, or the only one, if not given.
         costs: a file of `tellapart time`, or CSV, for `pareto`.
@@ -159,9 +160,8 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
 
     runs = mark_imported(gather(paths, settings.labels), settings.benchmarks)
     if kind == "bars" and len(settings.benchmarks) > 1:
-        shown = _only_metric(settings, "bars of several benchmarks show")
         ordered = runs if settings.sort is None else sort_runs(runs, settings.benchmarks[0], settings.sort)
-        return lambda: draw_sets(ordered, settings.benchmarks, shown)
+        return lambda: draw_sets(ordered, settings.benchmarks, settings.metrics)
     if len(settings.benchmarks) > 1:
         raise RunError(f"{kind} shows one benchmark; got {', '.join(settings.benchmarks)}")
     benchmark = settings.benchmarks[0] if settings.benchmarks else None
@@ -183,28 +183,27 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
 
 
 def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
-    from tellapart.report.measured import first_metrics, gather, mark_imported, pick_benchmark, title_of_set
+    from tellapart.report.measured import gather, mark_imported, pick_benchmark, title_of_set
     from tellapart.report.numbers import items_text
     from tellapart.report.plots.costs import read_costs
-    from tellapart.report.plots.pareto import draw_pareto, points
+    from tellapart.report.plots.pareto import draw_pareto, points, read_ranked
 
     if settings.costs is None:
         raise RunError(
             "pareto needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV: model,cost)"
         )
-    metric = _only_metric(settings, "pareto shows")
+    if len(settings.benchmarks) < 2:
+        _only_metric(settings, "pareto of one benchmark shows")
     runs = mark_imported(gather(paths, settings.labels), settings.benchmarks)
     benchmarks = settings.benchmarks or (pick_benchmark(runs, None)[0],)
     costs = read_costs(settings.costs, settings.cost)
-    models = points(runs, costs, benchmarks, metric)
+    models = points(runs, costs, benchmarks, settings.metrics)
     titles = []
-    for name in benchmarks:
+    for name, metric in read_ranked(runs, benchmarks, settings.metrics)[1].items():
         _, own = pick_benchmark(runs, name)
         record = own[0].record(name)
         limited = "" if record.limited_from is None else f" ({items_text(record)})"
-        titles.append(
-            f"{title_of_set(runs, name)} {(metric or first_metrics([record])[-1]).replace('_', ' ')}{limited}"
-        )
+        titles.append(f"{title_of_set(runs, name)} {metric.replace('_', ' ')}{limited}")
     upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
     return lambda: draw_pareto(models, costs.what, upward)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.evaluation.systems import System
-from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, value_of
+from tellapart.report.measured import outcomes_of, pick_benchmark, ranking_metrics, value_of
 from tellapart.report.plots.bars import title_of
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, write_title
 from tellapart.stats.tiers import tiers
@@ -23,19 +23,21 @@ _LETTERS = 20
 def draw_tiers(
     runs: Sequence[System], benchmark: str | None = None, metric: str | None = None, *, seed: int = 0
 ) -> Figure:
-    """Draw models from best to worst; a band of grey or white is a tier: no member differs from its best.
+    """Draw models from best to worst; a band of grey or white is a tier.
+
+    No member of a tier differs from its best, and all models of later tiers do.
 
     Args:
         runs: the models, on the same items.
         benchmark: which; the one there is if not given.
-        metric: which; the last of a first look (the strictest) if not given.
+        metric: which; the one that ranks the benchmark if not given.
         seed: of the sign flips, if items are not independent.
 
     Raises:
         RunError: another tool measured one of them, the items differ, or the metric has no value of an item.
     """
     benchmark, own = pick_benchmark(runs, benchmark)
-    metric = metric or first_metrics([run.record(benchmark) for run in own])[-1]
+    metric = metric or ranking_metrics({benchmark: own})[benchmark]
     values = {run.label: value_of(run, benchmark, metric) for run in own}
     outcomes = outcomes_of(own, benchmark, metric)
     narrow = max(fold(name, _LETTERS).count("\n") for name in values) < 2
