@@ -156,7 +156,7 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
             else:
                 named = [([pair.a], row) for pair, row in own]
             _print_rows(["pair" if baseline is None else "model"], named, title=title)
-    tiers = ["tier: models of one tier do not differ from its best; Holm over the pairs of a metric, 5%"]
+    tiers = ["tier: no model differs from its best, and all of later tiers do; Holm over the pairs of a metric, 5%"]
     print_lines("", *_write_notes(pairs, left_out), *(tiers if comparison.tiers else []))
 
 
